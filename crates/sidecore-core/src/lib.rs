@@ -1,0 +1,16 @@
+//! Everything in sidecore that decides.
+//!
+//! This crate cannot read a clock, perform I/O or touch raw memory: it is `no_std`, forbids unsafe code and depends
+//! on nothing. The runtime hands it events and the time; it answers with decisions. The same code runs in the service
+//! and in the simulator.
+//!
+//! The life of a request crosses these modules in order: [`wire`] encodes it into the seven words of a [`ring`] slot,
+//! [`doorbell`] wakes the sidecore if it sleeps, [`wire`] parses it against the limits of its [`session`], [`dispatch`]
+//! admits it, gives it to a device and keeps it [`inflight`], [`stage`] accounts its time, and a notify [`policy`]
+//! decides when its client is woken.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod session;

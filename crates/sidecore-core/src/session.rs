@@ -1,0 +1,332 @@
+//! What a session can do: algorithms, operations, and the classes that policies and counters know them by.
+//!
+//! A [`Class`] is a pair of algorithm and operation with a dense number, so that rates and counters are plain arrays.
+
+/// An algorithm with its key size, as far as the time of a request depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Algorithm {
+    /// No work at all: measures the path.
+    Noop = 0,
+    /// AES-128 in Galois/counter mode.
+    Aes128Gcm,
+    /// AES-256 in Galois/counter mode.
+    Aes256Gcm,
+    /// AES-128 in counter mode.
+    Aes128Ctr,
+    /// AES-256 in counter mode.
+    Aes256Ctr,
+    /// AES-128 in cipher block chaining mode, whole blocks.
+    Aes128Cbc,
+    /// AES-256 in cipher block chaining mode, whole blocks.
+    Aes256Cbc,
+    /// AES-128 in XTS mode (two 128-bit keys).
+    Aes128Xts,
+    /// AES-256 in XTS mode (two 256-bit keys).
+    Aes256Xts,
+    /// ChaCha20-Poly1305 of RFC 8439.
+    ChaCha20Poly1305,
+    /// Three-key triple DES in cipher block chaining mode, whole blocks.
+    TripleDesCbc,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+    /// HMAC with SHA-256.
+    HmacSha256,
+    /// HMAC with SHA-384.
+    HmacSha384,
+    /// HMAC with SHA-512.
+    HmacSha512,
+    /// RSA with a modulus of 1024 bits.
+    Rsa1024,
+    /// RSA with a modulus of 2048 bits.
+    Rsa2048,
+    /// RSA with a modulus of 3072 bits.
+    Rsa3072,
+    /// RSA with a modulus of 4096 bits.
+    Rsa4096,
+    /// ECDSA on P-256.
+    P256,
+    /// ECDSA on P-384.
+    P384,
+    /// Ed25519 of RFC 8032.
+    Ed25519,
+    /// X25519 of RFC 7748.
+    X25519,
+    /// ML-KEM-768 of FIPS 203.
+    MlKem768,
+    /// ML-DSA-65 of FIPS 204.
+    MlDsa65,
+}
+
+/// What a request asks of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    /// Nothing: the request comes back as it is.
+    Noop = 0,
+    /// Encrypt (AEAD: seal).
+    Encrypt,
+    /// Decrypt (AEAD: open; RSA: private-key decryption).
+    Decrypt,
+    /// Digest of a message.
+    Digest,
+    /// Signature of a message; for HMAC its tag.
+    Sign,
+    /// Signature of a digest that the client made.
+    SignDigest,
+    /// Verify a signature or a tag over a message.
+    Verify,
+    /// Shared secret from the peer's public key.
+    Derive,
+    /// Fresh shared secret and its encapsulation.
+    Encapsulate,
+    /// Shared secret from an encapsulation.
+    Decapsulate,
+}
+
+impl Op {
+    /// Number of operations.
+    pub const COUNT: usize = 10;
+
+    const ALL: [Self; Self::COUNT] = [
+        Self::Noop,
+        Self::Encrypt,
+        Self::Decrypt,
+        Self::Digest,
+        Self::Sign,
+        Self::SignDigest,
+        Self::Verify,
+        Self::Derive,
+        Self::Encapsulate,
+        Self::Decapsulate,
+    ];
+
+    /// The operation of that number, if there is one.
+    #[inline]
+    pub fn from_u8(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Algorithm and operation as one dense number below [`Class::COUNT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Class(u8);
+
+use Algorithm as A;
+
+/// Every supported pair, with the name that command line and rows use.
+const CLASSES: [(Algorithm, Op, &str); Class::COUNT] = [
+    (A::Noop, Op::Noop, "noop"),
+    (A::Aes128Gcm, Op::Encrypt, "aes-128-gcm"),
+    (A::Aes128Gcm, Op::Decrypt, "aes-128-gcm-decrypt"),
+    (A::Aes256Gcm, Op::Encrypt, "aes-256-gcm"),
+    (A::Aes256Gcm, Op::Decrypt, "aes-256-gcm-decrypt"),
+    (A::Aes128Ctr, Op::Encrypt, "aes-128-ctr"),
+    (A::Aes128Ctr, Op::Decrypt, "aes-128-ctr-decrypt"),
+    (A::Aes256Ctr, Op::Encrypt, "aes-256-ctr"),
+    (A::Aes256Ctr, Op::Decrypt, "aes-256-ctr-decrypt"),
+    (A::Aes128Cbc, Op::Encrypt, "aes-128-cbc"),
+    (A::Aes128Cbc, Op::Decrypt, "aes-128-cbc-decrypt"),
+    (A::Aes256Cbc, Op::Encrypt, "aes-256-cbc"),
+    (A::Aes256Cbc, Op::Decrypt, "aes-256-cbc-decrypt"),
+    (A::Aes128Xts, Op::Encrypt, "aes-128-xts"),
+    (A::Aes128Xts, Op::Decrypt, "aes-128-xts-decrypt"),
+    (A::Aes256Xts, Op::Encrypt, "aes-256-xts"),
+    (A::Aes256Xts, Op::Decrypt, "aes-256-xts-decrypt"),
+    (A::ChaCha20Poly1305, Op::Encrypt, "chacha20-poly1305"),
+    (A::ChaCha20Poly1305, Op::Decrypt, "chacha20-poly1305-decrypt"),
+    (A::TripleDesCbc, Op::Encrypt, "3des-cbc"),
+    (A::TripleDesCbc, Op::Decrypt, "3des-cbc-decrypt"),
+    (A::Sha256, Op::Digest, "sha-256"),
+    (A::Sha384, Op::Digest, "sha-384"),
+    (A::Sha512, Op::Digest, "sha-512"),
+    (A::HmacSha256, Op::Sign, "hmac-sha-256"),
+    (A::HmacSha256, Op::Verify, "hmac-sha-256-verify"),
+    (A::HmacSha384, Op::Sign, "hmac-sha-384"),
+    (A::HmacSha384, Op::Verify, "hmac-sha-384-verify"),
+    (A::HmacSha512, Op::Sign, "hmac-sha-512"),
+    (A::HmacSha512, Op::Verify, "hmac-sha-512-verify"),
+    (A::Rsa1024, Op::Sign, "rsa-1024-sign"),
+    (A::Rsa1024, Op::SignDigest, "rsa-1024-sign-digest"),
+    (A::Rsa1024, Op::Verify, "rsa-1024-verify"),
+    (A::Rsa1024, Op::Decrypt, "rsa-1024-decrypt"),
+    (A::Rsa2048, Op::Sign, "rsa-2048-sign"),
+    (A::Rsa2048, Op::SignDigest, "rsa-2048-sign-digest"),
+    (A::Rsa2048, Op::Verify, "rsa-2048-verify"),
+    (A::Rsa2048, Op::Decrypt, "rsa-2048-decrypt"),
+    (A::Rsa3072, Op::Sign, "rsa-3072-sign"),
+    (A::Rsa3072, Op::SignDigest, "rsa-3072-sign-digest"),
+    (A::Rsa3072, Op::Verify, "rsa-3072-verify"),
+    (A::Rsa3072, Op::Decrypt, "rsa-3072-decrypt"),
+    (A::Rsa4096, Op::Sign, "rsa-4096-sign"),
+    (A::Rsa4096, Op::SignDigest, "rsa-4096-sign-digest"),
+    (A::Rsa4096, Op::Verify, "rsa-4096-verify"),
+    (A::Rsa4096, Op::Decrypt, "rsa-4096-decrypt"),
+    (A::P256, Op::Sign, "p-256-sign"),
+    (A::P256, Op::SignDigest, "p-256-sign-digest"),
+    (A::P256, Op::Verify, "p-256-verify"),
+    (A::P384, Op::Sign, "p-384-sign"),
+    (A::P384, Op::SignDigest, "p-384-sign-digest"),
+    (A::P384, Op::Verify, "p-384-verify"),
+    (A::Ed25519, Op::Sign, "ed25519-sign"),
+    (A::Ed25519, Op::Verify, "ed25519-verify"),
+    (A::X25519, Op::Derive, "x25519"),
+    (A::MlKem768, Op::Encapsulate, "ml-kem-768-encaps"),
+    (A::MlKem768, Op::Decapsulate, "ml-kem-768-decaps"),
+    (A::MlDsa65, Op::Sign, "ml-dsa-65-sign"),
+    (A::MlDsa65, Op::Verify, "ml-dsa-65-verify"),
+];
+
+const NO_CLASS: u8 = u8::MAX;
+const ALGORITHMS: usize = A::MlDsa65 as usize + 1;
+
+/// `CLASSES` turned round: the class number for each algorithm and operation.
+const BY_PAIR: [[u8; Op::COUNT]; ALGORITHMS] = {
+    let mut table = [[NO_CLASS; Op::COUNT]; ALGORITHMS];
+    let mut i = 0;
+    while i < Class::COUNT {
+        table[CLASSES[i].0 as usize][CLASSES[i].1 as usize] = i as u8;
+        i += 1;
+    }
+    table
+};
+
+impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = 59;
+    /// The class of requests that do nothing.
+    pub const NOOP: Self = Self(0);
+
+    /// The class of an operation, or `None` where the algorithm has no such operation.
+    #[inline]
+    pub fn of(algorithm: Algorithm, op: Op) -> Option<Self> {
+        match BY_PAIR[algorithm as usize][op as usize] {
+            NO_CLASS => None,
+            number => Some(Self(number)),
+        }
+    }
+
+    /// The class of that name, e.g. `aes-256-gcm` or `rsa-2048-sign`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|class| class.name() == name)
+    }
+
+    /// The class of that number, if there is one.
+    pub fn from_index(index: usize) -> Option<Self> {
+        (index < Self::COUNT).then_some(Self(index as u8))
+    }
+
+    /// Dense number, below [`Class::COUNT`].
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// Name on the command line and in rows.
+    pub fn name(self) -> &'static str {
+        CLASSES[self.index()].2
+    }
+
+    /// The algorithm of this class.
+    pub fn algorithm(self) -> Algorithm {
+        CLASSES[self.index()].0
+    }
+
+    /// The operation of this class.
+    pub fn op(self) -> Op {
+        CLASSES[self.index()].1
+    }
+
+    /// All classes in order of their numbers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|i| Self(i as u8))
+    }
+}
+
+/// Why a request was refused. The session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refusal {
+    /// The lane has no session of this handle.
+    NoSession = 1,
+    /// The session cannot do this operation.
+    Unsupported,
+    /// The input's length does not fit the operation.
+    InputLength,
+    /// The output extents are too small for the result.
+    OutputLength,
+    /// A tag, signature or padding did not verify; nothing of the plaintext was released.
+    Authentication,
+    /// Larger than the service accepts.
+    TooLarge,
+    /// No device can do this operation now.
+    NoDevice,
+    /// The service is shutting down.
+    Shutdown,
+    /// The library failed for a reason that is not in the request.
+    Internal,
+}
+
+impl Refusal {
+    const ALL: [Self; 9] = [
+        Self::NoSession,
+        Self::Unsupported,
+        Self::InputLength,
+        Self::OutputLength,
+        Self::Authentication,
+        Self::TooLarge,
+        Self::NoDevice,
+        Self::Shutdown,
+        Self::Internal,
+    ];
+
+    /// The refusal of that number, if there is one.
+    pub fn from_u8(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// One line for people: what was wrong and what to do.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NoSession => "no session of this handle on this lane: open one first",
+            Self::Unsupported => "this session's algorithm or key cannot do this operation",
+            Self::InputLength => "the input's length does not fit the operation",
+            Self::OutputLength => "the output extents are too small for the result",
+            Self::Authentication => "a tag, signature or padding did not verify",
+            Self::TooLarge => "the request is larger than the service's max_request_bytes",
+            Self::NoDevice => "no device of the service can do this operation now",
+            Self::Shutdown => "the service is shutting down",
+            Self::Internal => "the crypto library failed; see the service's log",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_and_names_are_unique_and_invertible() {
+        for class in Class::all() {
+            assert_eq!(Class::of(class.algorithm(), class.op()), Some(class));
+            assert_eq!(Class::from_name(class.name()), Some(class));
+            assert_eq!(Class::from_index(class.index()), Some(class));
+        }
+        assert_eq!(Class::from_index(Class::COUNT), None);
+        assert_eq!(Class::of(A::Sha256, Op::Decrypt), None);
+    }
+
+    #[test]
+    fn numbers_from_the_wire_are_checked() {
+        for number in 0..=u8::MAX {
+            assert_eq!(Op::from_u8(number).map(|op| op as u8), Op::from_u8(number).and(Some(number)));
+            assert_eq!(Refusal::from_u8(number).map(|r| r as u8), Refusal::from_u8(number).and(Some(number)));
+        }
+        assert_eq!(Op::from_u8(10), None);
+        assert_eq!(Refusal::from_u8(0), None);
+    }
+}
