@@ -13,4 +13,16 @@
 
 extern crate alloc;
 
+pub mod dispatch;
+pub mod doorbell;
+pub mod histogram;
+pub mod inflight;
+pub mod layout;
+pub mod policy;
+pub mod ring;
 pub mod session;
+pub mod stage;
+pub mod sync;
+pub mod time;
+pub mod wire;
+pub mod words;

@@ -1,0 +1,396 @@
+//! What happens between a request's arrival and its announcement, as a state machine: admission by fair share, choice
+//! of a device, the in-flight table, replay when a device dies, and when a client is woken.
+//!
+//! The caller (the reactor in real time, a simulator in simulated time) reports events together with the time and
+//! carries the decisions out. Life of a request:
+//!
+//! 1. [`Dispatch::may_take`] says whether this lane's client is within its share and its credit.
+//! 2. [`Dispatch::place`] picks a device and enters the request in the table; the caller hands it over.
+//! 3. [`Dispatch::complete`] takes it out when the device is done; the caller writes the completion.
+//!    A ticket that was renewed meanwhile is void: nothing happens twice.
+//! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
+//!
+//! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
+//! [`Dispatch::replace`] gives each to another device or gives it up.
+
+use crate::inflight::{Entry, InFlight, Ticket};
+use crate::policy::admission::Share;
+use crate::policy::balance::{Balance, Balancer, Load, Rates};
+use crate::policy::notify::{Moderator, Notify, Ring};
+use crate::session::{Class, Refusal};
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+mod clients;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use clients::{ClientId, LaneId};
+use clients::{Clients, Lane};
+
+/// Devices that one dispatch may have.
+pub const MAX_DEVICES: usize = 64;
+/// How many devices may die under one request before it is given up.
+pub const MAX_LOSSES: u8 = 3;
+
+/// Sizes of the tables. Fixed at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most lanes.
+    pub lanes: u32,
+    /// Most clients.
+    pub clients: u32,
+    /// Most requests in flight over all lanes.
+    pub in_flight: u32,
+    /// Time on devices that a client of weight 1 may use in one round, ns.
+    pub quantum: Nanos,
+}
+
+/// What policies know of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The lane it came from.
+    pub lane: LaneId,
+    /// The client's name for it.
+    pub tag: u32,
+    /// Algorithm and operation.
+    pub class: Class,
+    /// Bytes of input.
+    pub size: u32,
+    /// Announce its completion at once.
+    pub urgent: bool,
+    /// When it was submitted, if it is sampled.
+    pub submitted: Option<Nanos>,
+}
+
+/// What a device is like, as it joins.
+#[derive(Debug)]
+pub struct Capability {
+    /// One bit for each class number that it can do.
+    pub classes: u64,
+    /// Most requests that it holds at a time.
+    pub depth: u32,
+    /// Relative speed for `sed`, 1 to 1000.
+    pub weight: u32,
+    /// Rates measured before it joined.
+    pub rates: Rates,
+}
+
+const _: () = assert!(Class::COUNT <= 64, "a capability has one bit for each class");
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// Hand it to this device under this ticket.
+    On {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
+    /// Every device that could do it is full: try again after a completion.
+    Full,
+    /// No usable device can do it.
+    NoDevice,
+}
+
+/// A request that left the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The request.
+    pub work: Work,
+    /// The device that had it.
+    pub device: u8,
+    /// When it was handed over.
+    pub handed: Nanos,
+    /// Whether its lane is still open: else there is nobody to tell.
+    pub lane_open: bool,
+}
+
+/// What becomes of a request whose device died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// Hand it to this device under this ticket.
+    On {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
+    /// No room now: call again with this ticket after a completion.
+    Wait(Ticket),
+    /// Answer that the device failed.
+    GivenUp(Done),
+}
+
+/// How far a device may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// Gets requests.
+    Active,
+    /// Gets no more; what it has is finished.
+    Draining,
+    /// Died or was removed.
+    Gone,
+}
+
+#[derive(Debug)]
+struct Device {
+    state: DeviceState,
+    classes: u64,
+    rates: Rates,
+}
+
+/// The state machine. One for each sidecore; it owns no memory that another thread sees.
+#[derive(Debug)]
+pub struct Dispatch {
+    quantum: Nanos,
+    clients: Clients,
+    inflight: InFlight,
+    balancer: Balancer,
+    /// Beside `devices`, index by index: what the balancer reads.
+    loads: Vec<Load>,
+    devices: Vec<Device>,
+}
+
+impl Dispatch {
+    /// Empty tables of those sizes; nothing is allocated later except for added devices.
+    pub fn new(limits: Limits, balance: Balance) -> Self {
+        Self {
+            quantum: limits.quantum,
+            clients: Clients::new(limits.clients, limits.lanes),
+            inflight: InFlight::new(limits.in_flight),
+            balancer: Balancer::new(balance),
+            loads: Vec::with_capacity(MAX_DEVICES),
+            devices: Vec::with_capacity(MAX_DEVICES),
+        }
+    }
+
+    /// A client of that weight, with at most `credit` requests in flight over all its lanes. `None`: the table is full.
+    pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
+        self.clients.add_client(Share::new(weight), credit)
+    }
+
+    /// Forgets a client. Its lanes must be closed.
+    pub fn remove_client(&mut self, client: ClientId) {
+        self.clients.remove_client(client);
+    }
+
+    /// A lane of that client, whose waiter follows `notify`. `None`: the table is full.
+    pub fn add_lane(&mut self, client: ClientId, notify: Notify) -> Option<LaneId> {
+        self.clients.add_lane(client, Moderator::new(notify))
+    }
+
+    /// Nothing more is taken from or told to this lane. Its number is free once its requests left the devices.
+    pub fn close_lane(&mut self, lane: LaneId) {
+        self.clients.close_lane(lane);
+    }
+
+    /// Changes when the waiter of this lane is woken.
+    pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
+        self.clients.lane_mut(lane).moderator.set_policy(notify);
+    }
+
+    /// Changes how devices are chosen.
+    pub fn set_balance(&mut self, balance: Balance) {
+        self.balancer.set_policy(balance);
+    }
+
+    /// The policy in force.
+    pub fn balance(&self) -> Balance {
+        self.balancer.policy()
+    }
+
+    /// A round begins for this client: its share of the round is added.
+    #[inline]
+    pub fn refill(&mut self, client: ClientId) {
+        let quantum = self.quantum;
+        self.clients.client_mut(client).share.refill(quantum);
+    }
+
+    /// A client with nothing waiting keeps no claim on the past.
+    #[inline]
+    pub fn idle(&mut self, client: ClientId) {
+        self.clients.client_mut(client).share.idle();
+    }
+
+    /// Whether a request may be taken from this client now: it is within its share and its credit, and the table has room.
+    #[inline]
+    pub fn may_take(&mut self, client: ClientId) -> bool {
+        let full = self.inflight.is_full();
+        let client = self.clients.client_mut(client);
+        !full && client.in_flight < client.credit && client.share.may_take()
+    }
+
+    /// Requests of this lane in flight.
+    #[inline]
+    pub fn in_flight(&self, lane: LaneId) -> u32 {
+        self.clients.lane(lane).in_flight
+    }
+
+    /// Requests of all lanes in flight.
+    pub fn total_in_flight(&self) -> usize {
+        self.inflight.len()
+    }
+
+    /// Chooses a device for a request and enters it in the table.
+    #[inline]
+    pub fn place(&mut self, now: Nanos, work: Work) -> Placed {
+        let Some(device) = self.choose(work) else {
+            return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
+        };
+        let cost = self.devices[device].rates.estimate(work.class, work.size);
+        let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
+        let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
+        self.load(device, cost);
+        self.clients.started(work.lane, cost);
+        Placed::On { device, ticket }
+    }
+
+    /// A device is done with a request. `took`: time on the device, where it was measured.
+    /// `None`: the ticket is void, the request was answered or moved before.
+    #[inline]
+    pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
+        let entry = self.inflight.remove(ticket)?;
+        let device = usize::from(entry.device);
+        self.unload(device, entry.cost);
+        if let Some(took) = took {
+            self.devices[device].rates.observe(entry.work.class, entry.work.size, took);
+        }
+        Some(self.finish(entry))
+    }
+
+    /// Completions were written since the last call: when is the waiter of this lane woken?
+    #[inline]
+    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
+        let Lane { moderator, finished, urgent, .. } = self.clients.lane_mut(lane);
+        if *finished == 0 {
+            return moderator.due(now);
+        }
+        let ring = moderator.completed(now, core::mem::take(finished), core::mem::take(urgent));
+        if ring == Ring::Now {
+            moderator.rung();
+        }
+        ring
+    }
+
+    /// The time of an earlier [`Ring::At`] has come: is the waiter woken now?
+    pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
+        let moderator = &mut self.clients.lane_mut(lane).moderator;
+        let ring = moderator.due(now);
+        if ring == Ring::Now {
+            moderator.rung();
+        }
+        ring
+    }
+
+    /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
+    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
+        let Capability { classes, depth, weight, rates } = capability;
+        if self.devices.len() == MAX_DEVICES {
+            return None;
+        }
+        self.devices.push(Device { state: DeviceState::Active, classes, rates });
+        self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
+        Some(self.devices.len() - 1)
+    }
+
+    /// The device gets no more requests; what it has is finished.
+    pub fn drain(&mut self, device: usize) {
+        if self.devices[device].state == DeviceState::Active {
+            self.devices[device].state = DeviceState::Draining;
+            self.loads[device].usable = false;
+        }
+    }
+
+    /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
+    pub fn lose(&mut self, device: usize) {
+        self.devices[device].state = DeviceState::Gone;
+        self.loads[device].usable = false;
+    }
+
+    /// How far the device may be used.
+    pub fn device_state(&self, device: usize) -> DeviceState {
+        self.devices[device].state
+    }
+
+    /// What the balancer knows of the device.
+    pub fn device_load(&self, device: usize) -> &Load {
+        &self.loads[device]
+    }
+
+    /// The device's estimated time for a request.
+    pub fn estimate(&self, device: usize, class: Class, size: u32) -> Nanos {
+        self.devices[device].rates.estimate(class, size)
+    }
+
+    /// The first request at or after table index `from` that a lost device still has.
+    pub fn next_orphan(&self, device: usize, from: usize) -> Option<Ticket> {
+        self.inflight.next_on(device as u8, from)
+    }
+
+    /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
+    /// `None`: the ticket was void already.
+    pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+        let (ticket, entry) = self.inflight.renew(ticket)?;
+        let newly_lost = !core::mem::replace(&mut entry.waiting, true);
+        entry.losses += u8::from(newly_lost);
+        let Entry { work, device: lost, cost, losses, .. } = *entry;
+        if newly_lost {
+            self.unload(usize::from(lost), cost);
+        }
+        let lane_open = self.clients.lane(work.lane).open;
+        if losses > MAX_LOSSES || !lane_open || !self.any_can(work.class) {
+            let entry = self.inflight.remove(ticket)?;
+            return Some(Replaced::GivenUp(self.finish(entry)));
+        }
+        let Some(device) = self.choose(work) else { return Some(Replaced::Wait(ticket)) };
+        let cost = self.devices[device].rates.estimate(work.class, work.size);
+        let (ticket, entry) = self.inflight.renew(ticket)?;
+        (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
+        self.load(device, cost);
+        Some(Replaced::On { device, ticket })
+    }
+
+    #[inline]
+    fn choose(&mut self, work: Work) -> Option<usize> {
+        let devices = &self.devices;
+        self.balancer.choose(
+            &self.loads,
+            |i| devices[i].classes >> work.class.index() & 1 != 0,
+            |i| devices[i].rates.estimate(work.class, work.size),
+        )
+    }
+
+    fn any_can(&self, class: Class) -> bool {
+        let can = |device: &Device| device.state == DeviceState::Active && device.classes >> class.index() & 1 != 0;
+        self.devices.iter().any(can)
+    }
+
+    #[inline]
+    fn load(&mut self, device: usize, cost: Nanos) {
+        let load = &mut self.loads[device];
+        load.in_flight += 1;
+        load.backlog += cost;
+    }
+
+    #[inline]
+    fn unload(&mut self, device: usize, cost: Nanos) {
+        let load = &mut self.loads[device];
+        load.in_flight -= 1;
+        load.backlog -= cost;
+    }
+
+    #[inline]
+    fn finish(&mut self, entry: Entry) -> Done {
+        let lane_open = self.clients.finished(entry.work.lane, entry.work.urgent);
+        Done { work: entry.work, device: entry.device, handed: entry.handed, lane_open }
+    }
+}
+
+impl Placed {
+    /// Why the request is refused, if it is.
+    pub fn refusal(self) -> Option<Refusal> {
+        (self == Self::NoDevice).then_some(Refusal::NoDevice)
+    }
+}

@@ -1,0 +1,135 @@
+//! Clients and their lanes as dispatch knows them.
+
+use crate::policy::admission::Share;
+use crate::policy::notify::Moderator;
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+/// Number of a client in its dispatch. Used again after the client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientId(pub u32);
+
+/// Number of a lane in its dispatch. Used again after the lane is closed and its requests left the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaneId(pub u32);
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) share: Share,
+    pub(super) credit: u32,
+    pub(super) in_flight: u32,
+    lanes: u32,
+    present: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) client: ClientId,
+    pub(super) moderator: Moderator,
+    pub(super) in_flight: u32,
+    /// Completions since the last announcement.
+    pub(super) finished: u32,
+    pub(super) urgent: bool,
+    pub(super) open: bool,
+}
+
+/// Both tables, of fixed capacity.
+#[derive(Debug)]
+pub(super) struct Clients {
+    clients: Vec<Client>,
+    lanes: Vec<Lane>,
+    limits: (usize, usize),
+}
+
+impl Clients {
+    pub(super) fn new(clients: u32, lanes: u32) -> Self {
+        let limits = (clients as usize, lanes as usize);
+        Self { clients: Vec::with_capacity(limits.0), lanes: Vec::with_capacity(limits.1), limits }
+    }
+
+    pub(super) fn add_client(&mut self, share: Share, credit: u32) -> Option<ClientId> {
+        let client = Client { share, credit, in_flight: 0, lanes: 0, present: true };
+        let free = self.clients.iter().position(|c| !c.present && c.lanes == 0);
+        Some(ClientId(put(&mut self.clients, free, self.limits.0, client)?))
+    }
+
+    pub(super) fn remove_client(&mut self, client: ClientId) {
+        self.client_mut(client).present = false;
+    }
+
+    pub(super) fn add_lane(&mut self, client: ClientId, moderator: Moderator) -> Option<LaneId> {
+        let lane = Lane { client, moderator, in_flight: 0, finished: 0, urgent: false, open: true };
+        let free = self.lanes.iter().position(|l| !l.open && l.in_flight == 0);
+        let id = put(&mut self.lanes, free, self.limits.1, lane)?;
+        self.client_mut(client).lanes += 1;
+        Some(LaneId(id))
+    }
+
+    pub(super) fn close_lane(&mut self, lane: LaneId) {
+        let lane = self.lane_mut(lane);
+        let (client, was_open, in_flight) = (lane.client, lane.open, lane.in_flight);
+        lane.open = false;
+        // The client's number stays taken while devices still have requests of its lanes.
+        if was_open && in_flight == 0 {
+            self.client_mut(client).lanes -= 1;
+        }
+    }
+
+    #[inline]
+    pub(super) fn client_mut(&mut self, client: ClientId) -> &mut Client {
+        &mut self.clients[client.0 as usize]
+    }
+
+    #[inline]
+    pub(super) fn lane(&self, lane: LaneId) -> &Lane {
+        &self.lanes[lane.0 as usize]
+    }
+
+    #[inline]
+    pub(super) fn lane_mut(&mut self, lane: LaneId) -> &mut Lane {
+        &mut self.lanes[lane.0 as usize]
+    }
+
+    /// A request of the lane was handed to a device.
+    #[inline]
+    pub(super) fn started(&mut self, lane: LaneId, cost: Nanos) {
+        let lane = self.lane_mut(lane);
+        lane.in_flight += 1;
+        let client = lane.client;
+        let client = self.client_mut(client);
+        client.in_flight += 1;
+        client.share.charge(cost);
+    }
+
+    /// A request of the lane left the devices. Returns whether the lane is still open.
+    #[inline]
+    pub(super) fn finished(&mut self, lane: LaneId, urgent: bool) -> bool {
+        let lane = self.lane_mut(lane);
+        lane.in_flight -= 1;
+        lane.finished += 1;
+        lane.urgent |= urgent;
+        let (client, open, in_flight) = (lane.client, lane.open, lane.in_flight);
+        let client = self.client_mut(client);
+        client.in_flight -= 1;
+        if !open && in_flight == 0 {
+            client.lanes -= 1;
+        }
+        open
+    }
+}
+
+/// Puts an item at a free place or at the end; `None` if the table has `limit` items.
+fn put<T>(table: &mut Vec<T>, free: Option<usize>, limit: usize, item: T) -> Option<u32> {
+    let index = match free {
+        Some(index) => {
+            table[index] = item;
+            index
+        }
+        None if table.len() < limit => {
+            table.push(item);
+            table.len() - 1
+        }
+        None => return None,
+    };
+    Some(index as u32)
+}

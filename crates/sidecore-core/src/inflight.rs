@@ -1,0 +1,106 @@
+//! Requests that were handed to a device and not yet answered.
+//!
+//! A fixed table made once. A [`Ticket`] names an entry and its generation: when a request is taken from a dead device
+//! and given to another, the entry gets a new generation, so a late answer from the dead one matches nothing. That is
+//! what makes each request complete exactly once.
+
+use crate::dispatch::Work;
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+/// Name of one attempt at one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    index: u32,
+    generation: u32,
+}
+
+impl Ticket {
+    /// Place in the table, below its capacity: for arrays kept beside it.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// One request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) work: Work,
+    /// The device that has it, or had it last.
+    pub(crate) device: u8,
+    /// Its device died and it waits to be given to another one.
+    pub(crate) waiting: bool,
+    pub(crate) handed: Nanos,
+    /// Estimated time on the device.
+    pub(crate) cost: Nanos,
+    /// Devices that had it before and died.
+    pub(crate) losses: u8,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+/// The table. `capacity` entries, no allocation after [`InFlight::new`].
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+impl InFlight {
+    pub(crate) fn new(capacity: u32) -> Self {
+        let places = (0..capacity).map(|_| Place { generation: 0, entry: None }).collect();
+        Self { places, free: (0..capacity).rev().collect() }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, entry: Entry) -> Option<Ticket> {
+        let index = self.free.pop()?;
+        let place = &mut self.places[index as usize];
+        place.entry = Some(entry);
+        Some(Ticket { index, generation: place.generation })
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
+        let place = self.places.get_mut(ticket.index())?;
+        if place.generation != ticket.generation {
+            return None;
+        }
+        let entry = place.entry.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(ticket.index);
+        Some(entry)
+    }
+
+    /// Makes all earlier tickets of this entry void and returns the one that counts from now on.
+    pub(crate) fn renew(&mut self, ticket: Ticket) -> Option<(Ticket, &mut Entry)> {
+        let place = self.places.get_mut(ticket.index())?;
+        if place.generation != ticket.generation {
+            return None;
+        }
+        let entry = place.entry.as_mut()?;
+        place.generation = place.generation.wrapping_add(1);
+        Some((Ticket { index: ticket.index, generation: place.generation }, entry))
+    }
+
+    /// The first entry at or after `from` that `device` has.
+    pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
+        let rest = self.places.get(from..)?;
+        let offset = rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
+        let index = from + offset;
+        Some(Ticket { index: index as u32, generation: self.places[index].generation })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+}

@@ -1,0 +1,171 @@
+//! A queue between one producer and one consumer that do not trust each other, in shared memory.
+//!
+//! A slot is one cache line: seven words of message and a sequence word. Message `n` (counted from 0) goes to slot
+//! `n mod capacity`, and is published by storing `n + 1` in the slot's sequence word. The consumer knows which number
+//! it waits for, so one cache-line transfer carries message and publication together, and no cursor is shared.
+//!
+//! Nothing here tells the producer that a slot is free. The protocol does: at most `capacity` requests are in flight,
+//! and a completion is what frees a submission slot. A peer that breaks this rule only overwrites its own messages.
+//!
+//! Indices and capacity are private to each side. What the peer writes can delay or garble messages, never make an
+//! access leave the slots.
+//!
+//! Source of the idea: sequence numbers in slots as in D. Vyukov's bounded queue, reduced to one producer and consumer.
+
+use crate::sync::Ordering;
+use crate::words::{LINE_WORDS, Line};
+
+/// Words of one message.
+pub const MESSAGE_WORDS: usize = LINE_WORDS - 1;
+/// What one slot carries.
+pub type Message = [u64; MESSAGE_WORDS];
+
+const SEQUENCE: usize = MESSAGE_WORDS;
+
+/// The sending side's private state. The slots are passed to each call.
+#[derive(Debug)]
+pub struct Producer {
+    next: u64,
+}
+
+/// The receiving side's private state. The slots are passed to each call.
+#[derive(Debug)]
+pub struct Consumer {
+    next: u64,
+}
+
+#[inline]
+fn slot(slots: &[Line], number: u64) -> &Line {
+    debug_assert!(slots.len().is_power_of_two());
+    &slots[number as usize & (slots.len() - 1)]
+}
+
+impl Producer {
+    /// A producer for a fresh, zeroed ring.
+    pub fn new() -> Self {
+        Self { next: 0 }
+    }
+
+    /// Writes a message into the next slot and publishes it. The caller keeps the rule of the in-flight limit:
+    /// the slot's previous message was answered.
+    #[inline]
+    pub fn push(&mut self, slots: &[Line], message: &Message) {
+        let line = slot(slots, self.next);
+        for (word, value) in line.0.iter().zip(message) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        self.next += 1;
+        // Release: who sees the sequence number sees the seven words.
+        line.0[SEQUENCE].store(self.next, Ordering::Release);
+    }
+
+    /// Messages pushed since the ring was made.
+    #[inline]
+    pub fn pushed(&self) -> u64 {
+        self.next
+    }
+}
+
+impl Consumer {
+    /// A consumer for a fresh, zeroed ring.
+    pub fn new() -> Self {
+        Self { next: 0 }
+    }
+
+    /// Whether the next message is there. Reads one word.
+    #[inline]
+    pub fn ready(&self, slots: &[Line]) -> bool {
+        // Acquire: pairs with the release in `push`.
+        slot(slots, self.next).0[SEQUENCE].load(Ordering::Acquire) == self.next + 1
+    }
+
+    /// Takes the next message, if it is there. Each word is read once, into private memory.
+    #[inline]
+    pub fn pop(&mut self, slots: &[Line]) -> Option<Message> {
+        if !self.ready(slots) {
+            return None;
+        }
+        let line = slot(slots, self.next);
+        let mut message = [0; MESSAGE_WORDS];
+        for (value, word) in message.iter_mut().zip(&line.0) {
+            *value = word.load(Ordering::Relaxed);
+        }
+        self.next += 1;
+        Some(message)
+    }
+
+    /// Messages taken since the ring was made.
+    #[inline]
+    pub fn popped(&self) -> u64 {
+        self.next
+    }
+}
+
+impl Default for Producer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Default for Consumer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn slots(capacity: usize) -> Vec<Line> {
+        (0..capacity).map(|_| Line::default()).collect()
+    }
+
+    proptest! {
+        /// Any order of pushes and pops within the in-flight limit behaves as a queue.
+        #[test]
+        fn is_a_queue(operations in proptest::collection::vec(any::<bool>(), 1..400), log in 1u32..6) {
+            let slots = slots(1 << log);
+            let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
+            let mut oracle = VecDeque::new();
+            for (i, push) in operations.into_iter().enumerate() {
+                if push && oracle.len() < slots.len() {
+                    let message = [i as u64; MESSAGE_WORDS];
+                    producer.push(&slots, &message);
+                    oracle.push_back(message);
+                } else if !push {
+                    prop_assert_eq!(consumer.pop(&slots), oracle.pop_front());
+                }
+            }
+            prop_assert_eq!(producer.pushed() - consumer.popped(), oracle.len() as u64);
+        }
+
+        /// A peer that writes anything anywhere yields a message or nothing, and never moves the consumer by itself.
+        #[test]
+        fn hostile_words_do_no_harm(writes in proptest::collection::vec((0usize..64, 0usize..8, any::<u64>()), 0..300)) {
+            let slots = slots(64);
+            let mut consumer = Consumer::new();
+            for (line, word, value) in writes {
+                slots[line].0[word].store(value, Ordering::Relaxed);
+                let before = consumer.popped();
+                let got = consumer.pop(&slots).is_some();
+                prop_assert_eq!(consumer.popped(), before + u64::from(got));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stale_or_future_sequence_is_not_a_message() {
+        let slots = slots(4);
+        let mut consumer = Consumer::new();
+        for sequence in [0, 2, 5, u64::MAX] {
+            slots[0].0[SEQUENCE].store(sequence, Ordering::Relaxed);
+            assert_eq!(consumer.pop(&slots), None);
+        }
+        slots[0].0[SEQUENCE].store(1, Ordering::Relaxed);
+        assert!(consumer.pop(&slots).is_some());
+    }
+}

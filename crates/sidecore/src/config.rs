@@ -1,0 +1,392 @@
+//! The service's configuration: one TOML file, strict, with units in the names of its keys.
+
+use serde::Deserialize;
+use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::session::Class;
+use std::path::{Path, PathBuf};
+
+mod error;
+mod setting;
+
+pub use error::ConfigError;
+pub use setting::{DeviceAction, Hop, Setting};
+
+/// Where the service listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/sidecore/sidecore.sock";
+/// The environment variable that names another socket, for service and clients.
+pub const SOCKET_VARIABLE: &str = "SIDECORE_SOCKET";
+
+/// All of it. Every key has a default.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Path of the Unix socket.
+    pub socket: PathBuf,
+    /// Path of the counter file; default: the socket's path with `.counters` added.
+    pub counters: Option<PathBuf>,
+    /// One request in this many carries stage times; 0: none. Long operations are always sampled.
+    pub sample_every: u32,
+    /// The cores that serve.
+    pub sidecores: Sidecores,
+    /// How each hop waits.
+    pub notify: NotifyConfig,
+    /// Which device gets a request.
+    #[serde(deserialize_with = "parsed")]
+    pub balance: Balance,
+    /// Devices of each sidecore; default: the sidecore itself.
+    #[serde(rename = "device")]
+    pub devices: Vec<DeviceConfig>,
+    /// What one client may take, and all together.
+    pub limits: LimitsConfig,
+    /// Other limits for some users.
+    #[serde(rename = "client")]
+    pub clients: Vec<ClientConfig>,
+}
+
+/// The cores that serve.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sidecores {
+    /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
+    pub cpus: Vec<usize>,
+    /// Nothing else runs on these cores, so their sidecores may spin.
+    pub owned: bool,
+}
+
+/// How each of the four hops waits.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifyConfig {
+    /// Client to service: how the sidecore waits for requests.
+    #[serde(deserialize_with = "parsed")]
+    pub service: Notify,
+    /// Service to device: how a worker waits for requests.
+    #[serde(deserialize_with = "parsed")]
+    pub to_device: Notify,
+    /// Device to service: when a worker wakes its sidecore.
+    #[serde(deserialize_with = "parsed")]
+    pub from_device: Notify,
+    /// Service to client: how clients wait for completions, and when they are woken.
+    #[serde(deserialize_with = "parsed")]
+    pub client: Notify,
+}
+
+/// One device.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceConfig {
+    /// Name in messages, counters and `sidecore set`.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Worker: the core it is tied to.
+    pub cpu: Option<usize>,
+    /// Worker: nothing else runs on that core, so it may spin.
+    #[serde(default)]
+    pub owned: bool,
+    /// Most requests that it holds at a time.
+    #[serde(default = "default_depth")]
+    pub depth: u32,
+    /// Relative speed for `sed`; default: from the measured rates.
+    pub weight: Option<u32>,
+    /// Emulated: time of each request, ns.
+    #[serde(default)]
+    pub fixed_ns: u64,
+    /// Emulated: additional time of each input byte, ns.
+    #[serde(default)]
+    pub per_byte_ns: f64,
+    /// Names of the operations that it does; default: all.
+    #[serde(default)]
+    pub ops: Vec<String>,
+}
+
+/// Kinds of devices.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// The sidecore itself.
+    Inline,
+    /// A thread on a core of its own.
+    Worker,
+    /// Computes the true result and returns it when the modelled device would.
+    Emulated,
+}
+
+/// What one client may take, and all together.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Largest input or output of one request, bytes.
+    pub max_request_bytes: u32,
+    /// Most lanes of all clients on one sidecore.
+    pub lanes: u32,
+    /// Most lanes of one client process.
+    pub lanes_per_client: u32,
+    /// Most client processes of one user.
+    pub clients_per_uid: u32,
+    /// Most slots of a ring.
+    pub slots_per_lane: u32,
+    /// Most requests of one client in flight, over its lanes.
+    pub in_flight_per_client: u32,
+    /// Most arena bytes of one client, over its lanes.
+    pub arena_bytes_per_client: u32,
+    /// Most sessions of one lane.
+    pub sessions_per_lane: u32,
+    /// Most requests in flight on one sidecore.
+    pub in_flight: u32,
+    /// Time on devices that a client of weight 1 may use in one round, us.
+    pub quantum_us: u32,
+    /// A device that does not answer one request for so long is taken for dead, ms.
+    pub device_timeout_ms: u32,
+}
+
+/// Other limits for one user. What is left out is as in `limits`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// The user that these apply to.
+    pub uid: u32,
+    /// Share of the sidecore, relative to others; default 1.
+    pub weight: Option<u32>,
+    /// Most lanes of one process.
+    pub lanes: Option<u32>,
+    /// Most requests in flight.
+    pub in_flight: Option<u32>,
+    /// Most arena bytes.
+    pub arena_bytes: Option<u32>,
+}
+
+/// Limits of one client, put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Share of the sidecore.
+    pub weight: u32,
+    /// Most lanes.
+    pub lanes: u32,
+    /// Most requests in flight.
+    pub in_flight: u32,
+    /// Most arena bytes.
+    pub arena_bytes: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            socket: default_socket(None),
+            counters: None,
+            sample_every: 64,
+            sidecores: Sidecores::default(),
+            notify: NotifyConfig::default(),
+            balance: Balance::Eft,
+            devices: vec![DeviceConfig::inline("inline")],
+            limits: LimitsConfig::default(),
+            clients: Vec::new(),
+        }
+    }
+}
+
+impl Default for Sidecores {
+    fn default() -> Self {
+        Self { cpus: Vec::new(), owned: false }
+    }
+}
+
+impl Default for NotifyConfig {
+    fn default() -> Self {
+        Self::all(Notify::BreakEven)
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            max_request_bytes: 128 * 1024,
+            lanes: 2048,
+            lanes_per_client: 1024,
+            clients_per_uid: 256,
+            slots_per_lane: 1024,
+            in_flight_per_client: 4096,
+            arena_bytes_per_client: 256 << 20,
+            sessions_per_lane: 1024,
+            in_flight: 16384,
+            quantum_us: 20,
+            device_timeout_ms: 2000,
+        }
+    }
+}
+
+impl NotifyConfig {
+    /// The same policy on every hop.
+    pub fn all(notify: Notify) -> Self {
+        Self { service: notify, to_device: notify, from_device: notify, client: notify }
+    }
+}
+
+impl DeviceConfig {
+    /// The sidecore itself as a device.
+    pub fn inline(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: DeviceKind::Inline,
+            cpu: None,
+            owned: false,
+            depth: default_depth(),
+            weight: None,
+            fixed_ns: 0,
+            per_byte_ns: 0.0,
+            ops: Vec::new(),
+        }
+    }
+
+    /// A thread as a device, on that core if one is given. `owned`: it may spin there.
+    pub fn worker(name: &str, cpu: Option<usize>, owned: bool) -> Self {
+        Self { kind: DeviceKind::Worker, cpu, owned, ..Self::inline(name) }
+    }
+
+    /// A device that takes `fixed_ns` for each request and `per_byte_ns` for each input byte.
+    pub fn emulated(name: &str, fixed_ns: u64, per_byte_ns: f64) -> Self {
+        Self { kind: DeviceKind::Emulated, fixed_ns, per_byte_ns, ..Self::inline(name) }
+    }
+
+    /// One bit for each class number that the device does.
+    pub fn classes(&self) -> u64 {
+        let all = Class::all().filter(|class| self.ops.is_empty() || self.ops.iter().any(|op| op == class.name()));
+        all.fold(0, |bits, class| bits | 1 << class.index())
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Names the file, the line, and what to write instead.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        Self::parse(&text).map_err(|error| error.in_file(path))
+    }
+
+    /// Reads and checks the text of a file.
+    ///
+    /// # Errors
+    /// Names the line and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks numbers against each other and against their limits.
+    ///
+    /// # Errors
+    /// Names the key and what to write instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.limits.check()?;
+        if self.devices.is_empty() {
+            return Err(ConfigError::new("device = []: without a device nothing can be done; leave the key out or add one"));
+        }
+        if self.sidecores.cpus.len() > 64 {
+            return Err(ConfigError::new("sidecores.cpus: at most 64"));
+        }
+        for (i, device) in self.devices.iter().enumerate() {
+            device.check()?;
+            if self.devices[..i].iter().any(|other| other.name == device.name) {
+                return Err(ConfigError::new(format!("two devices are named {:?}: give each its own name", device.name)));
+            }
+        }
+        for client in &self.clients {
+            within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
+        }
+        Ok(())
+    }
+
+    /// Path of the counter file.
+    pub fn counters_path(&self) -> PathBuf {
+        self.counters.clone().unwrap_or_else(|| counters_beside(&self.socket))
+    }
+
+    /// What a client of this user may take.
+    pub fn limits_of(&self, uid: u32) -> ClientLimits {
+        let own = self.clients.iter().find(|client| client.uid == uid);
+        let pick = |value: fn(&ClientConfig) -> Option<u32>, default| own.and_then(value).unwrap_or(default);
+        ClientLimits {
+            weight: pick(|c| c.weight, 1),
+            lanes: pick(|c| c.lanes, self.limits.lanes_per_client),
+            in_flight: pick(|c| c.in_flight, self.limits.in_flight_per_client),
+            arena_bytes: pick(|c| c.arena_bytes, self.limits.arena_bytes_per_client),
+        }
+    }
+}
+
+impl LimitsConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        within("limits.max_request_bytes", self.max_request_bytes, 1, 16 << 20)?;
+        within("limits.lanes", self.lanes, 1, 65_536)?;
+        within("limits.lanes_per_client", self.lanes_per_client, 1, 65_536)?;
+        within("limits.clients_per_uid", self.clients_per_uid, 1, 65_536)?;
+        within("limits.slots_per_lane", self.slots_per_lane, MIN_SLOTS, MAX_SLOTS)?;
+        within("limits.in_flight_per_client", self.in_flight_per_client, 1, 1 << 20)?;
+        within("limits.arena_bytes_per_client", self.arena_bytes_per_client, MIN_ARENA, u32::MAX)?;
+        within("limits.sessions_per_lane", self.sessions_per_lane, 1, 65_535)?;
+        within("limits.in_flight", self.in_flight, 1, 1 << 20)?;
+        within("limits.quantum_us", self.quantum_us, 1, 100_000)?;
+        within("limits.device_timeout_ms", self.device_timeout_ms, 10, 600_000)
+    }
+}
+
+impl DeviceConfig {
+    /// Checks the numbers of one device.
+    ///
+    /// # Errors
+    /// Names the key and what to write instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.name.is_empty() || self.name.len() > 32 || self.name.contains(['.', '=']) {
+            return Err(ConfigError::new(format!("device name {:?}: use 1 to 32 characters without . and =", self.name)));
+        }
+        within("device.depth", self.depth, 1, 4096)?;
+        within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
+        if !(0.0..=1e6).contains(&self.per_byte_ns) || self.fixed_ns > 1_000_000_000 {
+            return Err(ConfigError::new(format!("device {:?}: fixed_ns up to 1e9, per_byte_ns 0 to 1e6", self.name)));
+        }
+        match self.ops.iter().find(|op| Class::from_name(op).is_none()) {
+            Some(op) => Err(ConfigError::unknown("operation", op, Class::all().map(Class::name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The socket's path: the given one, that of the environment, or the default.
+pub fn default_socket(environment: Option<&str>) -> PathBuf {
+    PathBuf::from(environment.filter(|path| !path.is_empty()).unwrap_or(DEFAULT_SOCKET))
+}
+
+/// Path of the counter file that belongs to a socket.
+pub fn counters_beside(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".counters");
+    PathBuf::from(path)
+}
+
+const fn default_depth() -> u32 {
+    64
+}
+
+fn within(key: &str, value: u32, least: u32, most: u32) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::new(format!("{key} = {value}: use {least} to {most}")))
+}
+
+fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: setting::Parse,
+{
+    let text = String::deserialize(deserializer)?;
+    T::parse_text(&text).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests;

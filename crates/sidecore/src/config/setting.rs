@@ -1,0 +1,120 @@
+//! What `sidecore set` can change while the service runs.
+
+use super::{ConfigError, DeviceConfig};
+use serde::Deserialize;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    /// `notify=POLICY` or `notify.HOP=POLICY`.
+    Notify(Hop, Notify),
+    /// `balance=POLICY`.
+    Balance(Balance),
+    /// `device={name="…",kind="…",…}`: one more device.
+    AddDevice(DeviceConfig),
+    /// `device.NAME=drain|remove|kill`.
+    Device(String, DeviceAction),
+}
+
+/// The hops whose waiting can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// All four.
+    All,
+    /// Client to service.
+    Service,
+    /// Service to device.
+    ToDevice,
+    /// Device to service.
+    FromDevice,
+    /// Service to client.
+    Client,
+}
+
+/// What may be done with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceAction {
+    /// No more requests; what it has is finished.
+    Drain,
+    /// Drain, then take it away.
+    Remove,
+    /// It dies at once, with what it has.
+    Kill,
+}
+
+const KEYS: [&str; 8] = [
+    "notify",
+    "notify.service",
+    "notify.to_device",
+    "notify.from_device",
+    "notify.client",
+    "balance",
+    "device",
+    "device.NAME",
+];
+
+impl Setting {
+    /// Reads `key=value`.
+    ///
+    /// # Errors
+    /// What is wrong and what can be written.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(ConfigError::new(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain")));
+        };
+        match key {
+            "notify" => Ok(Self::Notify(Hop::All, Parse::parse_text(value)?)),
+            "notify.service" => Ok(Self::Notify(Hop::Service, Parse::parse_text(value)?)),
+            "notify.to_device" => Ok(Self::Notify(Hop::ToDevice, Parse::parse_text(value)?)),
+            "notify.from_device" => Ok(Self::Notify(Hop::FromDevice, Parse::parse_text(value)?)),
+            "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
+            "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
+            "device" => parse_device(value),
+            _ => match key.strip_prefix("device.") {
+                Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
+                None => Err(ConfigError::unknown("setting", key, KEYS.into_iter())),
+            },
+        }
+    }
+}
+
+fn parse_device(value: &str) -> Result<Setting, ConfigError> {
+    #[derive(Deserialize)]
+    struct One {
+        device: DeviceConfig,
+    }
+    let text = format!("device={value}");
+    let One { device } = toml::from_str(&text).map_err(|error| ConfigError::from_toml(&error, &text))?;
+    device.check()?;
+    Ok(Setting::AddDevice(device))
+}
+
+/// Values that are written as text in the file and on the command line.
+pub(super) trait Parse: Sized {
+    fn parse_text(text: &str) -> Result<Self, ConfigError>;
+}
+
+impl Parse for Notify {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+    }
+}
+
+impl Parse for Balance {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+    }
+}
+
+impl Parse for DeviceAction {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "drain" => Ok(Self::Drain),
+            "remove" => Ok(Self::Remove),
+            "kill" => Ok(Self::Kill),
+            _ => Err(ConfigError::unknown("action", text, ["drain", "remove", "kill"].into_iter())),
+        }
+    }
+}

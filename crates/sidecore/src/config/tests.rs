@@ -1,0 +1,108 @@
+use super::*;
+use proptest::prelude::*;
+
+fn error(text: &str) -> String {
+    Config::parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let config = Config::parse("").unwrap();
+    assert_eq!(config.balance, Balance::Eft);
+    assert_eq!(config.devices, [DeviceConfig::inline("inline")]);
+    assert_eq!(config.counters_path(), PathBuf::from(format!("{DEFAULT_SOCKET}.counters")));
+}
+
+#[test]
+fn every_key_can_be_written() {
+    let config = Config::parse(
+        r#"
+        socket = "a.sock"
+        counters = "c"
+        sample_every = 1
+        balance = "sed"
+        [sidecores]
+        cpus = [0, 1]
+        owned = true
+        [notify]
+        service = "park"
+        client = "coalesce(8,50us)"
+        to_device = "timer(100us)"
+        from_device = "spin"
+        [[device]]
+        name = "w"
+        kind = "worker"
+        cpu = 1
+        [[device]]
+        name = "e"
+        kind = "emulated"
+        fixed_ns = 350
+        per_byte_ns = 0.589
+        ops = ["aes-256-gcm", "3des-cbc"]
+        [limits]
+        lanes_per_client = 2
+        [[client]]
+        uid = 1000
+        weight = 3
+        in_flight = 7
+        "#,
+    )
+    .unwrap();
+    assert_eq!(config.notify.client, Notify::Coalesce { count: 8, delay: 50_000 });
+    assert_eq!(config.devices[1].classes().count_ones(), 2);
+    let expected = ClientLimits { weight: 3, lanes: 2, in_flight: 7, arena_bytes: 256 << 20 };
+    assert_eq!(config.limits_of(1000), expected);
+    assert_eq!(config.limits_of(0).weight, 1);
+}
+
+#[test]
+fn an_unknown_key_names_the_line_and_the_nearest() {
+    assert_eq!(error("\nsockets = 'x'"), "line 2: unknown key \"sockets\"; did you mean \"socket\"?");
+    assert!(error("[limits]\nlane = 3").contains("did you mean \"lanes\"?"));
+    assert!(error("[[device]]\nname='x'\nkind='inline'\ndept=3").contains("did you mean \"depth\"?"));
+}
+
+#[test]
+fn wrong_values_say_what_to_write() {
+    assert!(error("balance = 'fastest'").contains("eft"));
+    assert!(error("[notify]\nclient = 'sometimes'").contains("break-even"));
+    assert!(error("[limits]\nlanes = 0").contains("use 1 to 65536"));
+    assert!(error("device = []").contains("add one"));
+    assert!(error("[[device]]\nname='x'\nkind='inline'\nops=['aes-256-gmc']").contains("\"aes-256-gcm\""));
+    assert!(error("[[device]]\nname='x'\nkind='inline'\n[[device]]\nname='x'\nkind='inline'").contains("own name"));
+    assert!(error("[[device]]\nname='a.b'\nkind='inline'").contains("characters"));
+    assert!(error("sample_every = -1").starts_with("line 1"));
+    assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
+}
+
+#[test]
+fn settings_are_read_and_refused() {
+    assert_eq!(Setting::parse("notify=park"), Ok(Setting::Notify(Hop::All, Notify::Park)));
+    assert_eq!(Setting::parse("balance=round-robin"), Ok(Setting::Balance(Balance::RoundRobin)));
+    assert_eq!(Setting::parse("device.a=kill"), Ok(Setting::Device("a".to_owned(), DeviceAction::Kill)));
+    let added = Setting::parse(r#"device={name="w1",kind="worker",cpu=1,owned=true}"#);
+    assert_eq!(added, Ok(Setting::AddDevice(DeviceConfig::worker("w1", Some(1), true))));
+    for (wrong, hint) in [
+        ("notify", "key=value"),
+        ("notfy=park", "\"notify\""),
+        ("device.a=kil", "\"kill\""),
+        ("device={name='a',kind='worker',cpus=1}", "\"cpu\""),
+        ("notify.client=parc", "park"),
+    ] {
+        assert!(Setting::parse(wrong).unwrap_err().to_string().contains(hint), "{wrong}");
+    }
+}
+
+#[test]
+fn the_environment_names_the_socket() {
+    assert_eq!(default_socket(Some("x")), PathBuf::from("x"));
+    assert_eq!(default_socket(Some("")), PathBuf::from(DEFAULT_SOCKET));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[ -~\n]{0,200}") {
+        let _ = Config::parse(&text);
+        let _ = Setting::parse(&text);
+    }
+}

@@ -1,0 +1,10 @@
+//! Memory that other processes can write. With [`crate::sys`] and `ffi` the only place with unsafe code.
+
+pub(crate) mod fork;
+mod lane;
+mod mapping;
+mod span;
+
+pub(crate) use lane::LaneMemory;
+pub(crate) use mapping::{Access, Mapping};
+pub use span::Span;

@@ -1,0 +1,52 @@
+//! Knowing that one is a forked child, for the price of a load.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE: usize = 4096;
+
+/// A page that the kernel wipes in a forked child.
+#[derive(Debug)]
+pub(crate) struct ForkGuard(NonNull<AtomicU64>);
+
+// SAFETY: the page is owned by the guard and only reached as an atomic.
+unsafe impl Send for ForkGuard {}
+
+impl ForkGuard {
+    pub(crate) fn new() -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh private mapping overlaps nothing.
+        let page = unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, protection, MapFlags::PRIVATE)? };
+        let guard = Self(NonNull::new(page.cast()).ok_or(io::ErrorKind::OutOfMemory)?);
+        // SAFETY: the page is the one just mapped.
+        unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork)? };
+        guard.claim();
+        Ok(guard)
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: mapped and zeroed or written as an atomic for the life of the guard.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// This process is the owner from now on.
+    pub(crate) fn claim(&self) {
+        self.word().store(1, Ordering::Relaxed);
+    }
+
+    /// Whether this process is a forked child of the one that claimed.
+    #[inline]
+    pub(crate) fn forked(&self) -> bool {
+        self.word().load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for ForkGuard {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; nothing borrows it any more.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), PAGE) };
+    }
+}

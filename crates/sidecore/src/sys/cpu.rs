@@ -1,0 +1,26 @@
+//! Which core a thread runs on.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use std::io;
+use std::num::NonZeroU64;
+
+/// Ties the calling thread to one core.
+pub(crate) fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// The cores that this process may use, in order.
+pub(crate) fn allowed() -> Vec<usize> {
+    sched_getaffinity(None).map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).
+pub(crate) fn precise_sleep() {
+    // Failing costs precision only.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}

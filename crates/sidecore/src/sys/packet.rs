@@ -1,0 +1,75 @@
+//! Unix sockets that carry whole messages, with file descriptors when needed.
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect, listen, recvmsg, sendmsg,
+    socket_with, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Largest control message, bytes.
+pub(crate) const MAX_PACKET: usize = 16 * 1024;
+/// Most descriptors beside one message.
+pub(crate) const MAX_FDS: usize = 3;
+const BACKLOG: i32 = 128;
+
+fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A socket that accepts clients at `path`.
+pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// A connection to the service at `path`.
+pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// The next client of a listening socket, never blocking on it afterwards.
+pub(crate) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// Who is at the other end, as the kernel vouches for.
+pub(crate) fn peer(socket: impl AsFd) -> io::Result<UCred> {
+    Ok(sockopt::socket_peercred(socket)?)
+}
+
+/// Sends one message with descriptors.
+pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone. A message or descriptors beyond the limits are
+/// an error; descriptors that were received with it are closed.
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    if got.flags.intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
+    }
+    Ok((got.bytes, fds))
+}

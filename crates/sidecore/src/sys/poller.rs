@@ -1,0 +1,78 @@
+//! Sleeping until one of many things happens.
+
+use super::clock::timespec;
+use super::wake::interrupted;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Events taken at a time.
+const BATCH: usize = 64;
+
+/// An epoll set. Each source has a number, returned when something happens there.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
+    }
+
+    /// Reports each new write to an eventfd once; nothing has to be read.
+    pub(crate) fn add_edge(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::ET)?)
+    }
+
+    /// Reports a source as long as it can be read or has hung up.
+    pub(crate) fn add_level(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::RDHUP)?)
+    }
+
+    pub(crate) fn remove(&self, source: impl AsFd) {
+        // Fails only if the source is not there, which is what is wanted.
+        let _ = epoll::delete(&self.epoll, source);
+    }
+
+    /// Sleeps at most that long (`None`: without end) and yields the numbers of the sources where something happened.
+    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
+        self.events.clear();
+        let timeout = timeout.map(timespec);
+        // An interrupted wait is a short wait.
+        let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref());
+        self.events.iter().map(|event| event.data.u64())
+    }
+}
+
+/// What happened to a pair of descriptors: one to read, one whose peer may hang up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Woken {
+    pub(crate) readable: bool,
+    pub(crate) hung_up: bool,
+}
+
+/// Sleeps at most that long until `wake` can be read or the peer of `socket` is gone.
+pub(crate) fn wait_two(wake: BorrowedFd<'_>, socket: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<Woken> {
+    let mut set = [PollFd::from_borrowed_fd(wake, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    match poll(&mut set, timeout.map(timespec).as_ref()) {
+        Err(error) if !interrupted(error) => return Err(error.into()),
+        _ => {}
+    }
+    let hung_up = set[1].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR);
+    Ok(Woken { readable: set[0].revents().contains(PollFlags::IN), hung_up })
+}
+
+/// Sleeps at most that long until `source` can be read or has hung up. `false`: the time is over.
+pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<bool> {
+    let mut set = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
+    match poll(&mut set, timeout.map(timespec).as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if interrupted(error) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
