@@ -13,4 +13,8 @@
 
 extern crate alloc;
 
+pub mod histogram;
+pub mod policy;
 pub mod session;
+pub mod stage;
+pub mod time;
