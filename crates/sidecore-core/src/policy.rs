@@ -1,0 +1,11 @@
+//! Policies: an enum per family, the time and an event in, a decision out.
+//!
+//! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`admission`] whose request is
+//! next.
+
+pub mod admission;
+pub mod balance;
+pub mod notify;
+mod spelling;
+
+pub use spelling::ParseError;

@@ -1,0 +1,261 @@
+//! How long a device takes, learnt from what it took.
+//!
+//! Per class and half-octave of size a cell keeps the moving averages of time and of size, which lie on the same line if
+//! time is a fixed part and a part per byte. An estimate goes along the line between the two observed cells around the
+//! size; beyond the outermost one it keeps its slope, within what a fixed part and a part per byte of 0 or more allow.
+//! Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate reads at most
+//! four cells.
+
+use crate::session::Class;
+use crate::time::Nanos;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// Halves of octaves from 8 B to 1 MiB, one bucket for what is smaller and one for what is larger.
+const BUCKETS: usize = 2 + 2 * 17;
+/// Sizes that share the first bucket, bytes.
+const SMALLEST: u32 = 8;
+/// Stands for no neighbour.
+const NONE: u8 = u8::MAX;
+/// Weight of a new observation is 1 in so many, once there were as many.
+const WINDOW: u8 = 8;
+/// An observation counts at most so many times its estimate.
+const CLAMP: f32 = 8.0;
+/// An observation up to this many ns is never cut: a clock's tick is no outlier.
+const CREDIBLE: f32 = 1_000.0;
+/// Longest time that is believed or estimated, ns: 18 minutes, so that sums cannot overflow.
+const LONGEST: f32 = (1_u64 << 40) as f32;
+
+/// Time that one device needs for a request, by class and size.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    rows: Box<[Row]>,
+}
+
+impl Rates {
+    /// Half-octaves of size that are told apart.
+    pub const BUCKETS: usize = BUCKETS;
+
+    /// Nothing is known. Allocates its table, 25 KiB, and nothing after that.
+    pub fn new() -> Self {
+        Self { rows: vec![Row::EMPTY; Class::COUNT].into_boxed_slice() }
+    }
+
+    /// A request of this class and size (bytes) took this long (ns).
+    ///
+    /// It weighs one in eight, the first ones of a cell equally. An outlier counts as eight times its estimate, and the
+    /// very first observation of a class in full.
+    pub fn observe(&mut self, class: Class, size: u32, took: Nanos) {
+        self.rows[class.index()].observe(size, took as f32);
+    }
+
+    /// Time that a request of this class and size (bytes) is expected to take, ns, at most 2^40.
+    ///
+    /// With one size observed, smaller ones take as long and larger ones longer in proportion. With none, it is 1 us and
+    /// 1 ns per byte.
+    #[inline]
+    pub fn estimate(&self, class: Class, size: u32) -> Nanos {
+        self.rows[class.index()].estimate(size) as Nanos
+    }
+
+    /// Whether this class was ever observed.
+    #[inline]
+    pub fn known(&self, class: Class) -> bool {
+        self.rows[class.index()].known
+    }
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One class.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    known: bool,
+    cells: [Cell; BUCKETS],
+}
+
+/// One bucket of sizes.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    /// Average time, ns.
+    time: f32,
+    /// Average size, bytes.
+    size: f32,
+    /// Observations, up to `WINDOW`.
+    seen: u8,
+    /// Nearest observed bucket below this one.
+    below: u8,
+    /// Nearest observed bucket above this one.
+    above: u8,
+}
+
+impl Row {
+    const EMPTY: Self =
+        Self { known: false, cells: [Cell { time: 0.0, size: 0.0, seen: 0, below: NONE, above: NONE }; BUCKETS] };
+
+    fn observe(&mut self, size: u32, took: f32) {
+        let believed = if self.known { (self.estimate(size) * CLAMP).max(CREDIBLE) } else { LONGEST };
+        let index = bucket(size);
+        let cell = &mut self.cells[index];
+        let first = cell.seen == 0;
+        cell.seen = (cell.seen + 1).min(WINDOW);
+        let weight = 1.0 / f32::from(cell.seen);
+        cell.time += (took.min(believed).min(LONGEST) - cell.time) * weight;
+        cell.size += (size as f32 - cell.size) * weight;
+        self.known = true;
+        if first {
+            self.link(index);
+        }
+    }
+
+    /// Tells the other cells of a cell that is observed for the first time.
+    fn link(&mut self, index: usize) {
+        let number = index as u8;
+        for cell in &mut self.cells[..index] {
+            // `NONE` is larger than any bucket.
+            cell.above = cell.above.min(number);
+        }
+        for cell in &mut self.cells[index + 1..] {
+            cell.below = if cell.below == NONE { number } else { cell.below.max(number) };
+        }
+    }
+
+    #[inline]
+    fn estimate(&self, size: u32) -> f32 {
+        let index = bucket(size);
+        let here = &self.cells[index];
+        let size = size as f32;
+        let (below, above) = match here.seen {
+            0 => (self.at(here.below), self.at(here.above)),
+            _ if size < here.size => (self.at(here.below), Some(here)),
+            _ => (Some(here), self.at(here.above)),
+        };
+        let time = match (below, above) {
+            (Some(below), Some(above)) => between(below, above, size),
+            (Some(edge), None) => beyond(edge, self.at(edge.below), size),
+            (None, Some(edge)) => beyond(edge, self.at(edge.above), size),
+            (None, None) => 1_000.0 + size,
+        };
+        time.min(LONGEST)
+    }
+
+    #[inline]
+    fn at(&self, bucket: u8) -> Option<&Cell> {
+        self.cells.get(usize::from(bucket))
+    }
+}
+
+/// Two buckets per octave: sizes up to 8, 12, 16, 24, 32 and so on.
+#[inline]
+fn bucket(size: u32) -> usize {
+    if size <= SMALLEST {
+        return 0;
+    }
+    let last = size - 1;
+    let octave = last.ilog2();
+    let half = (last >> (octave - 1)) & 1;
+    (1 + 2 * (octave - SMALLEST.ilog2()) + half).min(BUCKETS as u32 - 1) as usize
+}
+
+#[inline]
+fn between(below: &Cell, above: &Cell, size: f32) -> f32 {
+    let part = (size - below.size) / (above.size - below.size);
+    below.time + (above.time - below.time) * part
+}
+
+/// Outside of what was observed: from the outermost cell on with the slope towards the one next to it. No time per byte
+/// is negative and none exceeds what the cell's whole time allows, which keeps noise between near sizes from growing.
+#[inline]
+fn beyond(edge: &Cell, inner: Option<&Cell>, size: f32) -> f32 {
+    let steepest = edge.time / edge.size.max(SMALLEST as f32);
+    let slope = match inner {
+        Some(inner) => ((edge.time - inner.time) / (edge.size - inner.size)).clamp(0.0, steepest),
+        None if size > edge.size => steepest,
+        None => 0.0,
+    };
+    edge.time + slope * (size - edge.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(samples: &[(u32, Nanos)]) -> Rates {
+        let mut rates = Rates::new();
+        for &(size, took) in samples {
+            rates.observe(Class::NOOP, size, took);
+        }
+        rates
+    }
+
+    fn estimates<const N: usize>(rates: &Rates, sizes: [u32; N]) -> [Nanos; N] {
+        sizes.map(|size| rates.estimate(Class::NOOP, size))
+    }
+
+    #[test]
+    fn buckets_are_half_octaves() {
+        let cases = [(0, 0), (8, 0), (9, 1), (12, 1), (13, 2), (16, 2), (17, 3), (24, 3), (25, 4), (32, 4), (33, 5)];
+        for (size, index) in cases {
+            assert_eq!(bucket(size), index, "{size}");
+        }
+        assert_eq!((bucket(1 << 20), bucket((1 << 20) + 1), bucket(u32::MAX)), (BUCKETS - 2, BUCKETS - 1, BUCKETS - 1));
+    }
+
+    #[test]
+    fn the_unknown_takes_its_default() {
+        let rates = Rates::default();
+        assert!(!rates.known(Class::NOOP));
+        assert_eq!(estimates(&rates, [0, 1_000]), [1_000, 2_000]);
+    }
+
+    #[test]
+    fn one_size_stands_for_all() {
+        let rates = observed(&[(1_024, 2_000)]);
+        assert!(rates.known(Class::NOOP));
+        assert_eq!(estimates(&rates, [0, 16, 1_024, 4_096]), [2_000, 2_000, 2_000, 8_000]);
+    }
+
+    #[test]
+    fn two_sizes_make_a_line() {
+        let rates = observed(&[(4_096, 5_096), (256, 1_256)]);
+        assert_eq!(estimates(&rates, [256, 1_000, 4_096]), [1_256, 2_000, 5_096]);
+        assert_eq!(estimates(&rates, [0, 16, 65_536]), [1_000, 1_016, 66_536]);
+    }
+
+    #[test]
+    fn noise_between_near_sizes_stays_small() {
+        let falling = observed(&[(1_024, 2_200), (1_030, 2_000)]);
+        assert_eq!(estimates(&falling, [16, 65_536]), [2_200, 2_000]);
+        let steep = observed(&[(1_024, 2_000), (1_030, 3_000)]);
+        assert!(steep.estimate(Class::NOOP, 10_300) <= 30_001);
+    }
+
+    #[test]
+    fn an_average_moves_by_an_eighth_and_no_outlier_moves_it_more_than_its_double() {
+        let mut rates = observed(&[(1_024, 8_000); 8]);
+        rates.observe(Class::NOOP, 1_024, 16_000);
+        assert_eq!(rates.estimate(Class::NOOP, 1_024), 9_000);
+        let mut rates = observed(&[(1_024, 8_000); 8]);
+        rates.observe(Class::NOOP, 1_024, Nanos::MAX);
+        assert_eq!(rates.estimate(Class::NOOP, 1_024), 15_000);
+    }
+
+    #[test]
+    fn a_clock_that_showed_nothing_does_not_bind() {
+        let mut rates = observed(&[(64, 0)]);
+        (0..64).for_each(|_| rates.observe(Class::NOOP, 64, 500));
+        assert!((490..=510).contains(&rates.estimate(Class::NOOP, 64)));
+    }
+
+    #[test]
+    fn extremes_stay_in_bounds() {
+        let rates = observed(&[(u32::MAX, Nanos::MAX), (0, Nanos::MAX), (0, 0), (u32::MAX, 0)]);
+        for size in [0, 1, 1 << 16, u32::MAX] {
+            assert!(rates.estimate(Class::NOOP, size) <= 1 << 40);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The waking side of a hop: interrupt moderation by count and time, as network interfaces do it.
+
+use super::Notify;
+use crate::time::Nanos;
+
+/// When to ring a sleeping waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// Now. Repeated until [`Moderator::rung`] is called.
+    Now,
+    /// At this instant in ns, if nothing else comes before: call [`Moderator::due`] then.
+    At(Nanos),
+    /// Not at all: nothing is pending, or the waiter looks by itself.
+    Nothing,
+}
+
+/// Decides when completions are announced.
+///
+/// No policy stalls: a completion is announced within its delay if [`due`](Self::due) is called at the instant last
+/// answered, however completions follow each other. Under `timer` the waiter's next look announces it.
+#[derive(Clone, Debug)]
+pub struct Moderator {
+    policy: Notify,
+    pending: u32,
+    /// When the oldest pending completion came.
+    oldest: Nanos,
+    urgent: bool,
+}
+
+impl Moderator {
+    /// Nothing is pending. Numbers of the policy are brought to their limits.
+    pub fn new(policy: Notify) -> Self {
+        Self { policy: policy.within_limits(), pending: 0, oldest: 0, urgent: false }
+    }
+
+    /// Takes another policy. Call [`due`](Self::due) afterwards: what is pending may now have to be announced.
+    pub fn set_policy(&mut self, policy: Notify) {
+        self.policy = policy.within_limits();
+    }
+
+    /// So many completions were published; `urgent` if one of them does not want to wait.
+    #[inline]
+    pub fn completed(&mut self, now: Nanos, count: u32, urgent: bool) -> Ring {
+        if count > 0 {
+            if self.pending == 0 {
+                self.oldest = now;
+            }
+            self.pending = self.pending.saturating_add(count);
+            self.urgent |= urgent;
+        }
+        self.due(now)
+    }
+
+    /// What is to be done now. May be called at any time, and must be when the instant of [`Ring::At`] has come.
+    #[inline]
+    pub fn due(&mut self, now: Nanos) -> Ring {
+        if self.pending == 0 {
+            return Ring::Nothing;
+        }
+        match self.policy {
+            Notify::Spin | Notify::Park | Notify::BreakEven => Ring::Now,
+            Notify::Timer { .. } => Ring::Nothing,
+            Notify::Coalesce { count, .. } if self.urgent || self.pending >= count => Ring::Now,
+            Notify::Coalesce { delay, .. } if now.saturating_sub(self.oldest) >= delay => Ring::Now,
+            Notify::Coalesce { delay, .. } => Ring::At(self.oldest.saturating_add(delay)),
+        }
+    }
+
+    /// Everything pending was announced, or the waiter has seen it.
+    #[inline]
+    pub fn rung(&mut self) {
+        self.pending = 0;
+        self.urgent = false;
+    }
+
+    /// Completions published and not announced.
+    #[inline]
+    pub fn pending(&self) -> u32 {
+        self.pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COALESCE: Notify = Notify::Coalesce { count: 3, delay: 1_000 };
+
+    #[test]
+    fn without_moderation_each_completion_rings() {
+        for policy in [Notify::Spin, Notify::Park, Notify::BreakEven] {
+            let mut moderator = Moderator::new(policy);
+            assert_eq!(moderator.due(0), Ring::Nothing);
+            assert_eq!(moderator.completed(5, 1, false), Ring::Now);
+            moderator.rung();
+            assert_eq!((moderator.due(6), moderator.pending()), (Ring::Nothing, 0));
+        }
+    }
+
+    #[test]
+    fn a_timer_is_never_rung() {
+        let mut moderator = Moderator::new(Notify::Timer { period: 1_000 });
+        assert_eq!(moderator.completed(0, 100, true), Ring::Nothing);
+        assert_eq!((moderator.due(1_000_000), moderator.pending()), (Ring::Nothing, 100));
+    }
+
+    #[test]
+    fn coalescing_rings_by_count() {
+        let mut moderator = Moderator::new(COALESCE);
+        assert_eq!(moderator.completed(10, 1, false), Ring::At(1_010));
+        assert_eq!(moderator.completed(20, 1, false), Ring::At(1_010));
+        assert_eq!(moderator.completed(30, 1, false), Ring::Now);
+        assert_eq!(moderator.due(31), Ring::Now, "until it is rung");
+        moderator.rung();
+        assert_eq!(moderator.completed(40, 1, false), Ring::At(1_040));
+    }
+
+    #[test]
+    fn coalescing_rings_by_time_and_for_the_urgent() {
+        let mut moderator = Moderator::new(COALESCE);
+        assert_eq!(moderator.completed(10, 1, false), Ring::At(1_010));
+        assert_eq!((moderator.due(1_009), moderator.due(1_010)), (Ring::At(1_010), Ring::Now));
+        moderator.rung();
+        assert_eq!(moderator.completed(2_000, 1, true), Ring::Now);
+        moderator.rung();
+        assert_eq!(moderator.completed(3_000, 1, false), Ring::At(4_000), "urgency ends with the ring");
+    }
+
+    #[test]
+    fn a_new_policy_applies_to_what_is_pending() {
+        let mut moderator = Moderator::new(COALESCE);
+        moderator.completed(0, 1, false);
+        moderator.set_policy(Notify::Park);
+        assert_eq!(moderator.due(1), Ring::Now);
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        let mut moderator = Moderator::new(COALESCE);
+        assert_eq!(moderator.completed(0, 0, true), Ring::Nothing);
+        assert_eq!(moderator.completed(u64::MAX, 1, false), Ring::At(u64::MAX));
+        moderator.completed(0, u32::MAX, false);
+        moderator.completed(0, u32::MAX, false);
+        assert_eq!(moderator.pending(), u32::MAX);
+    }
+}

@@ -1,0 +1,98 @@
+//! What is wrong with the spelling of a policy.
+
+use core::error::Error;
+use core::fmt::{self, Display, Formatter};
+
+/// Longest name of a policy, in bytes.
+const LONGEST: usize = 16;
+
+/// Why a text names no policy. Displayed, it says what is wrong and what is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    reason: Reason,
+    accepted: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// No such name; perhaps this one was meant.
+    Unknown(Option<&'static str>),
+    /// The name is right and what follows it is not.
+    Arguments(&'static str),
+}
+
+impl ParseError {
+    /// `name` is none of `names`; the nearest of them is suggested if it is near.
+    pub(super) fn unknown(name: &str, names: &[&'static str], accepted: &'static str) -> Self {
+        Self { reason: Reason::Unknown(nearest(name, names)), accepted }
+    }
+
+    /// The name is known and its arguments are wrong in this way.
+    pub(super) fn arguments(wrong: &'static str, accepted: &'static str) -> Self {
+        Self { reason: Reason::Arguments(wrong), accepted }
+    }
+}
+
+impl Display for ParseError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            Reason::Unknown(Some(name)) => write!(f, "no such policy, did you mean `{name}`?")?,
+            Reason::Unknown(None) => f.write_str("no such policy")?,
+            Reason::Arguments(wrong) => f.write_str(wrong)?,
+        }
+        write!(f, "; accepted: {}", self.accepted)
+    }
+}
+
+impl Error for ParseError {}
+
+/// The name fewest edits away, if these are at most half its length.
+fn nearest(word: &str, names: &[&'static str]) -> Option<&'static str> {
+    let near = names.iter().map(|&name| (distance(word, name), name)).filter(|&(edits, name)| edits <= name.len() / 2);
+    near.min_by_key(|&(edits, _)| edits).map(|(_, name)| name)
+}
+
+/// Levenshtein's distance from `word` to a `name` of at most `LONGEST` bytes, one row at a time; case is no edit.
+fn distance(word: &str, name: &str) -> usize {
+    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
+    for (i, a) in word.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in name.bytes().take(LONGEST).enumerate() {
+            let replace = diagonal + usize::from(!a.eq_ignore_ascii_case(&b));
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[name.len().min(LONGEST)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn distances_are_edits() {
+        for (word, name, edits) in [("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("SED", "sed", 0)] {
+            assert_eq!(distance(word, name), edits, "{word} {name}");
+        }
+    }
+
+    #[test]
+    fn only_a_near_name_is_suggested() {
+        let names = ["spin", "park", "break-even"];
+        assert_eq!(nearest("spni", &names), Some("spin"));
+        assert_eq!(nearest("breakeven", &names), Some("break-even"));
+        assert_eq!(nearest("interrupt", &names), None);
+        assert_eq!(nearest("", &names), None);
+    }
+
+    #[test]
+    fn an_error_says_what_is_accepted() {
+        let unknown = ParseError::unknown("prak", &["park"], "park");
+        assert_eq!(unknown.to_string(), "no such policy, did you mean `park`?; accepted: park");
+        assert_eq!(ParseError::unknown("x", &["park"], "park").to_string(), "no such policy; accepted: park");
+        assert_eq!(ParseError::arguments("too much", "park").to_string(), "too much; accepted: park");
+    }
+}
