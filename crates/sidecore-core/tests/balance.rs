@@ -142,8 +142,10 @@ proptest! {
     }
 
     #[test]
-    fn hostile_observations_leave_bounded_estimates(seen in prop::collection::vec((any::<u32>(), any::<u64>()), 0..40),
-                                                    sizes in prop::collection::vec(any::<u32>(), 20)) {
+    fn hostile_observations_leave_bounded_estimates(
+        seen in prop::collection::vec((any::<u32>(), any::<u64>()), 0..40),
+        sizes in prop::collection::vec(any::<u32>(), 20),
+    ) {
         let mut rates = Rates::new();
         for &(size, took) in &seen {
             rates.observe(Class::NOOP, size >> (took % 32), took >> (size % 64));
@@ -165,9 +167,11 @@ proptest! {
     }
 
     #[test]
-    fn the_chosen_device_can_take_it(policy in prop::sample::select(&Balance::ALL),
-                                     devices in prop::collection::vec((any::<[bool; 2]>(), 0..3_u32, 0..3_u32), 0..6),
-                                     backlog: u64) {
+    fn the_chosen_device_can_take_it(
+        policy in prop::sample::select(&Balance::ALL),
+        devices in prop::collection::vec((any::<[bool; 2]>(), 0..3_u32, 0..3_u32), 0..6),
+        backlog: u64,
+    ) {
         let load = |(flags, in_flight, depth): &([bool; 2], u32, u32)| {
             Load { usable: flags[0], in_flight: *in_flight, depth: *depth, backlog, weight: *depth }
         };

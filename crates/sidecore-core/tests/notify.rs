@@ -113,8 +113,10 @@ proptest! {
     }
 
     #[test]
-    fn any_calls_in_any_order_are_survived(policies in prop::collection::vec(notify(), 1..8),
-                                           calls in prop::collection::vec((0..6_u8, any::<u64>()), 0..64)) {
+    fn any_calls_in_any_order_are_survived(
+        policies in prop::collection::vec(notify(), 1..8),
+        calls in prop::collection::vec((0..6_u8, any::<u64>()), 0..64),
+    ) {
         let mut waiter = Waiter::new(policies[0], u64::MAX, true);
         let mut moderator = Moderator::new(policies[0]);
         for (call, word) in calls {
@@ -212,8 +214,10 @@ fn limits(policy: Notify) -> (usize, Nanos) {
 
 proptest! {
     #[test]
-    fn every_completion_is_announced_in_time(policy in coalesce(),
-                                             events in prop::collection::vec((0..5_000_u64, 0..5_u32, any::<bool>()), 1..200)) {
+    fn every_completion_is_announced_in_time(
+        policy in coalesce(),
+        events in prop::collection::vec((0..5_000_u64, 0..5_u32, any::<bool>()), 1..200),
+    ) {
         let (most, delay) = limits(policy);
         let (mut hop, mut now) = (Hop::new(policy), 0);
         for (pause, count, urgent) in events {
@@ -228,8 +232,10 @@ proptest! {
     }
 
     #[test]
-    fn a_switch_of_policy_strands_nothing(first in coalesce(),
-                                          events in prop::collection::vec((0..5_000_u64, 1..3_u32, notify()), 1..50)) {
+    fn a_switch_of_policy_strands_nothing(
+        first in coalesce(),
+        events in prop::collection::vec((0..5_000_u64, 1..3_u32, notify()), 1..50),
+    ) {
         let (mut hop, mut now, mut longest) = (Hop::new(first), 0, limits(first).1);
         for (pause, count, policy) in events {
             now += pause;
