@@ -1,8 +1,9 @@
-//! Histogram of durations as a calculation of indices, so that the counts can lie anywhere: in an array or in shared atomics.
+//! Histogram of durations as a calculation of indices, so that the counts can lie anywhere: in an array or in shared
+//! atomics.
 //!
-//! Each octave has four buckets of equal ratio, so a bucket is at most 19 % wide (2^¼ − 1), from 1 ns to 2^36 ns (69 s).
-//! Below 8 ns there are fewer whole numbers than buckets, and some buckets stay empty. 0 falls in the first bucket, and
-//! what is too long in the last.
+//! Each octave from 1 ns to 2^36 ns, which is 69 seconds, has four buckets of equal ratio: but for rounding to whole
+//! numbers a bucket is 19 % wide (2^¼ − 1). Below 4 ns there are fewer numbers than buckets, and some stay empty.
+//! 0 falls in the first bucket, and what is too long in the last.
 
 use crate::time::Nanos;
 
@@ -20,7 +21,7 @@ const FRACTION: u32 = 24;
 pub fn bucket(value: Nanos) -> usize {
     let value = value.clamp(1, (1 << OCTAVES) - 1);
     let octave = value.ilog2();
-    // Exact enough: cutting off places below a step's last one never changes how it compares.
+    // Exact: places cut off below a step's last one never change how it compares.
     let mantissa = (value << FRACTION) >> octave;
     let above = |step: usize| usize::from(mantissa >= STEPS[step]);
     octave as usize * PER_OCTAVE + above(1) + above(2) + above(3)

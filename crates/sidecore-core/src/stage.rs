@@ -1,7 +1,7 @@
 //! Where the time of a request goes, stage by stage.
 //!
-//! The stages are those that z/VM accounts for its crypto adapters. A clock read costs some 20 ns, so a [`Sampler`] picks
-//! the requests that are stamped.
+//! The stages are those that z/VM accounts for its crypto adapters. A clock read costs some 20 ns, so a [`Sampler`]
+//! picks the requests that are stamped.
 
 use crate::time::Nanos;
 

@@ -1,10 +1,11 @@
 //! Whose request is next: deficit round robin by time.
 //!
 //! Each client has a [`Share`]. In each round every share is refilled by a quantum times its weight, and a client with
-//! requests waiting is served for as long as its share is in credit. The last request may overdraw, which is carried into
-//! the next round, so no request must be costed exactly before it runs and none is too large to run. Clients that always
-//! have work waiting get time in proportion to their weights, within one request each. Source: Shreedhar and Varghese,
-//! "Efficient fair queueing using deficit round robin", SIGCOMM 1995; theirs saves up where this one overdraws.
+//! requests waiting is served for as long as its share is in credit. The last request may overdraw, which is carried
+//! into the next round, so no request must be costed exactly before it runs and none is too large to run. Clients that
+//! always have work waiting get time in proportion to their weights, within one request each. Source: Shreedhar and
+//! Varghese, "Efficient fair queueing using deficit round robin", SIGCOMM 1995; theirs saves up where this one
+//! overdraws.
 
 use crate::time::Nanos;
 

@@ -1,9 +1,9 @@
 //! Which device gets the next request.
 //!
-//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft`, from the time that [`Rates`]
-//! expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto cards; `eft` is earliest
-//! finish time, the rule of list schedulers (Graham, "Bounds on multiprocessing timing anomalies", 1969) for devices that
-//! are not alike.
+//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft`, from the time that
+//! [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto cards. `eft` is
+//! earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969) carried over to
+//! devices that are not alike.
 
 mod rates;
 

@@ -1,10 +1,10 @@
 //! How long a device takes, learnt from what it took.
 //!
-//! Per class and half-octave of size a cell keeps the moving averages of time and of size, which lie on the same line if
-//! time is a fixed part and a part per byte. An estimate goes along the line between the two observed cells around the
-//! size; beyond the outermost one it keeps its slope, within what a fixed part and a part per byte of 0 or more allow.
-//! Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate reads at most
-//! four cells.
+//! Per class and half-octave of size a cell keeps the moving averages of time and of size, which lie on the same line
+//! if time is a fixed part and a part per byte. An estimate goes along the line between the two observed cells around
+//! the size; beyond the outermost one it keeps its slope, within what a fixed part and a part per byte of 0 or more
+//! allow. Every cell knows its nearest observed neighbours from the moment they are first observed, so an estimate
+//! reads at most four cells.
 
 use crate::session::Class;
 use crate::time::Nanos;
@@ -51,8 +51,8 @@ impl Rates {
 
     /// Time that a request of this class and size (bytes) is expected to take, ns, at most 2^40.
     ///
-    /// With one size observed, smaller ones take as long and larger ones longer in proportion. With none, it is 1 us and
-    /// 1 ns per byte.
+    /// With one size observed, smaller ones take as long and larger ones longer in proportion. With none, it is 1 us
+    /// and 1 ns per byte.
     #[inline]
     pub fn estimate(&self, class: Class, size: u32) -> Nanos {
         self.rows[class.index()].estimate(size) as Nanos
@@ -224,6 +224,12 @@ mod tests {
         let rates = observed(&[(4_096, 5_096), (256, 1_256)]);
         assert_eq!(estimates(&rates, [256, 1_000, 4_096]), [1_256, 2_000, 5_096]);
         assert_eq!(estimates(&rates, [0, 16, 65_536]), [1_000, 1_016, 66_536]);
+    }
+
+    #[test]
+    fn an_estimate_lies_between_the_cells_around_its_size() {
+        let rates = observed(&[(256, 1_000), (1_024, 4_000), (4_096, 4_000)]);
+        assert_eq!(estimates(&rates, [900, 640, 2_048]), [3_515, 2_500, 4_000]);
     }
 
     #[test]

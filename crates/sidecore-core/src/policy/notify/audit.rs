@@ -5,9 +5,9 @@ use crate::time::Nanos;
 /// Totals over the finished waits of one waiter. They stop at their maximum.
 ///
 /// A wait costs the time it spun and one park cost for each park and each nap: a nap is a sleep and a wake as well. Who
-/// had known the length of the gap would have spun through it or parked at once, whichever is less: that is the optimum.
-/// The length is the one observed, from begin to end of the wait, so it includes the latency of a wake-up. A gap shorter
-/// than a park that was parked through is therefore held against an optimum that is a little too large.
+/// had known the length of the gap would have spun through it or parked at once, whichever is less: that is the
+/// optimum. The length is the one observed, from begin to end of the wait, so it includes the latency of a wake-up. A
+/// gap shorter than a park that was parked through is therefore held against an optimum that is a little too large.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Finished waits.

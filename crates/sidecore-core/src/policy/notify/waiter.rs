@@ -1,9 +1,10 @@
 //! The waiting side of a hop.
 //!
-//! `break-even` is ski rental: spin for as long as a park costs, then park. A wait then costs at most twice what it would
-//! have cost had its length been known, and no rule without a guess at the length promises less. Source: Karlin and
-//! others, "Competitive randomized algorithms for nonuniform problems", Algorithmica 11 (1994). Two things add
-//! to the bound: the last poll ends after the threshold, and a false wake-up is a second park within one wait.
+//! `break-even` is ski rental: spin for as long as a park costs, then park. A wait then costs at most twice what it
+//! would have cost had its length been known, and no rule without chance or a guess at the length promises less.
+//! Source: Karlin and others, "Competitive randomized algorithms for nonuniform problems", Algorithmica 11 (1994). Two
+//! things add to the bound: the last poll ends after the threshold, and a false wake-up is a second park within one
+//! wait.
 
 use super::{Audit, Notify};
 use crate::time::Nanos;

@@ -1,0 +1,253 @@
+//! Properties of the notify policies: what waiting costs at most, and that nothing waits longer than promised.
+
+use proptest::prelude::*;
+use sidecore_core::policy::notify::{Audit, Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::time::Nanos;
+
+fn interval() -> impl Strategy<Value = Nanos> {
+    prop_oneof![
+        Just(Notify::MIN_INTERVAL),
+        Notify::MIN_INTERVAL..20_000,
+        Notify::MIN_INTERVAL..=Notify::MAX_INTERVAL,
+        Just(Notify::MAX_INTERVAL)
+    ]
+}
+
+fn coalesce() -> impl Strategy<Value = Notify> {
+    let count = prop_oneof![1..=20_u32, 1..=Notify::MAX_COUNT];
+    (count, interval()).prop_map(|(count, delay)| Notify::Coalesce { count, delay })
+}
+
+fn notify() -> impl Strategy<Value = Notify> {
+    prop_oneof![
+        Just(Notify::Spin),
+        Just(Notify::Park),
+        Just(Notify::BreakEven),
+        interval().prop_map(|period| Notify::Timer { period }),
+        coalesce(),
+    ]
+}
+
+/// One wait as the world makes it.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    /// Until something arrives.
+    length: Nanos,
+    /// Time of one poll.
+    poll: Nanos,
+    /// From the ring or the end of a nap until the sleeper runs.
+    latency: Nanos,
+}
+
+fn gaps() -> impl Strategy<Value = Vec<Gap>> {
+    let gap = (0..20_000_u64, 10..200_u64, 0..5_000_u64);
+    prop::collection::vec(gap.prop_map(|(length, poll, latency)| Gap { length, poll, latency }), 1..20)
+}
+
+/// Lives through one wait; gives the time at which what arrived is found.
+fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
+    let arrival = start + gap.length;
+    let mut now = start;
+    waiter.begin(now);
+    while now < arrival {
+        let woken = match waiter.step(now) {
+            Step::Spin => {
+                now += gap.poll;
+                continue;
+            }
+            Step::Nap { until } => until + gap.latency,
+            Step::Park => arrival + gap.latency,
+        };
+        waiter.parked(now, woken);
+        now = woken;
+    }
+    waiter.end(now);
+    now
+}
+
+/// What one wait added to the totals.
+fn cost_of(waiter: &mut Waiter, start: Nanos, gap: Gap) -> (Nanos, Nanos) {
+    let before = *waiter.audit();
+    wait(waiter, start, gap);
+    (waiter.audit().cost_ns - before.cost_ns, waiter.audit().optimum_ns - before.optimum_ns)
+}
+
+proptest! {
+    #[test]
+    fn break_even_costs_at_most_twice_the_optimum(gaps in gaps(), park_cost in 0..10_000_u64) {
+        let mut waiter = Waiter::new(Notify::BreakEven, park_cost, true);
+        let mut start = 0;
+        for gap in gaps {
+            // The last poll ends after the threshold, unless the threshold is a whole number of polls.
+            let overshoot = park_cost.next_multiple_of(gap.poll) - park_cost;
+            let (cost, optimum) = cost_of(&mut waiter, start, gap);
+            prop_assert!(cost <= 2 * optimum + overshoot, "{cost} for {optimum} in {gap:?}");
+            start += 1_000_000;
+        }
+    }
+
+    #[test]
+    fn the_audit_adds_up(policy in notify(), gaps in gaps(), park_cost in 0..10_000_u64, may_spin: bool) {
+        let mut waiter = Waiter::new(policy, park_cost, may_spin);
+        let (mut start, mut waited, mut optimum) = (0, 0, 0);
+        for gap in &gaps {
+            let end = wait(&mut waiter, start, *gap);
+            waited += end - start;
+            optimum += park_cost.min(end - start);
+            start = end + 7;
+        }
+        let Audit { waits, naps, parks, empty_polls, spun_ns, slept_ns, cost_ns, optimum_ns } = *waiter.audit();
+        prop_assert_eq!((waits, optimum_ns, spun_ns + slept_ns), (gaps.len() as u64, optimum, waited));
+        prop_assert_eq!(cost_ns, spun_ns + (naps + parks) * park_cost);
+        prop_assert!(cost_ns >= optimum_ns && waiter.audit().ratio() >= 1.0);
+        prop_assert!(may_spin || (empty_polls, spun_ns) == (0, 0));
+    }
+
+    #[test]
+    fn a_timer_looks_at_each_point_of_its_grid(period in interval(), begun in 0..1_u64 << 40, late in 0..1_u64 << 32) {
+        let mut waiter = Waiter::new(Notify::Timer { period }, 0, true);
+        waiter.begin(begun);
+        let Step::Nap { until } = waiter.step(begun + late) else { panic!("a timer naps") };
+        prop_assert!(until > begun + late && until <= begun + late + period);
+        prop_assert_eq!((until - begun) % period, 0);
+    }
+
+    #[test]
+    fn any_calls_in_any_order_are_survived(
+        policies in prop::collection::vec(notify(), 1..8),
+        calls in prop::collection::vec((0..6_u8, any::<u64>()), 0..64),
+    ) {
+        let mut waiter = Waiter::new(policies[0], u64::MAX, true);
+        let mut moderator = Moderator::new(policies[0]);
+        for (call, word) in calls {
+            match call {
+                0 => waiter.begin(word),
+                1 => waiter.parked(word, word.rotate_left(7)),
+                2 => waiter.end(word),
+                3 => waiter.set_policy(policies[word as usize % policies.len()]),
+                4 => moderator.rung(),
+                _ => drop((waiter.step(word), moderator.completed(word, word as u32, word % 2 == 0))),
+            }
+        }
+    }
+
+    #[test]
+    fn words_and_texts_come_back(policy in notify()) {
+        prop_assert_eq!(Notify::from_word(policy.to_word()), Some(policy));
+        prop_assert_eq!(Notify::parse(&policy.to_string()), Ok(policy));
+    }
+
+    #[test]
+    fn hostile_words_make_valid_policies_or_none(kind in 0..8_u64, rest: u64) {
+        for word in [rest, rest & !0xff | kind, (rest & 0xffff_ffff) << 32 | kind, rest & !0xff_ff00 | kind] {
+            if let Some(policy) = Notify::from_word(word) {
+                prop_assert_eq!(policy.to_word(), word);
+                prop_assert_eq!(Notify::parse(&policy.to_string()), Ok(policy));
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "(timer|coalesce|spin)?[ (),.0-9a-z-]{0,24}|\\PC{0,40}") {
+        if let Err(error) = Notify::parse(&text) {
+            prop_assert!(error.to_string().contains("accepted: spin, park"));
+        }
+    }
+}
+
+/// The waking side of a hop, obeyed to the letter.
+struct Hop {
+    moderator: Moderator,
+    alarm: Option<Nanos>,
+    /// When the completions came that are not announced.
+    unannounced: Vec<Nanos>,
+    longest: Nanos,
+}
+
+impl Hop {
+    fn new(policy: Notify) -> Self {
+        Self { moderator: Moderator::new(policy), alarm: None, unannounced: Vec::new(), longest: 0 }
+    }
+
+    fn complete(&mut self, now: Nanos, count: u32, urgent: bool) {
+        self.unannounced.extend((0..count).map(|_| now));
+        let ring = self.moderator.completed(now, count, urgent);
+        self.obey(now, ring);
+    }
+
+    fn switch(&mut self, now: Nanos, policy: Notify) {
+        self.moderator.set_policy(policy);
+        let ring = self.moderator.due(now);
+        self.obey(now, ring);
+    }
+
+    fn obey(&mut self, now: Nanos, ring: Ring) {
+        self.alarm = None;
+        match ring {
+            Ring::Now => {
+                self.longest = self.unannounced.drain(..).map(|came| now - came).fold(self.longest, Nanos::max);
+                self.moderator.rung();
+            }
+            Ring::At(time) => {
+                assert!(time > now);
+                self.alarm = Some(time);
+            }
+            Ring::Nothing => assert!(self.unannounced.is_empty()),
+        }
+        assert_eq!(self.moderator.pending() as usize, self.unannounced.len());
+    }
+
+    fn pass_until(&mut self, now: Nanos) {
+        while let Some(time) = self.alarm.filter(|&time| time <= now) {
+            let ring = self.moderator.due(time);
+            self.obey(time, ring);
+        }
+    }
+}
+
+fn limits(policy: Notify) -> (usize, Nanos) {
+    match policy {
+        Notify::Coalesce { count, delay } => (count as usize, delay),
+        _ => (1, 0),
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_completion_is_announced_in_time(
+        policy in coalesce(),
+        events in prop::collection::vec((0..5_000_u64, 0..5_u32, any::<bool>()), 1..200),
+    ) {
+        let (most, delay) = limits(policy);
+        let (mut hop, mut now) = (Hop::new(policy), 0);
+        for (pause, count, urgent) in events {
+            now += pause;
+            hop.pass_until(now);
+            hop.complete(now, count, urgent);
+            prop_assert!(hop.unannounced.len() < most);
+            prop_assert!(!(urgent && count > 0) || hop.unannounced.is_empty());
+        }
+        hop.pass_until(Nanos::MAX);
+        prop_assert!(hop.unannounced.is_empty() && hop.longest <= delay, "{} of {delay}", hop.longest);
+    }
+
+    #[test]
+    fn a_switch_of_policy_strands_nothing(
+        first in coalesce(),
+        events in prop::collection::vec((0..5_000_u64, 1..3_u32, notify()), 1..50),
+    ) {
+        let (mut hop, mut now, mut longest) = (Hop::new(first), 0, limits(first).1);
+        for (pause, count, policy) in events {
+            now += pause;
+            hop.pass_until(now);
+            hop.complete(now, count, false);
+            // Under a timer nobody rings: its waiter looks.
+            if !matches!(policy, Notify::Timer { .. }) {
+                hop.switch(now, policy);
+                longest = longest.max(limits(policy).1);
+            }
+        }
+        hop.pass_until(Nanos::MAX);
+        prop_assert!(hop.unannounced.is_empty() && hop.longest <= longest);
+    }
+}
