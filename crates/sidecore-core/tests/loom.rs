@@ -4,7 +4,7 @@
 //! Run: `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-core --test loom`
 #![cfg(loom)]
 
-use loom::sync::{Arc, Notify};
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
@@ -170,11 +170,29 @@ fn twin_with_acquire_release_fences_must_fail() {
     );
 }
 
+/// What an eventfd is to its waiter: a wake-up that came first is not lost.
+#[derive(Default)]
+struct Event(Mutex<bool>, Condvar);
+
+impl Event {
+    fn notify(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut rung = self.0.lock().unwrap();
+        while !*rung {
+            rung = self.1.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
 /// The waiter receives two messages and sleeps before each if it must; a lost wake-up is a deadlock, which loom reports.
-#[test]
-fn sleeping_twice_loses_no_wake_up() {
-    loom::model(|| {
-        let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
+fn sleeps_twice(arm: fn(&AtomicU64)) {
+    loom::model(move || {
+        let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Event::default()));
         let theirs = (slots.clone(), armed.clone(), wake.clone());
         let ringer = thread::spawn(move || {
             let mut producer = Producer::new();
@@ -191,7 +209,7 @@ fn sleeping_twice_loses_no_wake_up() {
                 if let Some(got) = consumer.pop(&slots) {
                     break got;
                 }
-                bell.arm();
+                arm(&armed);
                 if !consumer.ready(&slots) {
                     wake.wait();
                 }
@@ -201,4 +219,15 @@ fn sleeping_twice_loses_no_wake_up() {
         }
         ringer.join().unwrap();
     });
+}
+
+#[test]
+fn sleeping_twice_loses_no_wake_up() {
+    sleeps_twice(|word| Doorbell(word).arm());
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn twin_that_sleeps_without_its_fence_must_fail() {
+    sleeps_twice(|word| word.store(1, Ordering::Relaxed));
 }
