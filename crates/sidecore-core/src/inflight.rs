@@ -21,6 +21,18 @@ impl Ticket {
     pub fn index(self) -> usize {
         self.index as usize
     }
+
+    /// Both numbers in one word.
+    #[inline]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.index) | u64::from(self.generation) << 32
+    }
+
+    /// The ticket of a word that [`Ticket::to_word`] made.
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        Self { index: word as u32, generation: (word >> 32) as u32 }
+    }
 }
 
 /// One request on its way.

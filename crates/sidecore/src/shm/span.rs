@@ -63,6 +63,17 @@ impl<'a> Span<'a> {
         Some(Self { ptr, len, _memory: PhantomData })
     }
 
+    /// Asks the core to fetch the first lines, up to 256 bytes, before they are needed. Never faults, decides nothing.
+    #[inline]
+    pub fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..self.len.min(256)).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: the address stays inside the span; a prefetch has no effect that a program can see.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.as_ptr().add(line).cast()) };
+        }
+    }
+
     /// Copies the first `private.len()` bytes out of the span.
     ///
     /// # Panics

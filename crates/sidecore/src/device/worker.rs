@@ -1,0 +1,301 @@
+//! A thread on a core of its own, behind two wait-free queues.
+//!
+//! It computes in private memory and writes the result only after passing a gate. The sidecore can shut the gate of a
+//! worker that does not answer; one that comes back late then cannot write into a lane whose request was long replayed
+//! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
+//! there all the same, that one request is not replayed, because its input may have been overwritten in place.
+
+use super::{Health, Job, Reply};
+use crate::engine::execute::{Scratch, compute, deliver};
+use crate::sys::{clock, cpu, wake};
+use rtrb::{Consumer, Producer, RingBuffer};
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const GATE_OPEN: u64 = 0;
+const GATE_WRITING: u64 = 1;
+const GATE_SHUT: u64 = 2;
+/// Polls of the queue between two looks at the clock.
+const POLLS: u32 = 32;
+
+/// What a worker is started with.
+#[derive(Debug)]
+pub(crate) struct WorkerOptions {
+    pub(crate) name: String,
+    pub(crate) cpu: Option<usize>,
+    /// The core is its own: it may spin.
+    pub(crate) owned: bool,
+    pub(crate) depth: u32,
+    pub(crate) max_request: u32,
+    pub(crate) park_cost: Nanos,
+    pub(crate) to_device: Notify,
+    pub(crate) from_device: Notify,
+    /// Rung when an answer is there and the sidecore sleeps.
+    pub(crate) sidecore: Arc<OwnedFd>,
+}
+
+/// What both ends share.
+#[derive(Debug, Default)]
+struct Shared {
+    worker_armed: AtomicU64,
+    sidecore_armed: AtomicU64,
+    gate: AtomicU64,
+    killed: AtomicBool,
+    to_device: AtomicU64,
+    from_device: AtomicU64,
+    /// Which request is being written, for the case that the worker dies there.
+    writing: AtomicU64,
+}
+
+/// The sidecore's end.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    jobs: Producer<(Ticket, Job)>,
+    replies: Consumer<Reply>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    pub(crate) fn start(options: WorkerOptions) -> io::Result<Self> {
+        let depth = options.depth as usize;
+        let (jobs, their_jobs) = RingBuffer::new(depth);
+        // An answer to each job finds room, whenever the sidecore looks.
+        let (their_replies, replies) = RingBuffer::new(depth);
+        let shared = Arc::new(Shared::default());
+        shared.set_notify(options.to_device, options.from_device);
+        let theirs = shared.clone();
+        let name = format!("sidecore-{}", options.name);
+        let thread = thread::Builder::new()
+            .name(name)
+            .spawn(move || Loop::new(options, their_jobs, their_replies, theirs).run())?;
+        Ok(Self { jobs, replies, shared, thread })
+    }
+
+    #[inline]
+    pub(crate) fn submit(&mut self, ticket: Ticket, job: Job) {
+        // A full queue would mean that dispatch gave more than the device's depth.
+        let queued = self.jobs.push((ticket, job)).is_ok();
+        debug_assert!(queued, "more requests than the device's depth");
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Option<Reply> {
+        self.replies.pop().ok()
+    }
+
+    #[inline]
+    pub(crate) fn ring(&self) {
+        if Doorbell(&self.shared.worker_armed).must_wake() {
+            self.thread.thread().unpark();
+        }
+    }
+
+    pub(crate) fn arm(&self) -> bool {
+        Doorbell(&self.shared.sidecore_armed).arm();
+        self.replies.is_empty()
+    }
+
+    pub(crate) fn disarm(&self) {
+        Doorbell(&self.shared.sidecore_armed).disarm();
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        if self.thread.is_finished() { self.shared.death() } else { Health::Alive }
+    }
+
+    pub(crate) fn kill(&self) {
+        self.shared.killed.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+    }
+
+    /// Shuts the gate. A worker that is just writing finishes that copy first, within microseconds: it holds no lock
+    /// and its memory cannot fault. One that died there leaves the gate as it was.
+    pub(crate) fn revoke(&self) -> Health {
+        self.kill();
+        loop {
+            match self.shared.gate.compare_exchange(GATE_OPEN, GATE_SHUT, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) | Err(GATE_SHUT) => return Health::Dead,
+                Err(_) if self.thread.is_finished() => return self.shared.death(),
+                Err(_) => thread::yield_now(),
+            }
+        }
+    }
+
+    pub(crate) fn set_notify(&self, to_device: Notify, from_device: Notify) {
+        self.shared.set_notify(to_device, from_device);
+        self.thread.thread().unpark();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The thread ends at its next step. It is not waited for: a hung one would hang the service.
+        self.kill();
+    }
+}
+
+impl Shared {
+    fn set_notify(&self, to_device: Notify, from_device: Notify) {
+        self.to_device.store(to_device.to_word(), Ordering::Relaxed);
+        self.from_device.store(from_device.to_word(), Ordering::Relaxed);
+    }
+
+    fn death(&self) -> Health {
+        if self.gate.load(Ordering::Acquire) == GATE_WRITING {
+            Health::DeadWriting(Ticket::from_word(self.writing.load(Ordering::Relaxed)))
+        } else {
+            Health::Dead
+        }
+    }
+}
+
+/// The worker's own state.
+struct Loop {
+    options: WorkerOptions,
+    jobs: Consumer<(Ticket, Job)>,
+    replies: Producer<Reply>,
+    shared: Arc<Shared>,
+    scratch: Scratch,
+    waiter: Waiter,
+    moderator: Moderator,
+    words: (u64, u64),
+}
+
+impl Loop {
+    fn new(
+        options: WorkerOptions,
+        jobs: Consumer<(Ticket, Job)>,
+        replies: Producer<Reply>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let scratch = Scratch::new(options.max_request);
+        let waiter = Waiter::new(options.to_device, options.park_cost, options.owned);
+        let moderator = Moderator::new(options.from_device);
+        Self { options, jobs, replies, shared, scratch, waiter, moderator, words: (0, 0) }
+    }
+
+    fn run(mut self) {
+        if let Some(cpu) = self.options.cpu {
+            // The service checked that the core exists; one that is taken away later costs speed only.
+            let _ = cpu::pin(cpu);
+        }
+        cpu::precise_sleep();
+        while !self.killed() {
+            match self.jobs.pop() {
+                Ok((ticket, job)) => {
+                    if self.waiter.is_waiting() {
+                        self.waiter.end(clock::now());
+                    }
+                    if self.serve(ticket, job).is_none() {
+                        return;
+                    }
+                }
+                Err(_) => self.idle(),
+            }
+        }
+    }
+
+    fn killed(&self) -> bool {
+        self.shared.killed.load(Ordering::Acquire)
+    }
+
+    /// `None`: killed, or shut out.
+    fn serve(&mut self, ticket: Ticket, job: Job) -> Option<()> {
+        let start = clock::now();
+        let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch);
+        if self.killed() {
+            return None;
+        }
+        self.shared.writing.store(ticket.to_word(), Ordering::Relaxed);
+        let gate = &self.shared.gate;
+        gate.compare_exchange(GATE_OPEN, GATE_WRITING, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        let outcome = result.map(|result| {
+            deliver(&job.memory, &job.submission, result);
+            result.len() as u32
+        });
+        let (now, urgent) = (clock::now(), job.submission.urgent);
+        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), job };
+        self.replies.push(reply).ok()?;
+        gate.store(GATE_OPEN, Ordering::Release);
+        let ring = self.moderator.completed(now, 1, urgent);
+        self.announce(ring);
+        Some(())
+    }
+
+    /// Rings the sidecore if it is time. Otherwise `idle` comes back to it.
+    fn announce(&mut self, ring: Ring) -> Option<Nanos> {
+        match ring {
+            Ring::Now => {
+                self.moderator.rung();
+                if Doorbell(&self.shared.sidecore_armed).must_wake() {
+                    wake::ring(&*self.options.sidecore);
+                }
+                None
+            }
+            Ring::At(time) => Some(time),
+            Ring::Nothing => None,
+        }
+    }
+
+    fn idle(&mut self) {
+        self.adopt_policies();
+        let now = clock::now();
+        if !self.waiter.is_waiting() {
+            self.waiter.begin(now);
+        }
+        let ring = self.moderator.due(now);
+        let ring_at = self.announce(ring);
+        match self.waiter.step(now) {
+            Step::Spin => self.spin(),
+            Step::Nap { until } => self.sleep(now, Some(until.min(ring_at.unwrap_or(until)))),
+            Step::Park => {
+                Doorbell(&self.shared.worker_armed).arm();
+                if self.jobs.is_empty() && !self.killed() {
+                    self.sleep(now, ring_at);
+                }
+                Doorbell(&self.shared.worker_armed).disarm();
+            }
+        }
+    }
+
+    fn spin(&self) {
+        for _ in 0..POLLS {
+            if !self.jobs.is_empty() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) {
+        match until {
+            Some(until) => thread::park_timeout(Duration::from_nanos(until.saturating_sub(now))),
+            None => thread::park(),
+        }
+        self.waiter.parked(now, clock::now());
+    }
+
+    fn adopt_policies(&mut self) {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let words = (load(&self.shared.to_device), load(&self.shared.from_device));
+        if words == self.words {
+            return;
+        }
+        self.words = words;
+        if let Some(notify) = Notify::from_word(words.0) {
+            self.waiter.set_policy(notify);
+        }
+        if let Some(notify) = Notify::from_word(words.1) {
+            self.moderator.set_policy(notify);
+        }
+    }
+}

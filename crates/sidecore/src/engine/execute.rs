@@ -1,0 +1,126 @@
+//! One request, from the extents of its lane to the extents of its lane.
+//!
+//! What is decided from payload is decided from a private copy: input is gathered into private memory, and only a
+//! whole, verified result is scattered back. Bulk encryption of one extent into one extent goes without the copies,
+//! where the session offers that: it decides nothing from the bytes it reads.
+
+use super::crypto::Session;
+use crate::shm::LaneMemory;
+use sidecore_core::session::Refusal;
+use sidecore_core::wire::{Extent, Submission};
+use zeroize::Zeroize;
+
+/// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
+const DIRECT_FROM: u64 = 1024;
+/// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
+const OUTPUT_EXTRA: usize = 8 * 1024;
+
+/// Private memory of one device, for one request at a time.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Scratch {
+    /// For requests of up to `max_request` bytes of input.
+    pub(crate) fn new(max_request: u32) -> Self {
+        let max = max_request as usize;
+        Self { input: vec![0; max], output: vec![0; max + OUTPUT_EXTRA] }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.input.zeroize();
+        self.output.zeroize();
+    }
+}
+
+/// Does the request. Returns the number of bytes written to its output extents.
+#[inline]
+pub(crate) fn execute(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    scratch: &mut Scratch,
+) -> Result<u32, Refusal> {
+    if submission.input_len() >= DIRECT_FROM
+        && let Some(written) = direct(session, memory, submission)
+    {
+        return written;
+    }
+    let result = compute(session, memory, submission, scratch)?;
+    deliver(memory, submission, result);
+    Ok(result.len() as u32)
+}
+
+/// Does the request in private memory and leaves the lane alone. Returns the result.
+#[inline]
+pub(crate) fn compute<'s>(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    scratch: &'s mut Scratch,
+) -> Result<&'s [u8], Refusal> {
+    let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
+    let head_len = submission.head_len as usize;
+    let needed = session.output_len(submission.op, head_len, input_len)?;
+    if needed as u64 > submission.output_len() {
+        return Err(Refusal::OutputLength);
+    }
+    let input = scratch.input.get_mut(..input_len).ok_or(Refusal::TooLarge)?;
+    let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
+    gather(memory, submission.inputs(), input);
+    let written = session.run(submission.op, head_len, input, output)?;
+    Ok(&output[..written])
+}
+
+/// Writes a result to the output extents, in order.
+#[inline]
+pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: &[u8]) {
+    for span in submission.outputs().iter().filter_map(|extent| memory.span(*extent)) {
+        let (part, rest) = result.split_at(result.len().min(span.len()));
+        span.copy_from(part);
+        result = rest;
+    }
+}
+
+/// Starts the transfer of the first bytes of all extents to this core.
+#[inline]
+pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
+    for extent in submission.inputs() {
+        prefetch_extent(memory, *extent);
+    }
+    for extent in submission.outputs() {
+        prefetch_extent(memory, *extent);
+    }
+}
+
+#[inline]
+fn prefetch_extent(memory: &LaneMemory, extent: Extent) {
+    if let Some(span) = memory.span(extent) {
+        span.prefetch();
+    }
+}
+
+fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<u32, Refusal>> {
+    let ([input], [output]) = (submission.inputs(), submission.outputs()) else { return None };
+    let (input, output) = (memory.span(*input)?, memory.span(*output)?);
+    let head_len = submission.head_len as usize;
+    match session.output_len(submission.op, head_len, input.len()) {
+        Ok(needed) if needed > output.len() => return Some(Err(Refusal::OutputLength)),
+        Ok(_) => {}
+        Err(refusal) => return Some(Err(refusal)),
+    }
+    let written = session.run_spans(submission.op, head_len, input, output)?;
+    Some(written.map(|written| written as u32))
+}
+
+fn gather(memory: &LaneMemory, extents: &[Extent], mut input: &mut [u8]) {
+    for span in extents.iter().filter_map(|extent| memory.span(*extent)) {
+        let (part, rest) = input.split_at_mut(span.len());
+        span.copy_to(part);
+        input = rest;
+    }
+}
