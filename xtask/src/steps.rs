@@ -10,11 +10,12 @@ use std::time::Instant;
 use crate::{Result, tidy};
 use counts::Counts;
 
-/// How many times loom may take the processor from a thread: bounds the model, and finds all known bugs of its kind.
+/// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
 const LOOM_PREEMPTIONS: &str = "3";
 const LOOM_TESTS: &str = "crates/sidecore-core/tests";
 
-/// Runs the steps up to the first that fails, and ends with one line that sums up the tests.
+/// Runs the steps up to the first that fails, and ends with one line that sums up the tests. A step that fails without
+/// a failed test, by its format or in the build, counts as one failure.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut counts = Counts::default();
     for step in STEPS {
@@ -23,12 +24,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         let passed = (step.run)(root, &mut counts)?;
         println!("<== {}: {} after {:.1} s", step.title, verdict(passed), start.elapsed().as_secs_f64());
         if !passed {
-            conclude(&counts);
-            return Ok(false);
+            println!("stopped at {}: later steps were not run", step.title);
+            counts.failed = counts.failed.max(1);
+            break;
         }
     }
-    conclude(&counts);
-    Ok(true)
+    println!("\n{counts}");
+    Ok(counts.failed == 0)
 }
 
 struct Step {
@@ -101,17 +103,11 @@ fn succeeds(command: &mut Command) -> Result<bool> {
 
 /// Runs tests, passing their output on while it is read for its counts.
 fn count(command: &mut Command, counts: &mut Counts) -> Result<bool> {
-    let before = counts.failed;
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     if let Some(output) = child.stdout.take() {
         pass_on(BufReader::new(output), &mut std::io::stdout().lock(), counts)?;
     }
-    let passed = child.wait()?.success();
-    if !passed && counts.failed == before {
-        println!("no test failed, but cargo did, in the build or by a crash: counted as one failure");
-        counts.failed += 1;
-    }
-    Ok(passed)
+    Ok(child.wait()?.success())
 }
 
 fn pass_on(mut from: impl BufRead, to: &mut impl Write, counts: &mut Counts) -> Result<()> {
@@ -126,10 +122,6 @@ fn pass_on(mut from: impl BufRead, to: &mut impl Write, counts: &mut Counts) -> 
 
 fn verdict(passed: bool) -> &'static str {
     if passed { "passed" } else { "FAILED" }
-}
-
-fn conclude(counts: &Counts) {
-    println!("\n{counts}");
 }
 
 #[cfg(test)]
@@ -147,12 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_outside_any_test_counts() -> Result<()> {
+    fn a_run_passes_if_its_command_does() -> Result<()> {
         let mut counts = Counts::default();
         assert!(!count(&mut Command::new("false"), &mut counts)?);
-        assert_eq!(counts, Counts { passed: 0, failed: 1 });
         assert!(count(&mut Command::new("true"), &mut counts)?);
-        assert_eq!(counts, Counts { passed: 0, failed: 1 });
+        assert_eq!(counts, Counts::default());
         Ok(())
     }
 

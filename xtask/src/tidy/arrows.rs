@@ -61,13 +61,14 @@ fn unknown(name: &str, manifest: &str) -> Option<Finding> {
 
 fn judge(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
     let Arrow { from, to, .. } = arrow;
-    let permitted = if allowed(to).is_some() {
+    let (permitted, remedy) = if allowed(to).is_some() {
         // An unknown crate is reported once, as such.
-        allowed(from).is_none_or(|allowed| allowed.contains(&to.as_str()))
+        let permitted = allowed(from).is_none_or(|allowed| allowed.contains(&to.as_str()));
+        (permitted, "turn the arrow round, or move what is shared down to where both may see it")
     } else {
-        from != "sidecore-core" || arrow.development || is_model_checker(arrow)
+        let permitted = from != "sidecore-core" || arrow.development || is_model_checker(arrow);
+        (permitted, "hand core what it needs; it may have loom, under cfg(loom), and what its tests need")
     };
-    let remedy = "turn the arrow round, or move what is shared down to where both may see it";
     let wrong = format!("`{from}` depends on `{to}`");
     (!permitted).then(|| Finding::new(&arrow.manifest, line_of(arrow, tree), wrong, remedy))
 }
