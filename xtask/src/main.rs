@@ -1,2 +1,43 @@
-//! xtask
-fn main() {}
+//! The project's own tools: `cargo xtask tidy` checks that the source keeps its rules, `cargo xtask test` runs
+//! everything a change must pass.
+
+mod source;
+mod steps;
+mod tidy;
+mod tree;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can go wrong that is not a finding: no file system, no cargo.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy   check that the source keeps its own rules
+  test   format, lints, tidy, tests and model checks: all that a change must pass";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => root().and_then(|root| tidy::run(&root)),
+        ["test"] => root().and_then(|root| steps::run(&root)),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The workspace's directory, whatever directory the command was typed in.
+fn root() -> Result<PathBuf> {
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    Ok(metadata.workspace_root.into_std_path_buf())
+}

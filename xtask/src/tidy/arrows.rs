@@ -1,0 +1,139 @@
+//! Which crate may depend on which: faces on the runtime, the runtime on core, core on nothing.
+
+use std::path::Path;
+
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
+
+use super::Finding;
+use crate::Result;
+use crate::tree::Tree;
+
+/// Each crate of ours, and those of ours it may depend on.
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("sidecore-core", &[]),
+    ("sidecore", &["sidecore-core"]),
+    ("sidecore-sim", &["sidecore-core"]),
+    ("sidecore-openssl", &["sidecore", "sidecore-core"]),
+    ("sidecore-preload", &["sidecore", "sidecore-core"]),
+    ("sidecore-cli", &["sidecore", "sidecore-sim", "sidecore-core"]),
+    ("xtask", &[]),
+    ("sidecore-fuzz", &["sidecore", "sidecore-core"]),
+];
+
+/// Finds arrows that point the wrong way, as cargo sees them.
+pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
+    let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
+    let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
+    let members = metadata.packages.iter().filter_map(|package| unknown(&package.name, &manifest(package, root)));
+    Ok(members.chain(arrows.iter().filter_map(|arrow| judge(arrow, tree))).collect())
+}
+
+/// One dependency of a member of the workspace.
+struct Arrow {
+    manifest: String,
+    from: String,
+    to: String,
+    development: bool,
+    /// The `cfg` it is limited to.
+    target: Option<String>,
+}
+
+fn arrows(package: &Package, root: &Path) -> Vec<Arrow> {
+    let arrow = |dependency: &Dependency| Arrow {
+        manifest: manifest(package, root),
+        from: package.name.to_string(),
+        to: dependency.name.clone(),
+        development: dependency.kind == DependencyKind::Development,
+        target: dependency.target.as_ref().map(ToString::to_string),
+    };
+    package.dependencies.iter().map(arrow).collect()
+}
+
+fn manifest(package: &Package, root: &Path) -> String {
+    let path = package.manifest_path.as_std_path();
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+fn unknown(name: &str, manifest: &str) -> Option<Finding> {
+    let remedy = "give it a row in xtask/src/tidy/arrows.rs and in ARCHITECTURE.md";
+    allowed(name).is_none().then(|| Finding::new(manifest, 1, format!("unknown crate `{name}`"), remedy))
+}
+
+fn judge(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
+    let Arrow { from, to, .. } = arrow;
+    let (permitted, remedy) = if allowed(to).is_some() {
+        // An unknown crate is reported once, as such.
+        let permitted = allowed(from).is_none_or(|allowed| allowed.contains(&to.as_str()));
+        (permitted, "turn the arrow round, or move what is shared down to where both may see it")
+    } else {
+        let permitted = from != "sidecore-core" || arrow.development || is_model_checker(arrow);
+        (permitted, "hand core what it needs; it may have loom, under cfg(loom), and what its tests need")
+    };
+    let wrong = format!("`{from}` depends on `{to}`");
+    (!permitted).then(|| Finding::new(&arrow.manifest, line_of(arrow, tree), wrong, remedy))
+}
+
+fn allowed(name: &str) -> Option<&'static [&'static str]> {
+    ALLOWED.iter().find(|(member, _)| *member == name).map(|(_, allowed)| *allowed)
+}
+
+/// Loom replaces the atomics while core is model-checked, and only then.
+fn is_model_checker(arrow: &Arrow) -> bool {
+    arrow.to == "loom" && arrow.target.as_deref() == Some("cfg(loom)")
+}
+
+fn line_of(arrow: &Arrow, tree: &Tree) -> usize {
+    let names =
+        |line: &str| line.trim_start().strip_prefix(&arrow.to).is_some_and(|rest| rest.starts_with([' ', '=', '.']));
+    tree.text(&arrow.manifest).and_then(|text| text.lines().position(names)).map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrow(from: &str, to: &str) -> Arrow {
+        let (manifest, target) = (format!("crates/{from}/Cargo.toml"), None);
+        Arrow { manifest, from: from.to_owned(), to: to.to_owned(), development: false, target }
+    }
+
+    fn is_wrong(arrow: &Arrow) -> bool {
+        judge(arrow, &Tree::of(&[])).is_some()
+    }
+
+    #[test]
+    fn arrows_point_down() {
+        for (from, to) in
+            [("sidecore", "sidecore-core"), ("sidecore-cli", "sidecore-sim"), ("sidecore-fuzz", "sidecore")]
+        {
+            assert!(!is_wrong(&arrow(from, to)), "{from} -> {to}");
+        }
+        for (from, to) in [("sidecore-core", "sidecore"), ("sidecore-sim", "sidecore"), ("xtask", "sidecore-core")] {
+            assert!(is_wrong(&arrow(from, to)), "{from} -> {to}");
+        }
+        assert!(is_wrong(&Arrow { development: true, ..arrow("sidecore-core", "sidecore") }));
+    }
+
+    #[test]
+    fn core_depends_on_nothing_but_its_model_checker() {
+        assert!(!is_wrong(&arrow("sidecore", "rustix")));
+        assert!(is_wrong(&arrow("sidecore-core", "rustix")));
+        assert!(!is_wrong(&Arrow { development: true, ..arrow("sidecore-core", "proptest") }));
+        assert!(is_wrong(&arrow("sidecore-core", "loom")));
+        assert!(!is_wrong(&Arrow { target: Some("cfg(loom)".to_owned()), ..arrow("sidecore-core", "loom") }));
+    }
+
+    #[test]
+    fn an_unknown_crate_is_one_finding() {
+        assert!(unknown("sidecore-extra", "Cargo.toml").is_some());
+        assert!(unknown("sidecore", "Cargo.toml").is_none());
+        assert!(!is_wrong(&arrow("sidecore-extra", "sidecore")));
+    }
+
+    #[test]
+    fn the_finding_names_the_line() {
+        let manifest = "[dependencies]\nsidecore-core = \"1\"\nsidecore = { path = \"..\" }\n";
+        let tree = Tree::of(&[("crates/xtask/Cargo.toml", manifest)]);
+        assert_eq!(judge(&arrow("xtask", "sidecore"), &tree).map(|finding| finding.line), Some(3));
+    }
+}

@@ -1,0 +1,144 @@
+//! The threat model's tests: each one that the table names must exist.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use super::{Finding, line_at};
+use crate::source::Source;
+use crate::tree::{Tree, is_kind};
+
+const MODEL: &str = "docs/threat-model.md";
+const COLUMN: &str = "Test";
+
+/// Finds tests that the threat model names and the tree does not have.
+pub(super) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
+    let Some(text) = tree.text(MODEL) else {
+        return vec![Finding::new(
+            MODEL,
+            1,
+            "there is no such file",
+            "write down who may attack what, and the test for it",
+        )];
+    };
+    let Some(named) = named(text) else {
+        return vec![Finding::new(
+            MODEL,
+            1,
+            format!("no table with a column {COLUMN}"),
+            "name the test of each threat there",
+        )];
+    };
+    let missing = named.into_iter().filter(|(_, name)| !exists(tree, sources, name));
+    let remedy = "write the test, or correct its name";
+    missing.map(|(line, name)| Finding::new(MODEL, line, format!("no test `{name}`"), remedy)).collect()
+}
+
+/// The code spans in the column of tests, with their lines. `None` without such a column.
+fn named(text: &str) -> Option<Vec<(usize, String)>> {
+    let mut table = Table::default();
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        table.read(text, event, range);
+    }
+    table.found.then_some(table.named)
+}
+
+/// Where in a table the parser is.
+#[derive(Default)]
+struct Table {
+    in_head: bool,
+    cell: usize,
+    column: Option<usize>,
+    found: bool,
+    named: Vec<(usize, String)>,
+}
+
+impl Table {
+    fn read(&mut self, text: &str, event: Event<'_>, range: Range<usize>) {
+        match event {
+            Event::Start(Tag::TableHead) => (self.in_head, self.cell) = (true, 0),
+            Event::End(TagEnd::TableHead) => self.in_head = false,
+            Event::Start(Tag::TableRow) => self.cell = 0,
+            Event::End(TagEnd::TableCell) => self.cell += 1,
+            Event::End(TagEnd::Table) => self.column = None,
+            Event::Text(head) if self.in_head && head.trim() == COLUMN => {
+                (self.column, self.found) = (Some(self.cell), true);
+            }
+            Event::Code(code) if !self.in_head && self.column == Some(self.cell) => {
+                self.named.push((line_at(text, range.start), code.to_string()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `crate::path::test` and `tests/file.rs::test` name tests, `cargo ...` is a command, all else must be a path.
+fn exists(tree: &Tree, sources: &[Source<'_>], name: &str) -> bool {
+    let Some((place, test)) = name.rsplit_once("::") else {
+        return name.starts_with("cargo ") || tree.contains(name);
+    };
+    let is_test =
+        |source: &Source<'_>| source.functions().iter().any(|function| function.test && function.name == test);
+    sources.iter().any(|source| is_place(place, source.path) && is_test(source))
+}
+
+/// Whether a test in that file may be said to be in that place: the file itself, or a module of its crate.
+fn is_place(place: &str, path: &str) -> bool {
+    if is_kind(place, "rs") {
+        return path == place || path.ends_with(&format!("/{place}"));
+    }
+    let first = place.split("::").next().unwrap_or(place).replace('_', "-");
+    let directory = if first == "sidecore-fuzz" { "fuzz" } else { first.as_str() };
+    path.split('/').any(|part| part == directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(model: &str) -> Vec<usize> {
+        let tree = Tree::of(&[(MODEL, model), ("fuzz/src/lib.rs", "")]);
+        let sources = [
+            Source::of("crates/sidecore-core/src/ring.rs", "#[test]\nfn hostile_words() {}\nfn helper() {}"),
+            Source::of("crates/sidecore/tests/hostile.rs", "proptest! { fn drawn(x in 0..1) {} }"),
+        ];
+        check(&tree, &sources).into_iter().map(|finding| finding.line).collect()
+    }
+
+    fn table(cell: &str) -> String {
+        format!("# Threats\n\n| Threat | Test |\n|---|---|\n| `not::a_test` | {cell} |\n")
+    }
+
+    #[test]
+    fn tests_that_exist_pass() {
+        let good = [
+            "`sidecore_core::ring::hostile_words`",
+            "`tests/hostile.rs::drawn`, `crates/sidecore/tests/hostile.rs::drawn`",
+            "`sidecore-core::ring::tests::hostile_words` and `fuzz/src`",
+            "`cargo xtask tidy`",
+        ];
+        for cell in good {
+            assert_eq!(findings(&table(cell)), [0; 0], "{cell}");
+        }
+    }
+
+    #[test]
+    fn tests_that_do_not_exist_are_found() {
+        let bad = [
+            "`sidecore_core::ring::gone`",
+            "`sidecore_core::ring::helper`",
+            "`sidecore::ring::hostile_words`",
+            "`tests/other.rs::drawn`",
+            "`fuzz/none`",
+        ];
+        for cell in bad {
+            assert_eq!(findings(&table(cell)), [5], "{cell}");
+        }
+    }
+
+    #[test]
+    fn the_model_and_its_table_must_be_there() {
+        assert_eq!(check(&Tree::of(&[]), &[]).len(), 1);
+        assert_eq!(findings("| Threat |\n|---|\n| `a::b` |\n").len(), 1);
+    }
+}
