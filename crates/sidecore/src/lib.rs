@@ -1,1 +1,5 @@
 //! runtime
+
+pub mod engine;
+mod ffi;
+pub mod shm;

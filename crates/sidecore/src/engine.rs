@@ -1,0 +1,3 @@
+//! What a sidecore computes for its clients.
+
+pub mod crypto;

@@ -1,0 +1,3 @@
+//! Shared memory.
+
+pub mod span;

@@ -1,0 +1,87 @@
+//! A stretch of memory that another process may change at any time.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// `len` bytes that a hostile process may write while we look.
+///
+/// It never yields a `&[u8]`: bytes go in and out by copies, or a library routine that treats them as data gets the
+/// pointer.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    ptr: NonNull<u8>,
+    len: usize,
+    _memory: PhantomData<&'a ()>,
+}
+
+// SAFETY: a span is an address and a length; whoever made it promised that the memory stays mapped for 'a, on
+// whichever thread it is used.
+unsafe impl Send for Span<'_> {}
+
+impl<'a> Span<'a> {
+    /// The `len` bytes at `ptr`.
+    ///
+    /// # Safety
+    /// They stay mapped, readable and writable for `'a`, and no Rust reference to them is used meanwhile.
+    pub unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
+        Self { ptr, len, _memory: PhantomData }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Address of the first byte, to read.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Address of the first byte, to write.
+    #[inline]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// `len` bytes from `offset` on, or `None` where that passes the end.
+    #[inline]
+    pub fn slice(&self, offset: usize, len: usize) -> Option<Self> {
+        let end = offset.checked_add(len)?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: offset <= end <= self.len, so the address stays inside the span.
+        let ptr = unsafe { self.ptr.add(offset) };
+        Some(Self { ptr, len, _memory: PhantomData })
+    }
+
+    /// Copies the first `private.len()` bytes out of the span.
+    ///
+    /// # Panics
+    /// Where the span is shorter than `private`.
+    #[inline]
+    pub fn copy_to(&self, private: &mut [u8]) {
+        assert!(private.len() <= self.len);
+        // SAFETY: self.len bytes are readable; `private` is exclusive, so it cannot overlap them.
+        unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), private.as_mut_ptr(), private.len()) };
+    }
+
+    /// Copies `private` to the front of the span.
+    ///
+    /// # Panics
+    /// Where the span is shorter than `private`.
+    #[inline]
+    pub fn copy_from(&self, private: &[u8]) {
+        assert!(private.len() <= self.len);
+        // SAFETY: self.len bytes are writable; no Rust reference to them is in use, so `private` lies elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.as_mut_ptr(), private.len()) };
+    }
+}
