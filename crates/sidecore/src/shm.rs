@@ -3,8 +3,7 @@
 pub(crate) mod fork;
 mod lane;
 mod mapping;
-mod span;
+pub mod span;
 
 pub(crate) use lane::LaneMemory;
 pub(crate) use mapping::{Access, Mapping};
-pub use span::Span;

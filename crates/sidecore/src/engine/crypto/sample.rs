@@ -1,0 +1,200 @@
+//! A valid request for every class: to calibrate rates, to benchmark, to test.
+//!
+//! The keys are fixed and published with the source, under `keys/`; they protect nothing.
+
+use sidecore_core::session::{Algorithm, Class, Op};
+
+use super::{
+    Cipher, DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding,
+};
+use crate::ffi::{aead, aes, des, pkey::PKey, rsa::RsaKey};
+
+/// One request with the session that it goes to.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The session.
+    pub spec: SessionSpec,
+    /// What is asked of it.
+    pub op: Op,
+    /// Length of the head within the input, in bytes.
+    pub head_len: usize,
+    /// The whole input, valid for `op`: what is to be opened or verified does verify.
+    pub input: Vec<u8>,
+    /// Room that the output needs, in bytes.
+    pub output_len: usize,
+}
+
+/// A request of `class` over `size` bytes of payload, the same for the same `seed` but for what an algorithm
+/// randomises itself (signatures of ECDSA and ML-DSA, ciphertexts of ML-KEM).
+///
+/// CBC rounds `size` up to whole blocks, XTS to at least one block. Where an operation's input has a fixed length
+/// (digests to sign, RSA ciphertexts, X25519, ML-KEM) `size` is ignored.
+pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
+    let mut random = SplitMix64(seed);
+    let spec = spec(class, &mut random);
+    let session = Session::open(&spec).expect("the sample keys are good");
+    let op = class.op();
+    let (head_len, input) = match op {
+        Op::Verify | Op::Decapsulate => reversed(&session, class, size, &mut random),
+        Op::Decrypt if is_rsa(class.algorithm()) => (0, rsa_ciphertext(class.algorithm(), &mut random)),
+        Op::Decrypt => reversed(&session, class, size, &mut random),
+        _ => forward(class.algorithm(), op, size, &mut random),
+    };
+    let output_len = session.output_len(op, head_len, input.len()).expect("the sample's lengths fit");
+    Sample { spec, op, head_len, input, output_len }
+}
+
+/// Steele, Lea and Flood 2014: one addition and two multiplications a word, good enough to fill buffers.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+        bytes
+    }
+}
+
+fn spec(class: Class, random: &mut SplitMix64) -> SessionSpec {
+    use Algorithm as A;
+    let hash = Hash::Sha256;
+    match class.algorithm() {
+        A::Noop => keyless(Scheme::Noop),
+        A::Aes128Gcm => symmetric(Cipher::Aes128Gcm, random),
+        A::Aes256Gcm => symmetric(Cipher::Aes256Gcm, random),
+        A::Aes128Ctr => symmetric(Cipher::Aes128Ctr, random),
+        A::Aes256Ctr => symmetric(Cipher::Aes256Ctr, random),
+        A::Aes128Cbc => symmetric(Cipher::Aes128Cbc, random),
+        A::Aes256Cbc => symmetric(Cipher::Aes256Cbc, random),
+        A::Aes128Xts => symmetric(Cipher::Aes128Xts, random),
+        A::Aes256Xts => symmetric(Cipher::Aes256Xts, random),
+        A::ChaCha20Poly1305 => symmetric(Cipher::ChaCha20Poly1305, random),
+        A::TripleDesCbc => symmetric(Cipher::TripleDesCbc, random),
+        A::Sha256 => keyless(Scheme::Digest(Hash::Sha256)),
+        A::Sha384 => keyless(Scheme::Digest(Hash::Sha384)),
+        A::Sha512 => keyless(Scheme::Digest(Hash::Sha512)),
+        A::HmacSha256 => hmac(Hash::Sha256, random),
+        A::HmacSha384 => hmac(Hash::Sha384, random),
+        A::HmacSha512 => hmac(Hash::Sha512, random),
+        A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 => rsa(class),
+        A::P256 => private(Scheme::Ecdsa { hash }, include_bytes!("keys/test-p-256.pkcs8.der")),
+        A::P384 => private(Scheme::Ecdsa { hash: Hash::Sha384 }, include_bytes!("keys/test-p-384.pkcs8.der")),
+        A::Ed25519 => private(Scheme::Ed25519, include_bytes!("keys/test-ed25519.pkcs8.der")),
+        A::X25519 => private(Scheme::X25519, &random.bytes(32)),
+        A::MlKem768 => private(Scheme::MlKem768, &random.bytes(64)),
+        A::MlDsa65 => private(Scheme::MlDsa65, &random.bytes(32)),
+    }
+}
+
+fn keyless(scheme: Scheme) -> SessionSpec {
+    SessionSpec { scheme, key: KeyMaterial::None }
+}
+
+fn symmetric(cipher: Cipher, random: &mut SplitMix64) -> SessionSpec {
+    let key = Secret::new(random.bytes(cipher.key_len()));
+    SessionSpec { scheme: Scheme::Cipher(cipher), key: KeyMaterial::Symmetric(key) }
+}
+
+fn hmac(hash: Hash, random: &mut SplitMix64) -> SessionSpec {
+    let key = Secret::new(random.bytes(hash.len()));
+    SessionSpec { scheme: Scheme::Hmac(hash), key: KeyMaterial::Symmetric(key) }
+}
+
+fn private(scheme: Scheme, key: &[u8]) -> SessionSpec {
+    SessionSpec { scheme, key: KeyMaterial::Private(key.into()) }
+}
+
+/// Signatures as TLS 1.3 makes them (PSS), decryption as TLS 1.2 asks for it (PKCS#1 v1.5); RSA-1024 as in its day.
+fn rsa(class: Class) -> SessionSpec {
+    let scheme = match (class.op(), class.algorithm()) {
+        (Op::Decrypt, _) => Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
+        (_, Algorithm::Rsa1024) => Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 },
+        _ => {
+            let padding = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest };
+            Scheme::RsaSignature { padding, hash: Hash::Sha256 }
+        }
+    };
+    private(scheme, rsa_key(class.algorithm()))
+}
+
+fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
+    match algorithm {
+        Algorithm::Rsa1024 => include_bytes!("keys/test-rsa-1024.pkcs8.der"),
+        Algorithm::Rsa2048 => include_bytes!("keys/test-rsa-2048.pkcs8.der"),
+        Algorithm::Rsa3072 => include_bytes!("keys/test-rsa-3072.pkcs8.der"),
+        _ => include_bytes!("keys/test-rsa-4096.pkcs8.der"),
+    }
+}
+
+fn is_rsa(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::Rsa1024 | Algorithm::Rsa2048 | Algorithm::Rsa3072 | Algorithm::Rsa4096)
+}
+
+/// The input of an operation that needs no other operation's output.
+fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
+    use Algorithm as A;
+    let len = match (algorithm, op) {
+        (A::Aes128Gcm | A::Aes256Gcm | A::ChaCha20Poly1305, _) => aead::NONCE_LEN + size,
+        (A::Aes128Ctr | A::Aes256Ctr, _) => aes::BLOCK_LEN + size,
+        (A::Aes128Cbc | A::Aes256Cbc, _) => aes::BLOCK_LEN + size.next_multiple_of(aes::BLOCK_LEN),
+        (A::Aes128Xts | A::Aes256Xts, _) => aes::BLOCK_LEN + size.max(aes::BLOCK_LEN),
+        (A::TripleDesCbc, _) => des::BLOCK_LEN + size.next_multiple_of(des::BLOCK_LEN),
+        (A::P384, Op::SignDigest) => Hash::Sha384.len(),
+        (_, Op::SignDigest) => Hash::Sha256.len(),
+        (A::X25519, _) => 32,
+        (A::MlKem768, _) => 0,
+        _ => size,
+    };
+    (0, random.bytes(len))
+}
+
+/// The input that undoes or checks what the same session did a moment ago.
+fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
+    let op = match class.op() {
+        Op::Decrypt => Op::Encrypt,
+        Op::Decapsulate => Op::Encapsulate,
+        _ => Op::Sign,
+    };
+    let (head_len, input) = forward(class.algorithm(), op, size, random);
+    let len = session.output_len(op, head_len, input.len()).expect("the sample's lengths fit");
+    let mut output = vec![0; len];
+    let len = session.run(op, head_len, &input, &mut output).expect("the sample runs");
+    output.truncate(len);
+    match op {
+        Op::Encrypt => (0, [&input[..input.len() - payload_len(class, &input, &output)], &output].concat()),
+        Op::Encapsulate => (0, output[..1088].to_vec()),
+        _ => (output.len(), [output, input].concat()),
+    }
+}
+
+/// Length of what was encrypted: an AEAD's output is longer by its tag.
+fn payload_len(class: Class, input: &[u8], output: &[u8]) -> usize {
+    let tag_len = match class.algorithm() {
+        Algorithm::Aes128Gcm | Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => aead::TAG_LEN,
+        _ => 0,
+    };
+    (output.len() - tag_len).min(input.len())
+}
+
+/// A PKCS#1 v1.5 ciphertext of a TLS premaster secret (48 bytes), whose padding comes from the seed, too.
+fn rsa_ciphertext(algorithm: Algorithm, random: &mut SplitMix64) -> Vec<u8> {
+    let key = PKey::private(rsa_key(algorithm)).and_then(RsaKey::new).expect("the sample keys are good");
+    let message = random.bytes(48);
+    let mut padded: Vec<_> = random.bytes(key.len()).into_iter().map(|byte| byte | 1).collect();
+    let separator = key.len() - message.len() - 1;
+    padded[..2].copy_from_slice(&[0, 2]);
+    padded[separator] = 0;
+    padded[separator + 1..].copy_from_slice(&message);
+    let mut ciphertext = vec![0; key.len()];
+    key.public_raw(&padded, &mut ciphertext).expect("the padded block is below the modulus");
+    ciphertext
+}

@@ -1,0 +1,280 @@
+//! What a client says when it opens a session, and why it may be refused.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
+
+/// Everything that a session needs: what to do, and with which key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSpec {
+    /// What the session does.
+    pub scheme: Scheme,
+    /// The key it does it with.
+    pub key: KeyMaterial,
+}
+
+/// What a session does. Where the key tells more (RSA's modulus, ECDSA's curve), the key decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scheme {
+    /// Nothing. Key: none.
+    Noop,
+    /// Symmetric encryption. Key: raw.
+    Cipher(Cipher),
+    /// Digest. SHA-256, SHA-384 or SHA-512. Key: none.
+    Digest(Hash),
+    /// HMAC with SHA-256, SHA-384 or SHA-512. Key: raw, of at least one byte.
+    Hmac(Hash),
+    /// RSA signatures. Key: PKCS#8 to sign and verify, SPKI to verify.
+    RsaSignature {
+        /// How the digest is padded.
+        padding: SignaturePadding,
+        /// Hash of the message: SHA-256, SHA-384 or SHA-512.
+        hash: Hash,
+    },
+    /// RSA decryption. Key: PKCS#8.
+    RsaDecryption {
+        /// How the plaintext was padded.
+        padding: DecryptionPadding,
+    },
+    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify.
+    Ecdsa {
+        /// Hash of the message: SHA-256, SHA-384 or SHA-512.
+        hash: Hash,
+    },
+    /// Ed25519. Key: PKCS#8 to sign and verify, SPKI or 32 raw bytes to verify.
+    Ed25519,
+    /// X25519. Key: 32 raw private bytes.
+    X25519,
+    /// ML-KEM-768. Key: decapsulation key (2400 raw bytes, or its 64-byte seed) to do both, encapsulation key (1184 raw
+    /// bytes) to encapsulate.
+    MlKem768,
+    /// ML-DSA-65 with an empty context. Key: 32-byte seed, 4032 raw bytes or PKCS#8 to sign and verify; 1952 raw bytes
+    /// or SPKI to verify.
+    MlDsa65,
+}
+
+/// A symmetric cipher in its mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cipher {
+    /// AES-128-GCM: 16-byte key.
+    Aes128Gcm,
+    /// AES-256-GCM: 32-byte key.
+    Aes256Gcm,
+    /// AES-128 in counter mode: 16-byte key.
+    Aes128Ctr,
+    /// AES-256 in counter mode: 32-byte key.
+    Aes256Ctr,
+    /// AES-128 in CBC mode, whole blocks: 16-byte key.
+    Aes128Cbc,
+    /// AES-256 in CBC mode, whole blocks: 32-byte key.
+    Aes256Cbc,
+    /// AES-128 in XTS mode: two different 16-byte keys, one after the other.
+    Aes128Xts,
+    /// AES-256 in XTS mode: two different 32-byte keys, one after the other.
+    Aes256Xts,
+    /// ChaCha20-Poly1305: 32-byte key.
+    ChaCha20Poly1305,
+    /// Three-key triple DES in CBC mode, whole blocks: 24-byte key.
+    TripleDesCbc,
+}
+
+impl Cipher {
+    /// Length of the key, in bytes.
+    pub fn key_len(self) -> usize {
+        match self {
+            Self::Aes128Gcm | Self::Aes128Ctr | Self::Aes128Cbc => 16,
+            Self::TripleDesCbc => 24,
+            Self::Aes256Gcm | Self::Aes256Ctr | Self::Aes256Cbc | Self::Aes128Xts | Self::ChaCha20Poly1305 => 32,
+            Self::Aes256Xts => 64,
+        }
+    }
+}
+
+/// A hash function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hash {
+    /// SHA-1: inside OAEP only, where many programs still default to it.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Hash {
+    /// Length of the digest, in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "no digest is empty")]
+    #[inline]
+    pub const fn len(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
+/// How a signature pads its digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignaturePadding {
+    /// PKCS#1 v1.5.
+    Pkcs1,
+    /// PSS.
+    Pss {
+        /// Hash of the mask generation function; mostly that of the message. SHA-1 serves to verify old signatures.
+        mgf1: Hash,
+        /// Length of the salt.
+        salt: SaltLength,
+    },
+}
+
+/// Length of a PSS salt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SaltLength {
+    /// That of the digest.
+    Digest,
+    /// Signing: the longest that fits. Verifying: whichever it is.
+    Any,
+    /// So many bytes.
+    Bytes(u16),
+}
+
+/// How an RSA ciphertext was padded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DecryptionPadding {
+    /// PKCS#1 v1.5 with implicit rejection: bad padding gives a plaintext that depends on key and ciphertext only.
+    Pkcs1,
+    /// OAEP.
+    Oaep {
+        /// Hash of the label.
+        hash: Hash,
+        /// Hash of the mask generation function.
+        mgf1: Hash,
+        /// Label, mostly empty.
+        label: Vec<u8>,
+    },
+}
+
+/// A key, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyMaterial {
+    /// The scheme has no key.
+    None,
+    /// A symmetric key, raw.
+    Symmetric(Secret),
+    /// A private key, in the encoding that [`Scheme`] names.
+    Private(Secret),
+    /// A public key, in the encoding that [`Scheme`] names.
+    Public(Vec<u8>),
+}
+
+/// Bytes of a key. Wiped on drop; never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// Takes over the bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Secret {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({} bytes)", self.0.len())
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Why a session was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The scheme takes another kind of key.
+    KeyKind {
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// The key has the wrong length.
+    KeyLength {
+        /// Length it should have, in bytes.
+        expected: usize,
+        /// Length it has, in bytes.
+        found: usize,
+    },
+    /// The key's bytes are not what they should be.
+    MalformedKey {
+        /// What they should be.
+        expected: &'static str,
+    },
+    /// An XTS key whose halves are equal.
+    EqualXtsKeys,
+    /// An RSA key of unsupported size.
+    ModulusBits(
+        /// Length of the modulus, in bits.
+        u32,
+    ),
+    /// An RSA key too small for this padding with this hash.
+    KeyTooSmall {
+        /// Length of the modulus that it takes, in bytes.
+        needed: usize,
+        /// Length of the modulus, in bytes.
+        found: usize,
+    },
+    /// An EC key on another curve than P-256 and P-384.
+    UnsupportedCurve,
+    /// The scheme does not take this hash.
+    UnsupportedHash(
+        /// The hash.
+        Hash,
+    ),
+    /// The library failed for a reason that is not in the spec.
+    Library,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeyKind { expected } => write!(f, "this scheme takes another kind of key: give {expected}"),
+            Self::KeyLength { expected, found } => {
+                write!(f, "the key has {found} bytes: give one of {expected}")
+            }
+            Self::MalformedKey { expected } => write!(f, "the key cannot be read: give {expected}"),
+            Self::EqualXtsKeys => write!(f, "the two halves of the XTS key are equal: give two independent keys"),
+            Self::ModulusBits(bits) => {
+                write!(f, "RSA keys of {bits} bits are not supported: use 1024, 2048, 3072 or 4096")
+            }
+            Self::KeyTooSmall { needed, found } => write!(
+                f,
+                "this padding and hash need a modulus of {needed} bytes, the key has {found}: use a larger key, \
+                 a shorter hash or a shorter salt"
+            ),
+            Self::UnsupportedCurve => write!(f, "the key's curve is not supported: use P-256 or P-384"),
+            Self::UnsupportedHash(hash) => {
+                write!(f, "{hash:?} is not supported here: use Sha256, Sha384 or Sha512")
+            }
+            Self::Library => write!(f, "the crypto library failed: try again, and see the service's log"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

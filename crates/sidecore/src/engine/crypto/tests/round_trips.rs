@@ -1,0 +1,183 @@
+//! Every class does what its inverse undoes, at any size.
+
+use proptest::prelude::*;
+
+use super::super::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
+use super::*;
+
+const CIPHERS: [&str; 10] = [
+    "aes-128-gcm",
+    "aes-256-gcm",
+    "aes-128-ctr",
+    "aes-256-ctr",
+    "aes-128-cbc",
+    "aes-256-cbc",
+    "aes-128-xts",
+    "aes-256-xts",
+    "chacha20-poly1305",
+    "3des-cbc",
+];
+
+fn iv_len(name: &str) -> usize {
+    match class(name).algorithm() {
+        Algorithm::Aes128Gcm | Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => 12,
+        Algorithm::TripleDesCbc => 8,
+        _ => 16,
+    }
+}
+
+#[test]
+fn every_class_has_a_sample_that_runs() {
+    for class in Class::all() {
+        for size in [0, 1, 64, 1000] {
+            let sample = sample(class, size, 7);
+            let output = run_sample(&sample).unwrap_or_else(|refusal| panic!("{}: {refusal:?}", class.name()));
+            assert!(output.len() <= sample.output_len, "{}", class.name());
+            let session = Session::open(&sample.spec).expect("a good spec");
+            assert_eq!(session.class(sample.op), Some(class));
+            assert_eq!(session.algorithm(), class.algorithm());
+        }
+    }
+}
+
+#[test]
+fn samples_depend_on_their_seed_only() {
+    for name in ["aes-256-gcm-decrypt", "rsa-2048-decrypt", "hmac-sha-256-verify", "x25519", "ed25519-verify"] {
+        let make = |seed| sample(class(name), 100, seed);
+        assert_eq!(make(1).input, make(1).input, "{name}");
+        assert_ne!(make(1).input, make(2).input, "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_encrypted_decrypts(size in 16usize..5000, seed: u64, aad_len in 0usize..40) {
+        for name in CIPHERS {
+            let sample = sample(class(name), size, seed);
+            let session = Session::open(&sample.spec).expect("a good spec");
+            let aead = iv_len(name) == 12;
+            let head_len = if aead { aad_len.min(size) } else { 0 };
+            let ciphertext = run(&session, Op::Encrypt, head_len, &sample.input).expect(name);
+            let (front, plaintext) = sample.input.split_at(iv_len(name) + head_len);
+            prop_assert_ne!(&ciphertext[..], plaintext);
+            let back = run(&session, Op::Decrypt, head_len, &[front, &ciphertext].concat()).expect(name);
+            prop_assert_eq!(&back[..], plaintext);
+        }
+    }
+
+    #[test]
+    fn what_is_signed_verifies_and_a_changed_bit_does_not(size in 1usize..3000, seed: u64, bit in 0usize..8) {
+        let names = ["hmac-sha-256", "hmac-sha-384", "hmac-sha-512", "p-256", "p-384", "ed25519"];
+        for name in names.map(|name| format!("{name}-verify")) {
+            let mut sample = sample(class(&name), size, seed);
+            prop_assert_eq!(run_sample(&sample), Ok(vec![]));
+            let end = sample.input.len() - 1;
+            sample.input[end] ^= 1 << bit;
+            prop_assert_eq!(run_sample(&sample), Err(Refusal::Authentication));
+        }
+    }
+}
+
+#[test]
+fn rsa_and_ml_dsa_signatures_verify_and_a_changed_bit_does_not() {
+    for name in ["rsa-1024-verify", "rsa-2048-verify", "rsa-3072-verify", "rsa-4096-verify", "ml-dsa-65-verify"] {
+        let mut sample = sample(class(name), 100, 3);
+        assert_eq!(run_sample(&sample), Ok(vec![]), "{name}");
+        sample.input[10] ^= 1;
+        assert_eq!(run_sample(&sample), Err(Refusal::Authentication), "{name}");
+    }
+}
+
+#[test]
+fn a_signed_digest_is_a_signature_of_the_message() {
+    for name in ["rsa-1024", "rsa-2048", "p-256", "p-384"] {
+        let sample = sample(class(&format!("{name}-sign")), 333, 5);
+        let session = Session::open(&sample.spec).expect("a good spec");
+        let hash = if name == "p-384" { Hash::Sha384 } else { Hash::Sha256 };
+        let digest = run(&open(Scheme::Digest(hash), KeyMaterial::None), Op::Digest, 0, &sample.input);
+        let signature = run(&session, Op::SignDigest, 0, &digest.expect("digest")).expect(name);
+        let input = [&signature[..], &sample.input].concat();
+        assert_eq!(run(&session, Op::Verify, signature.len(), &input), Ok(vec![]), "{name}");
+    }
+}
+
+#[test]
+fn a_public_key_verifies_what_its_private_key_signed() {
+    let pss = SignaturePadding::Pss { mgf1: Hash::Sha384, salt: SaltLength::Any };
+    let cases: [(Scheme, &[u8], &[u8]); 4] = [
+        (
+            Scheme::RsaSignature { padding: pss, hash: Hash::Sha384 },
+            include_bytes!("../keys/test-rsa-2048.pkcs8.der"),
+            include_bytes!("../keys/test-rsa-2048.spki.der"),
+        ),
+        (
+            Scheme::Ecdsa { hash: Hash::Sha512 },
+            include_bytes!("../keys/test-p-256.pkcs8.der"),
+            include_bytes!("../keys/test-p-256.spki.der"),
+        ),
+        (
+            Scheme::Ecdsa { hash: Hash::Sha256 },
+            include_bytes!("../keys/test-p-384.pkcs8.der"),
+            include_bytes!("../keys/test-p-384.spki.der"),
+        ),
+        (
+            Scheme::Ed25519,
+            include_bytes!("../keys/test-ed25519.pkcs8.der"),
+            include_bytes!("../keys/test-ed25519.spki.der"),
+        ),
+    ];
+    for (scheme, pkcs8, spki) in cases {
+        let signer = open(scheme.clone(), private(pkcs8));
+        let verifier = open(scheme, KeyMaterial::Public(spki.to_vec()));
+        let signature = run(&signer, Op::Sign, 0, b"message").expect("signs");
+        let input = [&signature[..], b"message"].concat();
+        assert_eq!(run(&verifier, Op::Verify, signature.len(), &input), Ok(vec![]));
+        assert_eq!(verifier.class(Op::Sign), None);
+        assert_eq!(run(&verifier, Op::Sign, 0, b"message"), Err(Refusal::Unsupported));
+    }
+}
+
+#[test]
+fn ml_kem_agrees_with_a_public_session() {
+    let sample = sample(class("ml-kem-768-decaps"), 0, 11);
+    let session = Session::open(&sample.spec).expect("a good spec");
+    let sent = run(&session, Op::Encapsulate, 0, &[]).expect("encapsulates");
+    let (ciphertext, secret) = sent.split_at(1088);
+    assert_eq!(run(&session, Op::Decapsulate, 0, ciphertext).as_deref(), Ok(secret));
+}
+
+#[test]
+fn oaep_decrypts_what_another_interface_encrypted() {
+    use aws_lc_rs::rsa::{OAEP_SHA256_MGF1SHA256, OaepPublicEncryptingKey, PublicEncryptingKey};
+    let public = PublicEncryptingKey::from_der(include_bytes!("../keys/test-rsa-2048.spki.der")).expect("a key");
+    let public = OaepPublicEncryptingKey::new(public).expect("a key");
+    let mut ciphertext = [0; 256];
+    public.encrypt(&OAEP_SHA256_MGF1SHA256, b"plain", &mut ciphertext, Some(b"label")).expect("encrypts");
+    let decrypt = |label: &[u8]| {
+        let padding = DecryptionPadding::Oaep { hash: Hash::Sha256, mgf1: Hash::Sha256, label: label.to_vec() };
+        let key = private(include_bytes!("../keys/test-rsa-2048.pkcs8.der"));
+        run(&open(Scheme::RsaDecryption { padding }, key), Op::Decrypt, 0, &ciphertext)
+    };
+    assert_eq!(decrypt(b"label").as_deref(), Ok(&b"plain"[..]));
+    assert_eq!(decrypt(b"other"), Err(Refusal::Authentication));
+}
+
+#[test]
+fn threads_share_a_session() {
+    for name in ["aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
+        let sample = sample(class(name), 4096, 1);
+        let session = Session::open(&sample.spec).expect("a good spec");
+        let expected = run(&session, sample.op, 0, &sample.input);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        assert_eq!(run(&session, sample.op, 0, &sample.input), expected);
+                    }
+                });
+            }
+        });
+    }
+}

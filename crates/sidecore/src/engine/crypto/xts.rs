@@ -1,0 +1,128 @@
+//! AES-128 in XTS mode, which the library has for 256-bit keys only, from its AES blocks.
+//!
+//! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
+//! the block cipher. A last block that is not whole borrows ciphertext from the one before.
+
+use zeroize::Zeroize;
+
+use super::spec::OpenError;
+use crate::ffi::aes::{BLOCK_LEN, DecryptKey, EncryptKey};
+use crate::ffi::{Sink, Source};
+
+type Block = [u8; BLOCK_LEN];
+
+/// Blocks copied to private memory at a time: enough that the processor overlaps them, small enough for its first cache.
+const CHUNK_BLOCKS: usize = 32;
+const CHUNK_LEN: usize = CHUNK_BLOCKS * BLOCK_LEN;
+
+pub(super) struct Aes128Xts {
+    encrypt: EncryptKey,
+    decrypt: DecryptKey,
+    tweak: EncryptKey,
+}
+
+impl Aes128Xts {
+    /// Takes two 16-byte keys, one after the other.
+    pub(super) fn new(key: &[u8]) -> Result<Self, OpenError> {
+        let (data, tweak) = key.split_at(key.len() / 2);
+        Ok(Self {
+            encrypt: EncryptKey::new(data).ok_or(OpenError::Library)?,
+            decrypt: DecryptKey::new(data).ok_or(OpenError::Library)?,
+            tweak: EncryptKey::new(tweak).ok_or(OpenError::Library)?,
+        })
+    }
+
+    /// Encrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
+    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
+        let cipher = |block: &mut Block| self.encrypt.encrypt_block(block);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+        if done < input.len() {
+            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher);
+        }
+    }
+
+    /// Decrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
+    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
+        let cipher = |block: &mut Block| self.decrypt.decrypt_block(block);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+        if done < input.len() {
+            // The encryptor used the two tweaks in the opposite order.
+            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher);
+        }
+    }
+
+    /// All blocks but, where the last is not whole, the last two; the bytes done and the next tweak.
+    fn whole_blocks(
+        &self,
+        tweak: &Block,
+        input: Source<'_>,
+        output: &mut Sink<'_>,
+        cipher: impl Fn(&mut Block),
+    ) -> (usize, Tweak) {
+        let blocks = input.len() / BLOCK_LEN - usize::from(!input.len().is_multiple_of(BLOCK_LEN));
+        let end = blocks * BLOCK_LEN;
+        let mut tweak = self.first_tweak(tweak);
+        let mut chunk = [0; CHUNK_LEN];
+        let mut done = 0;
+        while done < end {
+            let chunk = &mut chunk[..CHUNK_LEN.min(end - done)];
+            input.copy_to(done, chunk);
+            for block in chunk.as_chunks_mut().0 {
+                tweak.around(block, &cipher);
+                tweak = tweak.next();
+            }
+            output.copy_from(done, chunk);
+            done += chunk.len();
+        }
+        chunk.zeroize();
+        (done, tweak)
+    }
+
+    fn first_tweak(&self, tweak: &Block) -> Tweak {
+        let mut block = *tweak;
+        self.tweak.encrypt_block(&mut block);
+        Tweak(u128::from_le_bytes(block))
+    }
+}
+
+/// The last whole block and the rest after it, at `done`. `first` is the tweak of the pass that makes the borrowed bytes.
+fn steal(
+    input: Source<'_>,
+    output: &mut Sink<'_>,
+    done: usize,
+    first: Tweak,
+    second: Tweak,
+    cipher: impl Fn(&mut Block),
+) {
+    let rest = input.len() - done - BLOCK_LEN;
+    let (mut whole, mut tail) = ([0; BLOCK_LEN], [0; BLOCK_LEN]);
+    input.copy_to(done, &mut whole);
+    input.copy_to(done + BLOCK_LEN, &mut tail[..rest]);
+    first.around(&mut whole, &cipher);
+    tail[rest..].copy_from_slice(&whole[rest..]);
+    second.around(&mut tail, &cipher);
+    output.copy_from(done, &tail);
+    output.copy_from(done + BLOCK_LEN, &whole[..rest]);
+    whole.zeroize();
+    tail.zeroize();
+}
+
+/// An element of GF(2^128), little-endian.
+#[derive(Clone, Copy)]
+struct Tweak(u128);
+
+impl Tweak {
+    /// This times x, in time that does not depend on it.
+    #[inline]
+    fn next(self) -> Self {
+        let carry = self.0 >> 127;
+        Self((self.0 << 1) ^ (carry * 0x87))
+    }
+
+    #[inline]
+    fn around(self, block: &mut Block, cipher: impl Fn(&mut Block)) {
+        *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
+        cipher(block);
+        *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
+    }
+}

@@ -1,0 +1,110 @@
+//! AWS-LC's C interface behind safe, thin wrappers: the only place that calls it.
+//!
+//! A wrapper owns what it allocated and frees it on drop. None keeps a pointer that it was given. Payload comes as
+//! [`Source`] and [`Sink`], so that the same call serves private memory and memory that a client may change meanwhile;
+//! only routines whose control flow does not depend on the bytes are called with those.
+
+pub(crate) mod aead;
+pub(crate) mod aes;
+pub(crate) mod des;
+pub(crate) mod ec;
+pub(crate) mod hash;
+pub(crate) mod kem;
+pub(crate) mod pkey;
+pub(crate) mod rsa;
+pub(crate) mod xts;
+
+use std::marker::PhantomData;
+
+use crate::shm::span::Span;
+
+/// Payload to read: private, or shared with a client.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    ptr: *const u8,
+    len: usize,
+    _memory: PhantomData<&'a [u8]>,
+}
+
+/// Payload to write: private, or shared with a client.
+pub(crate) struct Sink<'a> {
+    ptr: *mut u8,
+    len: usize,
+    _memory: PhantomData<&'a mut [u8]>,
+}
+
+impl Source<'_> {
+    /// Length in bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies the bytes from `offset` on into `private`, as many as it holds.
+    #[inline]
+    pub(crate) fn copy_to(&self, offset: usize, private: &mut [u8]) {
+        assert!(offset <= self.len && private.len() <= self.len - offset);
+        // SAFETY: the range was just checked; `private` is exclusive and so cannot overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(offset), private.as_mut_ptr(), private.len()) };
+    }
+}
+
+impl Sink<'_> {
+    /// Writes `private` from `offset` on.
+    #[inline]
+    pub(crate) fn copy_from(&mut self, offset: usize, private: &[u8]) {
+        assert!(offset <= self.len && private.len() <= self.len - offset);
+        // SAFETY: the range was just checked; a private sink is exclusive and a shared one has no Rust reference.
+        unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.ptr.add(offset), private.len()) };
+    }
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    #[inline]
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { ptr: bytes.as_ptr(), len: bytes.len(), _memory: PhantomData }
+    }
+}
+
+impl<'a> From<Span<'a>> for Source<'a> {
+    #[inline]
+    fn from(span: Span<'a>) -> Self {
+        Self { ptr: span.as_ptr(), len: span.len(), _memory: PhantomData }
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for Sink<'a> {
+    #[inline]
+    fn from(bytes: &'a mut [u8]) -> Self {
+        Self { ptr: bytes.as_mut_ptr(), len: bytes.len(), _memory: PhantomData }
+    }
+}
+
+impl<'a> From<Span<'a>> for Sink<'a> {
+    #[inline]
+    fn from(span: Span<'a>) -> Self {
+        Self { ptr: span.as_mut_ptr(), len: span.len(), _memory: PhantomData }
+    }
+}
+
+/// Whether `a` and `b` are equal, in time that depends on their lengths only.
+pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
+    // SAFETY: both pointers are readable for the common length.
+    a.len() == b.len() && unsafe { aws_lc_sys::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
+}
+
+/// Empties this thread's error queue, so that a refused request leaves nothing behind for the next.
+#[cold]
+fn clear_errors() {
+    // SAFETY: it touches only the library's own thread-local queue.
+    unsafe { aws_lc_sys::ERR_clear_error() };
+}
+
+/// Whether a library call said 1, its word for success; otherwise the error queue is emptied.
+#[inline]
+fn succeeded(code: std::ffi::c_int) -> bool {
+    if code != 1 {
+        clear_errors();
+    }
+    code == 1
+}
