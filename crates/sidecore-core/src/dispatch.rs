@@ -33,6 +33,9 @@ pub const MAX_DEVICES: usize = 64;
 /// How many devices may die under one request before it is given up.
 pub const MAX_LOSSES: u8 = 3;
 
+/// What the refusal of a request is charged, ns.
+const REFUSAL_COST: Nanos = 100;
+
 /// Sizes of the tables. Fixed at start.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -245,6 +248,13 @@ impl Dispatch {
         self.load(device, cost);
         self.clients.started(work.lane, cost);
         Placed::On { device, ticket }
+    }
+
+    /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
+    /// that a flood of refused requests stays within its share.
+    #[inline]
+    pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
+        self.clients.refused(lane, urgent, REFUSAL_COST);
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.

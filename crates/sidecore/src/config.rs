@@ -24,6 +24,9 @@ pub const SOCKET_VARIABLE: &str = "SIDECORE_SOCKET";
 pub struct Config {
     /// Path of the Unix socket.
     pub socket: PathBuf,
+    /// Who may connect, as an octal file mode of the socket.
+    #[serde(deserialize_with = "octal")]
+    pub socket_mode: u32,
     /// Path of the counter file; default: the socket's path with `.counters` added.
     pub counters: Option<PathBuf>,
     /// One request in this many carries stage times; 0: none. Long operations are always sampled.
@@ -81,6 +84,8 @@ pub struct DeviceConfig {
     pub name: String,
     /// What it is.
     pub kind: DeviceKind,
+    /// Number of the one sidecore that has it; default: each has one of its own.
+    pub sidecore: Option<usize>,
     /// Worker: the core it is tied to.
     pub cpu: Option<usize>,
     /// Worker: nothing else runs on that core, so it may spin.
@@ -175,6 +180,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             socket: default_socket(None),
+            socket_mode: 0o660,
             counters: None,
             sample_every: 64,
             sidecores: Sidecores::default(),
@@ -230,6 +236,7 @@ impl DeviceConfig {
         Self {
             name: name.to_owned(),
             kind: DeviceKind::Inline,
+            sidecore: None,
             cpu: None,
             owned: false,
             depth: default_depth(),
@@ -386,6 +393,14 @@ where
 {
     let text = String::deserialize(deserializer)?;
     T::parse_text(&text).map_err(serde::de::Error::custom)
+}
+
+fn octal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    u32::from_str_radix(&text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| serde::de::Error::custom(format!("{text:?}: write an octal mode from \"000\" to \"777\"")))
 }
 
 #[cfg(test)]

@@ -101,6 +101,16 @@ impl Clients {
         client.share.charge(cost);
     }
 
+    /// A request of the lane was answered without a device.
+    #[inline]
+    pub(super) fn refused(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
+        let lane = self.lane_mut(lane);
+        lane.finished += 1;
+        lane.urgent |= urgent;
+        let client = lane.client;
+        self.client_mut(client).share.charge(cost);
+    }
+
     /// A request of the lane left the devices. Returns whether the lane is still open.
     #[inline]
     pub(super) fn finished(&mut self, lane: LaneId, urgent: bool) -> bool {

@@ -72,6 +72,11 @@ impl Waiter {
         self.park_cost = park_cost;
     }
 
+    /// Whether it may spin, from the next step on.
+    pub fn set_may_spin(&mut self, may_spin: bool) {
+        self.may_spin = may_spin;
+    }
+
     /// A wait begins: nothing was there. Without effect within a wait.
     #[inline]
     pub fn begin(&mut self, now: Nanos) {

@@ -54,6 +54,13 @@ pub enum Scheme {
     MlDsa65,
 }
 
+impl Scheme {
+    /// Whether its operations take tens of microseconds or more, whatever the size.
+    pub fn is_asymmetric(&self) -> bool {
+        !matches!(self, Self::Noop | Self::Cipher(_) | Self::Digest(_) | Self::Hmac(_))
+    }
+}
+
 /// A symmetric cipher in its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cipher {

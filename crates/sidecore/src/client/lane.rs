@@ -1,0 +1,305 @@
+//! The client's end of a lane: submitting, ringing, waiting.
+
+use super::arena::{Arena, Buffer};
+use super::{ConnectError, Error};
+use crate::control::{self, Reply, Request, Token};
+use crate::shm::LaneMemory;
+use crate::shm::span::Span;
+use crate::sys::poller::{wait_readable, wait_two};
+use crate::sys::{clock, packet, wake};
+use sidecore_core::layout::{ABI, Layout, advice};
+use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
+use sidecore_core::ring::{Consumer, Producer};
+use sidecore_core::stage::{Sampler, Stamps};
+use sidecore_core::sync::Ordering;
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Completion, Extent, Status, Submission};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+/// Polls of the ring between two looks at the clock.
+const POLLS: u32 = 32;
+/// How often a spinning client makes sure that the service still lives, ns.
+const HANG_UP_CHECK: Nanos = 1_000_000;
+/// How long the service may take to answer over the socket, ns.
+const ANSWER_TIMEOUT: Nanos = 10_000_000_000;
+
+/// Numbers lanes within this process, so that a buffer knows its own.
+static NEXT_LANE: AtomicU64 = AtomicU64::new(1);
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) slots: u32,
+    pub(super) arena_bytes: u32,
+    pub(super) notify: Option<Notify>,
+}
+
+/// A completion as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The tag of the request.
+    pub tag: u32,
+    /// How it ended.
+    pub status: Status,
+    /// If it was sampled: the service's stamps, and when the client had it.
+    pub stages: Option<(Stamps, Nanos)>,
+}
+
+/// What waiting cost a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitReport {
+    /// Completions received.
+    pub received: u64,
+    /// Its waits against the offline optimum.
+    pub audit: Audit,
+}
+
+/// One lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) arena: Arena,
+    memory: LaneMemory,
+    /// The control connection; its end is the service's end.
+    socket: OwnedFd,
+    doorbell: OwnedFd,
+    wake: OwnedFd,
+    producer: Producer,
+    consumer: Consumer,
+    in_flight: u32,
+    max_request_bytes: u32,
+    sampler: Sampler,
+    waiter: Waiter,
+    /// The program's own choice, before the service's advice.
+    notify: Option<Notify>,
+    checked_at: Nanos,
+}
+
+impl Lane {
+    pub(super) fn attach(
+        socket: &Path,
+        name: &str,
+        shape: Shape,
+        adopt: Option<Token>,
+    ) -> Result<(Self, Token), ConnectError> {
+        let connection = packet::connect_to(socket).map_err(|error| ConnectError::from_io(socket, error))?;
+        let Shape { slots, arena_bytes, notify } = shape;
+        let request = Request::Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt };
+        control::send(&connection, &request, &[])?;
+        let (reply, fds) = answer(&connection)?;
+        let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
+            return Err(match reply {
+                Reply::Refused(reason) => ConnectError::Refused(reason),
+                other => ConnectError::Protocol(format!("unexpected answer {other:?}")),
+            });
+        };
+        let layout = Layout::new(slots, arena_bytes).map_err(|error| ConnectError::Protocol(error.to_string()))?;
+        let [file, doorbell, wake]: [OwnedFd; 3] =
+            fds.try_into().map_err(|_| ConnectError::Protocol("three descriptors expected".to_owned()))?;
+        let memory = LaneMemory::open(file, layout)?;
+        let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
+        let lane = Self {
+            arena: Arena::new(number, arena_bytes),
+            sampler: Sampler::new(memory.advice(advice::SAMPLE_EVERY).load(Ordering::Relaxed) as u32),
+            waiter: Waiter::new(Notify::Park, 0, false),
+            memory,
+            socket: connection,
+            doorbell,
+            wake,
+            producer: Producer::new(),
+            consumer: Consumer::new(),
+            in_flight: 0,
+            max_request_bytes,
+            notify,
+            checked_at: 0,
+        };
+        Ok((lane, token))
+    }
+
+    /// Lets go of a lane whose memory a fork did not bring along.
+    pub(super) fn abandon(self) {
+        let Self { memory, .. } = self;
+        std::mem::forget(memory);
+    }
+
+    #[inline]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    pub(super) fn max_request_bytes(&self) -> u32 {
+        self.max_request_bytes
+    }
+
+    pub(super) fn wait_report(&self) -> WaitReport {
+        WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
+    }
+
+    /// One question over the socket.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
+        control::send(&self.socket, request, &[]).map_err(|_| self.gone())?;
+        match answer(&self.socket) {
+            Ok((reply, _)) => Ok(reply),
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    /// The bytes from `offset` on of a buffer of this lane.
+    #[inline]
+    pub(super) fn span(&self, buffer: &Buffer, offset: u32, len: usize) -> Result<Span<'_>, Error> {
+        if buffer.lane() != self.arena.lane() {
+            return Err(Error::ForeignBuffer);
+        }
+        let Extent { offset: start, len: room } = buffer.extent();
+        if offset as usize + len > room as usize {
+            return Err(Error::OutOfBounds);
+        }
+        self.memory.span(Extent::new(start + offset, len as u32)).ok_or(Error::OutOfBounds)
+    }
+
+    #[inline]
+    pub(super) fn submit(&mut self, mut submission: Submission, long: bool) -> Result<(), Error> {
+        if self.in_flight == self.memory.layout().slots() {
+            return Err(Error::Full);
+        }
+        if self.sampler.next() || long {
+            submission.submitted = Some(clock::now());
+        }
+        self.producer.push(self.memory.submission(), &submission.encode());
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn ring(&self) {
+        if self.memory.submission_doorbell().must_wake() {
+            wake::ring(&self.doorbell);
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll(&mut self) -> Option<Received> {
+        let words = self.consumer.pop(self.memory.completion())?;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        // A service of this version writes no other words; one that is ill is treated as if it had failed.
+        let Completion { tag, status, stamps } = Completion::parse(&words)?;
+        Some(Received { tag, status, stages: stamps.map(|stamps| (stamps, clock::now())) })
+    }
+
+    #[inline]
+    pub(super) fn wait(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
+        match self.poll() {
+            Some(received) => Ok(received),
+            None => self.wait_slowly(timeout),
+        }
+    }
+
+    fn wait_slowly(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
+        if self.in_flight == 0 {
+            return Err(Error::NothingInFlight);
+        }
+        self.adopt_advice();
+        let start = clock::now();
+        let deadline = timeout.map(|timeout| start.saturating_add(timeout));
+        self.waiter.begin(start);
+        let mut now = start;
+        let result = loop {
+            if let Some(received) = self.wait_step(now, deadline)? {
+                break Ok(received);
+            }
+            now = clock::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                break self.poll().ok_or(Error::TimedOut);
+            }
+        };
+        self.waiter.end(clock::now());
+        result
+    }
+
+    /// Does what the policy says until it is time to ask it again.
+    fn wait_step(&mut self, now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
+        match self.waiter.step(now) {
+            Step::Spin => {
+                for _ in 0..POLLS {
+                    if let Some(received) = self.poll() {
+                        return Ok(Some(received));
+                    }
+                    std::hint::spin_loop();
+                }
+                self.check_service(now)?;
+            }
+            Step::Nap { until } => {
+                let until = deadline.map_or(until, |deadline| until.min(deadline));
+                self.sleep(now, Some(until))?;
+            }
+            Step::Park => {
+                self.memory.completion_doorbell().arm();
+                if !self.consumer.ready(self.memory.completion()) {
+                    self.sleep(now, deadline)?;
+                }
+                self.memory.completion_doorbell().disarm();
+            }
+        }
+        Ok(self.poll())
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
+        let timeout = until.map(|until| until.saturating_sub(now));
+        let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), timeout)?;
+        if woken.readable {
+            wake::drain_pipe(&self.wake);
+        }
+        self.waiter.parked(now, clock::now());
+        if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
+            return Err(self.gone());
+        }
+        Ok(())
+    }
+
+    /// Now and then while spinning: nobody would publish any more if the service were gone.
+    fn check_service(&mut self, now: Nanos) -> Result<(), Error> {
+        if now.saturating_sub(self.checked_at) < HANG_UP_CHECK {
+            return Ok(());
+        }
+        self.checked_at = now;
+        let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), Some(0))?;
+        if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
+            return Err(self.gone());
+        }
+        Ok(())
+    }
+
+    /// Why the lane ended, if the service still said so.
+    fn gone(&self) -> Error {
+        match wait_readable(self.socket.as_fd(), Some(0)) {
+            Ok(true) => match control::receive::<Reply>(&self.socket) {
+                Ok((reply, _)) => Error::unexpected(reply),
+                Err(_) => Error::Gone("the service is gone".to_owned()),
+            },
+            _ => Error::Gone("the service is gone".to_owned()),
+        }
+    }
+
+    fn adopt_advice(&mut self) {
+        let load = |word| self.memory.advice(word).load(Ordering::Relaxed);
+        let advised = Notify::from_word(load(advice::NOTIFY)).filter(|_| self.notify.is_none());
+        let spins = load(advice::MAY_SPIN) != 0;
+        let park_cost = load(advice::PARK_COST);
+        // Whoever asks for a policy by name has thought about the core it runs on.
+        let policy = self.notify.or(advised).unwrap_or(Notify::Park);
+        self.waiter.set_park_cost(park_cost);
+        self.waiter.set_may_spin(spins || self.notify.is_some());
+        if policy != self.waiter.policy() {
+            self.waiter.set_policy(policy);
+        }
+    }
+}
+
+fn answer(socket: &OwnedFd) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    if !wait_readable(socket.as_fd(), Some(ANSWER_TIMEOUT))? {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the service does not answer"));
+    }
+    control::receive(socket)
+}

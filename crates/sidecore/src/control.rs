@@ -1,0 +1,162 @@
+//! What client and service say over the socket, outside the hot path: one packet each, `postcard` inside.
+//!
+//! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
+
+use crate::engine::crypto::SessionSpec;
+use crate::sys::packet::{self, MAX_PACKET};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use zeroize::Zeroizing;
+
+/// Proof that a process inherited a lane's client by `fork`: lets the child take over the sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Token(pub [u8; 16]);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// What a client asks.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first packet: a lane, please.
+    Attach {
+        /// Layout number of the client, see [`sidecore_core::layout::ABI`].
+        abi: u32,
+        /// Slots of each ring.
+        slots: u32,
+        /// Bytes of arena.
+        arena_bytes: u32,
+        /// Name for people, e.g. of the program; cut at 31 bytes.
+        name: String,
+        /// Take over the sessions of the lane with this token.
+        adopt: Option<Token>,
+    },
+    /// A session with this key.
+    OpenSession(SessionSpec),
+    /// The session is not needed any more.
+    CloseSession {
+        /// Its handle.
+        handle: u32,
+    },
+    /// Change the running service: `key=value`. Only for the service's own user and root.
+    Set(String),
+}
+
+/// What the service answers.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// A lane; its memory, the doorbell to ring and the pipe to wait on come with the packet.
+    Attached {
+        /// Slots of each ring.
+        slots: u32,
+        /// Bytes of arena.
+        arena_bytes: u32,
+        /// Largest input or output of one request.
+        max_request_bytes: u32,
+        /// For a forked child.
+        token: Token,
+    },
+    /// The session is open.
+    Session {
+        /// Names the session in requests on this lane.
+        handle: u32,
+    },
+    /// Done.
+    Done,
+    /// Not done: what is wrong and what to do.
+    Refused(String),
+    /// The lane is ended, because its client broke the protocol in this way.
+    Ended(String),
+}
+
+/// Encodes a message and sends it.
+///
+/// # Errors
+/// Those of the socket, or a message beyond [`MAX_PACKET`] bytes.
+pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
+    let packet = encode(message, &mut *buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    packet::send(socket, packet, fds)
+}
+
+/// Receives a message and the descriptors that came with it. `UnexpectedEof`: the peer is gone.
+///
+/// # Errors
+/// Those of the socket, or `InvalidData`.
+pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
+    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
+    let (len, fds) = packet::receive(socket, &mut *buffer)?;
+    if len == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let message = decode(&buffer[..len]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok((message, fds))
+}
+
+/// Encodes a message into `buffer`. Returns the part that was used.
+///
+/// # Errors
+/// The buffer is too small.
+pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b [u8], postcard::Error> {
+    postcard::to_slice(message, buffer).map(|used| &*used)
+}
+
+/// Decodes a message that fills the packet.
+///
+/// # Errors
+/// The bytes are no such message.
+pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> {
+    match postcard::take_from_bytes(packet)? {
+        (message, []) => Ok(message),
+        _ => Err(postcard::Error::SerdeDeCustom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::crypto::sample::sample;
+    use proptest::prelude::*;
+    use sidecore_core::session::Class;
+
+    fn round_trip(request: &Request) {
+        let mut buffer = [0; MAX_PACKET];
+        let packet = encode(request, &mut buffer).unwrap();
+        assert_eq!(decode::<Request>(packet).as_ref(), Ok(request));
+    }
+
+    #[test]
+    fn messages_survive_the_wire() {
+        let token = Some(Token([7; 16]));
+        round_trip(&Request::Attach { abi: 1, slots: 64, arena_bytes: 4096, name: "nginx".to_owned(), adopt: token });
+        round_trip(&Request::Set("notify=park".to_owned()));
+        for class in Class::all() {
+            round_trip(&Request::OpenSession(sample(class, 64, 1).spec));
+        }
+    }
+
+    #[test]
+    fn a_packet_with_a_tail_is_refused() {
+        let mut buffer = [0; 64];
+        let len = encode(&Request::CloseSession { handle: 3 }, &mut buffer).unwrap().len();
+        assert!(decode::<Request>(&buffer[..=len]).is_err());
+    }
+
+    #[test]
+    fn a_token_is_not_printed() {
+        assert_eq!(format!("{:?}", Token([1; 16])), "Token(..)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_packet_is_a_message_or_an_error(packet in proptest::collection::vec(any::<u8>(), 0..600)) {
+            let _ = decode::<Request>(&packet);
+            let _ = decode::<Reply>(&packet);
+        }
+    }
+}

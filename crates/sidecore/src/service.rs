@@ -1,0 +1,243 @@
+//! The service: sidecores that serve lanes, and one thread that answers the socket.
+//!
+//! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
+
+mod calibrate;
+mod command;
+mod listener;
+mod reactor;
+mod sessions;
+
+use crate::config::{Config, ConfigError, DeviceConfig};
+use crate::counters::{Counters, Shape, Start};
+use crate::sys::{clock, cpu, packet, wake};
+use calibrate::Calibration;
+use command::{Command, SidecoreHandle};
+use listener::Listener;
+use reactor::{Reactor, Setup};
+use sidecore_core::dispatch::MAX_DEVICES;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+/// Why a service did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The configuration contradicts itself.
+    Config(ConfigError),
+    /// A core of the configuration is not this process's to use.
+    NoSuchCpu {
+        /// What was asked for.
+        cpu: usize,
+        /// What there is.
+        allowed: Vec<usize>,
+    },
+    /// Another service answers at this socket.
+    AlreadyRunning(PathBuf),
+    /// A path cannot be used.
+    Path(PathBuf, io::Error),
+    /// A system call failed.
+    System(io::Error),
+}
+
+/// A running service. Dropping it stops it: clients then find it gone.
+#[derive(Debug)]
+pub struct Service {
+    socket: PathBuf,
+    counters: PathBuf,
+    stop: Arc<AtomicBool>,
+    listener_wake: Arc<OwnedFd>,
+    listener: Option<JoinHandle<()>>,
+    sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
+}
+
+impl Service {
+    /// Starts the threads and listens.
+    ///
+    /// # Errors
+    /// What is wrong with configuration, cores, paths or the system, each with what to do.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        config.check()?;
+        check_cpus(&config)?;
+        raise_file_limit();
+        let socket = listen(&config.socket, config.socket_mode)?;
+        let counters = create_counters(&config)?;
+        let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
+        let listener_wake = Arc::new(wake::event()?);
+        let (events, inbox) = mpsc::channel();
+        let mut sidecores = Vec::new();
+        for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
+            let (commands, mailbox) = mpsc::channel();
+            let wake = Arc::new(wake::event()?);
+            let setup = Setup {
+                index,
+                cpu,
+                config: config.clone(),
+                calibration: calibration.clone(),
+                counters: counters.clone(),
+                commands: mailbox,
+                wake: wake.clone(),
+                events: events.clone(),
+                listener: listener_wake.clone(),
+            };
+            let thread = start_sidecore(setup)?;
+            sidecores.push((SidecoreHandle::new(commands, wake), thread));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let handles = sidecores.iter().map(|(handle, _)| handle.clone()).collect();
+        let (path, counters_path) = (config.socket.clone(), config.counters_path());
+        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters, calibration.park_cost)?;
+        let stopped = stop.clone();
+        let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
+        Ok(Self { socket: path, counters: counters_path, stop, listener_wake, listener: Some(thread), sidecores })
+    }
+
+    /// Where clients connect.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The counter file.
+    pub fn counters(&self) -> &Path {
+        &self.counters
+    }
+
+    /// Whether all its threads still run.
+    pub fn is_alive(&self) -> bool {
+        let listening = self.listener.as_ref().is_some_and(|thread| !thread.is_finished());
+        listening && self.sidecores.iter().all(|(_, thread)| !thread.is_finished())
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        wake::ring(&*self.listener_wake);
+        for (handle, _) in &self.sidecores {
+            handle.send(Command::Stop);
+        }
+        // A thread that panicked has said so on stderr; there is nothing to add.
+        let _ = self.listener.take().map(JoinHandle::join);
+        for (_, thread) in self.sidecores.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.socket);
+        let _ = fs::remove_file(&self.counters);
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn start_sidecore(setup: Setup) -> Result<JoinHandle<()>, StartError> {
+    let name = format!("sidecore-{}", setup.index);
+    let (started, result) = mpsc::channel();
+    let thread = thread::Builder::new().name(name).spawn(move || match Reactor::start(setup) {
+        Ok(reactor) => {
+            let _ = started.send(Ok(()));
+            reactor.run();
+        }
+        Err(error) => {
+            let _ = started.send(Err(error));
+        }
+    })?;
+    match result.recv() {
+        Ok(Ok(())) => Ok(thread),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(StartError::System(io::Error::other("a sidecore ended while starting"))),
+    }
+}
+
+/// One sidecore per configured core, or one that is tied to none.
+fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
+    if config.sidecores.cpus.is_empty() {
+        return vec![None];
+    }
+    config.sidecores.cpus.iter().copied().map(Some).collect()
+}
+
+fn check_cpus(config: &Config) -> Result<(), StartError> {
+    let allowed = cpu::allowed();
+    let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
+    match config.sidecores.cpus.iter().copied().chain(workers).find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed }),
+        None => Ok(()),
+    }
+}
+
+/// Each lane takes a few descriptors: as many as the system lets us have.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // With the old limit fewer lanes fit; each that does not is refused with the reason.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
+    let at = |error| StartError::Path(path.to_owned(), error);
+    if path.exists() {
+        if packet::connect_to(path).is_ok() {
+            return Err(StartError::AlreadyRunning(path.to_owned()));
+        }
+        // Left by a service that died.
+        fs::remove_file(path).map_err(at)?;
+    }
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory).map_err(at)?;
+    }
+    let socket = packet::listen_at(path).map_err(at)?;
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at)?;
+    Ok(socket)
+}
+
+fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
+    let sidecores = sidecore_cpus(config).len() as u32;
+    let shape = Shape { sidecores, lanes: config.limits.lanes, devices: sidecores * MAX_DEVICES as u32 };
+    let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
+    let path = config.counters_path();
+    Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl From<ConfigError> for StartError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => write!(f, "{error}"),
+            Self::NoSuchCpu { cpu, allowed } => write!(f, "core {cpu} is not here: this process may use {allowed:?}"),
+            Self::AlreadyRunning(path) => write!(
+                f,
+                "a service answers at {} already: stop it, or name another socket in the configuration",
+                path.display()
+            ),
+            Self::Path(path, error) => write!(
+                f,
+                "{}: {error}; name a socket in a directory that this user may write, in the configuration or in \
+                 SIDECORE_SOCKET",
+                path.display()
+            ),
+            Self::System(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}

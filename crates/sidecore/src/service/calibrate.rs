@@ -1,0 +1,121 @@
+//! What this machine is like, measured when the service starts: the cost of a sleep and a wake-up, and the time of each
+//! operation. Both are corrected, or can be, while running; a wrong start costs choices, never results.
+
+use crate::engine::crypto::Session;
+use crate::engine::crypto::sample::sample;
+use crate::sys::poller::wait_readable;
+use crate::sys::{clock, wake};
+use sidecore_core::policy::balance::Rates;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::AsFd;
+use std::thread;
+
+/// Payload sizes at which operations are measured, bytes.
+const SIZES: [u32; 3] = [64, 1024, 16_384];
+/// Runs of each, of which the fastest counts: the rest is noise of a machine that is just starting.
+const RUNS: u32 = 3;
+/// Sleeps measured, of which the median counts.
+const SLEEPS: usize = 31;
+/// Bounds for what a sleep and a wake-up may cost, ns: outside them the measurement was disturbed.
+const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;
+
+/// One measured operation.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    class: Class,
+    input: u32,
+    took: Nanos,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub(super) struct Calibration {
+    /// CPU time of a sleep and a wake-up, ns.
+    pub(super) park_cost: Nanos,
+    samples: Vec<Sample>,
+}
+
+impl Calibration {
+    pub(super) fn measure(max_request: u32) -> io::Result<Self> {
+        let sizes = SIZES.map(|size| size.min(max_request));
+        let samples = Class::all().flat_map(|class| sizes.map(|size| (class, size)));
+        let samples = samples.filter_map(|(class, size)| measure(class, size)).collect();
+        Ok(Self { park_cost: park_cost()?, samples })
+    }
+
+    /// Rates of this machine's cores.
+    pub(super) fn rates(&self) -> Rates {
+        self.rates_of(|sample| sample.took)
+    }
+
+    /// Rates of a device whose times are modelled.
+    pub(super) fn modelled(&self, time: impl Fn(u64) -> Nanos) -> Rates {
+        self.rates_of(|sample| time(u64::from(sample.input)))
+    }
+
+    fn rates_of(&self, took: impl Fn(&Sample) -> Nanos) -> Rates {
+        let mut rates = Rates::new();
+        for sample in &self.samples {
+            rates.observe(sample.class, sample.input, took(sample));
+        }
+        rates
+    }
+}
+
+fn measure(class: Class, size: u32) -> Option<Sample> {
+    let sample = sample(class, size as usize, u64::from(size));
+    let session = Session::open(&sample.spec).ok()?;
+    let mut output = vec![0; session.output_len(sample.op, sample.head_len, sample.input.len()).ok()?];
+    let mut took = Nanos::MAX;
+    for _ in 0..RUNS {
+        let start = clock::now();
+        session.run(sample.op, sample.head_len, &sample.input, &mut output).ok()?;
+        took = took.min(clock::now() - start);
+    }
+    Some(Sample { class, input: sample.input.len() as u32, took })
+}
+
+/// CPU time of one side of a ping-pong in which each side sleeps until the other wakes it: one sleep and one wake-up.
+fn park_cost() -> io::Result<Nanos> {
+    let (ping, pong) = (wake::pipe()?, wake::pipe()?);
+    let echo = thread::spawn(move || {
+        for _ in 0..SLEEPS {
+            let _ = wait_readable(ping.0.as_fd(), None);
+            wake::drain_pipe(&ping.0);
+            wake::ring_pipe(&pong.1);
+        }
+        pong.1
+    });
+    let mut costs = [0; SLEEPS];
+    for cost in &mut costs {
+        let start = clock::thread_cpu();
+        wake::ring_pipe(&ping.1);
+        wait_readable(pong.0.as_fd(), None)?;
+        wake::drain_pipe(&pong.0);
+        *cost = clock::thread_cpu() - start;
+    }
+    // Its end of the pipe lives as long as the thread is needed.
+    let _ = echo.join();
+    costs.sort_unstable();
+    Ok(costs[SLEEPS / 2].clamp(*PARK_COST.start(), *PARK_COST.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_measured() {
+        let calibration = Calibration::measure(65_536).unwrap();
+        assert!(PARK_COST.contains(&calibration.park_cost));
+        let rates = calibration.rates();
+        for class in Class::all() {
+            assert!(rates.known(class), "{}", class.name());
+        }
+        let modelled = calibration.modelled(|bytes| 1000 + bytes);
+        let class = Class::from_name("aes-256-gcm").unwrap();
+        assert!((16_000..20_000).contains(&modelled.estimate(class, 16_384)));
+    }
+}
