@@ -1,1 +1,7 @@
 //! runtime
+
+pub mod counters;
+mod shm;
+pub mod sys;
+
+pub use sidecore_core as core;
