@@ -7,6 +7,7 @@
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod counters;
 mod device;
 pub mod engine;
 mod ffi;

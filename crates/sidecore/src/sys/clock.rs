@@ -1,7 +1,6 @@
 //! The one place that reads clocks.
 
-use rustix::thread::{ClockId, clock_gettime};
-use rustix::time::Timespec;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use sidecore_core::time::Nanos;
 
 fn read(id: ClockId) -> Nanos {

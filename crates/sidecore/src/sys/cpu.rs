@@ -16,7 +16,8 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
 
 /// The cores that this process may use, in order.
 pub(crate) fn allowed() -> Vec<usize> {
-    sched_getaffinity(None).map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+    sched_getaffinity(None)
+        .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
 /// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).

@@ -13,7 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const BATCH: usize = 64;
 
 /// An epoll set. Each source has a number, returned when something happens there.
-#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,

@@ -1,0 +1,152 @@
+//! The counter file: what the service counts, for everybody to read.
+//!
+//! The service creates one file, maps it and counts in it; `top` and exporters only read. Every number is a 64-bit
+//! word with a single writer, so to count is a load, an addition and a store: no lock, no system call, no allocation.
+//! A reader may see one number a little older than the next; it can disturb nobody, and whatever the file holds, it
+//! gets numbers or a [`ReadError`].
+//!
+//! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
+
+use crate::shm::Mapping;
+use layout::header;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::sync::{AtomicU64, Ordering};
+use sidecore_core::time::Nanos;
+use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+mod block;
+mod file;
+mod kinds;
+mod layout;
+pub mod report;
+mod text;
+
+pub use block::{DeviceBlock, LaneBlock, SidecoreBlock};
+pub use kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+pub use layout::Shape;
+
+/// Bytes of a word.
+const WORD: usize = 8;
+
+/// What a service says of itself as it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its process id.
+    pub pid: u32,
+    /// One request in so many carries stage times; 0: none.
+    pub sample_every: u32,
+    /// The monotonic clock, ns.
+    pub now: Nanos,
+}
+
+/// The counter file, as its service writes it. Stays behind when the service ends, until the next one replaces it.
+#[derive(Debug)]
+pub struct Counters {
+    mapping: Mapping,
+    file: OwnedFd,
+    shape: Shape,
+}
+
+impl Counters {
+    /// Makes the file, readable by everybody, and puts it in the place of an older one at once.
+    ///
+    /// # Errors
+    /// The shape exceeds its limits, the file cannot be made there, or there is no space for it.
+    pub fn create(path: &Path, shape: Shape, start: Start) -> io::Result<Arc<Self>> {
+        if !shape.is_within_limits() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{shape:?} exceeds {:?}", Shape::LIMIT)));
+        }
+        let bytes = shape.words() * WORD;
+        let draft = file::Draft::new(path, bytes)?;
+        draft.reserve(0, shape.lanes_start() * WORD)?;
+        let mapping = draft.map(bytes)?;
+        describe(mapping.lines(header::WORDS * WORD), shape, start);
+        Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape }))
+    }
+
+    /// How many blocks it has.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The service is alive at this time.
+    pub fn heartbeat(&self, now: Nanos) {
+        self.set(header::HEARTBEAT, now);
+    }
+
+    /// Policies in force: those of the four hops (service, to device, from device, client), and how devices are chosen.
+    pub fn set_policies(&self, notify: [Notify; 4], balance: Balance) {
+        for (i, notify) in notify.into_iter().enumerate() {
+            self.set(header::NOTIFY + i, notify.to_word());
+        }
+        self.set(header::BALANCE, balance as u64);
+    }
+
+    /// The block of that sidecore.
+    ///
+    /// # Panics
+    /// There is none of that number.
+    pub fn sidecore(self: &Arc<Self>, index: usize) -> SidecoreBlock {
+        SidecoreBlock::new(self, index)
+    }
+
+    /// The block of that lane.
+    ///
+    /// # Panics
+    /// There is none of that number.
+    pub fn lane(self: &Arc<Self>, index: usize) -> LaneBlock {
+        LaneBlock::new(self, index)
+    }
+
+    /// The block of that device.
+    ///
+    /// # Panics
+    /// There is none of that number.
+    pub fn device(self: &Arc<Self>, index: usize) -> DeviceBlock {
+        DeviceBlock::new(self, index)
+    }
+
+    /// Sets space aside for words that are written from now on.
+    fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
+        file::reserve(&self.file, word * WORD, words * WORD)
+    }
+
+    #[inline]
+    fn word(&self, word: usize) -> &AtomicU64 {
+        word_of(self.mapping.lines(self.shape.words() * WORD), word)
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        self.word(word).store(value, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
+    &lines[word / LINE_WORDS].0[word % LINE_WORDS]
+}
+
+/// Writes the part of the header that stays as it is, and a first heartbeat.
+fn describe(lines: &[Line], shape: Shape, start: Start) {
+    let words = [
+        (header::MAGIC, layout::MAGIC),
+        (header::VERSION, layout::VERSION),
+        (header::SIDECORES, u64::from(shape.sidecores)),
+        (header::LANES, u64::from(shape.lanes)),
+        (header::DEVICES, u64::from(shape.devices)),
+        (header::PID, u64::from(start.pid)),
+        (header::SAMPLE_EVERY, u64::from(start.sample_every)),
+        (header::START, start.now),
+        (header::HEARTBEAT, start.now),
+    ];
+    for (word, value) in words {
+        word_of(lines, word).store(value, Ordering::Relaxed);
+    }
+}
+
+const _: () = assert!(LINE_BYTES == LINE_WORDS * WORD && header::WORDS.is_multiple_of(LINE_WORDS));

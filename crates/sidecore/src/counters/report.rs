@@ -1,0 +1,122 @@
+//! What a client says of itself: words in its lane that it writes and the service copies.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | 0 | completions received |
+//! | 1..9 | what its waiter counted: waits, empty polls, parks, naps, spun, slept, cost, optimum, ns |
+//! | 9 | its CPU time, ns |
+//! | 10..118 | `deliver`: sum, ns, then 107 buckets |
+//! | 118..226 | `total`: the same |
+//!
+//! The buckets are those of [`sidecore_core::histogram`] from 32 ns to 3.6 s; what is shorter or longer falls in the
+//! first or the last one.
+//!
+//! It is an allegation. [`publish`] takes over no more than can be true: never more receptions than completions, no
+//! stage longer than [`Stamps::LIMIT`], and no number that could overflow a sum.
+
+use super::kinds::LaneCounter;
+use super::{LaneBlock, block, word_of};
+use sidecore_core::histogram::{BUCKETS, bucket};
+use sidecore_core::policy::notify::Audit;
+use sidecore_core::stage::{Stage, Stamps};
+use sidecore_core::sync::{AtomicU64, Ordering};
+use sidecore_core::time::Nanos;
+use sidecore_core::words::{LINE_WORDS, Line, add};
+
+/// Largest number that is taken over: as nanoseconds 2.2 years. That of 256 lanes can be added up.
+pub const CAP: u64 = 1 << 56;
+
+const RECEIVED: usize = 0;
+const AUDIT: usize = 1;
+const CPU: usize = 9;
+const COUNTERS: usize = 10;
+const STAGES: [(Stage, usize); 2] = [(Stage::Deliver, COUNTERS), (Stage::Total, COUNTERS + 1 + KEPT)];
+const WORDS: usize = COUNTERS + STAGES.len() * (1 + KEPT);
+
+/// Buckets that are kept, and the first of them: 32 ns.
+const KEPT: usize = 107;
+const FIRST: usize = 20;
+
+const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize == COUNTERS);
+const _: () = assert!(FIRST + KEPT <= BUCKETS);
+
+/// Writes a report. Made anew for each use, from the lines that the lane has for it.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportWriter<'a>(&'a [Line]);
+
+impl<'a> ReportWriter<'a> {
+    /// Writes to these lines.
+    ///
+    /// # Panics
+    /// They are too few.
+    #[inline]
+    pub fn new(report: &'a [Line]) -> Self {
+        assert!(report.len() * LINE_WORDS >= WORDS, "a report has {WORDS} words");
+        Self(report)
+    }
+
+    /// So many more completions were received.
+    #[inline]
+    pub fn received(&self, count: u64) {
+        add(self.word(RECEIVED), count);
+    }
+
+    /// Times of a sampled completion, ns.
+    #[inline]
+    pub fn record(&self, deliver: Nanos, total: Nanos) {
+        for ((_, start), time) in STAGES.into_iter().zip([deliver, total]) {
+            add(self.word(start), time);
+            add(self.word(start + 1 + kept(time)), 1);
+        }
+    }
+
+    /// Stores all that the client's waiter counted.
+    pub fn store_audit(&self, audit: &Audit) {
+        let words = block::audit_words(audit).into_iter().enumerate();
+        words.for_each(|(i, value)| self.word(AUDIT + i).store(value, Ordering::Relaxed));
+    }
+
+    /// Stores the CPU time that the client used, ns.
+    pub fn store_cpu(&self, time: Nanos) {
+        self.word(CPU).store(time, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn word(&self, word: usize) -> &'a AtomicU64 {
+        word_of(self.0, word)
+    }
+}
+
+/// Copies a lane's report to its block. Whatever the client wrote there, what is copied can be true.
+///
+/// # Panics
+/// The report has too few lines.
+pub fn publish(report: &[Line], lane: &LaneBlock) {
+    let said = copy(report);
+    let completed: u64 = [LaneCounter::Done, LaneCounter::Refused, LaneCounter::Failed]
+        .into_iter()
+        .fold(0, |sum, counter| sum.saturating_add(lane.get(counter)));
+    for (counter, value) in LaneCounter::ALL[LaneCounter::ClientReceived as usize..].iter().zip(&said) {
+        let most = if *counter == LaneCounter::ClientReceived { completed.min(CAP) } else { CAP };
+        lane.set(*counter, (*value).min(most));
+    }
+    for (stage, start) in STAGES {
+        let (sum, counts) = (said[start], &said[start + 1..start + 1 + KEPT]);
+        let count = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        // Scaling down an impossible one would only invent another: the last possible one stays.
+        if count <= completed {
+            lane.store(stage, FIRST, counts, sum.min(count.saturating_mul(Stamps::LIMIT)).min(CAP));
+        }
+    }
+}
+
+/// Each word is read once.
+fn copy(report: &[Line]) -> [u64; WORDS] {
+    let writer = ReportWriter::new(report);
+    std::array::from_fn(|word| writer.word(word).load(Ordering::Relaxed))
+}
+
+#[inline]
+fn kept(time: Nanos) -> usize {
+    bucket(time).clamp(FIRST, FIRST + KEPT - 1) - FIRST
+}
