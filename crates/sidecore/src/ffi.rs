@@ -50,6 +50,13 @@ impl Source<'_> {
 }
 
 impl Sink<'_> {
+    /// Gives the place up to a call that writes `len` bytes there.
+    #[inline]
+    fn room_for(self, len: usize) -> *mut u8 {
+        assert!(len <= self.len);
+        self.ptr
+    }
+
     /// Writes `private` from `offset` on.
     #[inline]
     pub(crate) fn copy_from(&mut self, offset: usize, private: &[u8]) {

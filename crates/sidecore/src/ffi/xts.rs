@@ -73,7 +73,7 @@ impl Context {
 
     /// The caller has this context to itself.
     fn run(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        assert!(output.len >= input.len);
+        let output = output.room_for(input.len);
         let len = c_int::try_from(input.len).ok()?;
         let mut written = 0;
         // SAFETY: the caller has the context to itself; input.len bytes are readable and, as just checked, writable.
@@ -81,7 +81,7 @@ impl Context {
             let (cipher, engine, key) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
             let keyed = sys::EVP_CipherInit_ex(self.0.as_ptr(), cipher, engine, key, tweak.as_ptr(), -1);
             if keyed == 1 {
-                sys::EVP_CipherUpdate(self.0.as_ptr(), output.ptr, &raw mut written, input.ptr, len)
+                sys::EVP_CipherUpdate(self.0.as_ptr(), output, &raw mut written, input.ptr, len)
             } else {
                 keyed
             }

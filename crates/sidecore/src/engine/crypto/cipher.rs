@@ -18,7 +18,7 @@ const MAX_DATA_UNIT: usize = 16 << 20;
 enum Mode {
     Ctr(EncryptKey),
     Cbc(EncryptKey, DecryptKey),
-    Xts128(Aes128Xts),
+    Xts128(Box<Aes128Xts>),
     Xts256(xts::XtsKey),
     TripleDes(des::TripleDesKey),
 }
@@ -43,7 +43,7 @@ impl Mode {
             Cipher::Aes128Ctr | Cipher::Aes256Ctr => Self::Ctr(encrypt(key)?),
             Cipher::Aes128Cbc | Cipher::Aes256Cbc => Self::Cbc(encrypt(key)?, decrypt(key)?),
             Cipher::TripleDesCbc => Self::TripleDes(des::TripleDesKey::new(exactly(key)?)),
-            Cipher::Aes128Xts => Self::Xts128(Aes128Xts::new(different_halves(key)?)?),
+            Cipher::Aes128Xts => Self::Xts128(Box::new(Aes128Xts::new(different_halves(key)?)?)),
             Cipher::Aes256Xts => {
                 let key = exactly(different_halves(key)?)?;
                 Self::Xts256(xts::XtsKey::new(key).ok_or(OpenError::Library)?)
@@ -72,8 +72,8 @@ impl Mode {
     fn run(&self, op: Op, iv: &[u8], input: Source<'_>, output: Sink<'_>) -> Written {
         let len = input.len();
         match (self, op) {
-            (Self::TripleDes(key), Op::Encrypt) => key.encrypt(vector(iv)?, input, output),
-            (Self::TripleDes(key), _) => key.decrypt(vector(iv)?, input, output),
+            (Self::TripleDes(key), Op::Encrypt) => key.encrypt(*vector(iv)?, input, output),
+            (Self::TripleDes(key), _) => key.decrypt(*vector(iv)?, input, output),
             (Self::Ctr(key), _) => key.ctr(vector(iv)?, input, output),
             (Self::Cbc(key, _), Op::Encrypt) => key.cbc(vector(iv)?, input, output),
             (Self::Cbc(_, key), _) => key.cbc(vector(iv)?, input, output),
