@@ -100,6 +100,13 @@ pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && unsafe { aws_lc_sys::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
 }
 
+/// Overwrites what must not stay behind, in a way that is not optimised away.
+#[inline]
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    // SAFETY: the bytes are exclusive and writable for their length.
+    unsafe { aws_lc_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) };
+}
+
 /// Empties this thread's error queue, so that a refused request leaves nothing behind for the next.
 #[cold]
 fn clear_errors() {
