@@ -6,13 +6,13 @@
 
 pub(crate) mod aead;
 pub(crate) mod aes;
+pub(crate) mod cipher;
 pub(crate) mod des;
 pub(crate) mod ec;
 pub(crate) mod hash;
 pub(crate) mod kem;
 pub(crate) mod pkey;
 pub(crate) mod rsa;
-pub(crate) mod xts;
 
 use std::marker::PhantomData;
 

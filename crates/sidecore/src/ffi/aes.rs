@@ -64,14 +64,6 @@ impl DecryptKey {
         schedule(key, sys::AES_set_decrypt_key).map(Self)
     }
 
-    /// Decrypts one block in place.
-    #[inline]
-    pub(crate) fn decrypt_block(&self, block: &mut [u8; BLOCK_LEN]) {
-        let block = block.as_mut_ptr();
-        // SAFETY: 16 bytes are readable and writable there, and in place is allowed.
-        unsafe { sys::AES_decrypt(block, block, &raw const self.0) };
-    }
-
     /// Cipher block chaining of whole blocks. `output` is `input`'s own place or does not overlap it.
     #[inline]
     pub(crate) fn cbc(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {

@@ -8,7 +8,8 @@ use super::mechanism::{Mechanism, Written, check_input, exactly};
 use super::xts::Aes128Xts;
 use super::{overlap, spec::Cipher, spec::OpenError};
 use crate::ffi::aes::{DecryptKey, EncryptKey};
-use crate::ffi::{Sink, Source, aes, des, xts};
+use crate::ffi::cipher::XtsKey;
+use crate::ffi::{Sink, Source, aes, des};
 use crate::shm::span::Span;
 
 /// IEEE 1619 ends a data unit there: 2^20 blocks.
@@ -18,8 +19,8 @@ const MAX_DATA_UNIT: usize = 16 << 20;
 enum Mode {
     Ctr(EncryptKey),
     Cbc(EncryptKey, DecryptKey),
-    Xts128(Box<Aes128Xts>),
-    Xts256(xts::XtsKey),
+    Xts128(Aes128Xts),
+    Xts256(XtsKey),
     TripleDes(des::TripleDesKey),
 }
 
@@ -43,10 +44,10 @@ impl Mode {
             Cipher::Aes128Ctr | Cipher::Aes256Ctr => Self::Ctr(encrypt(key)?),
             Cipher::Aes128Cbc | Cipher::Aes256Cbc => Self::Cbc(encrypt(key)?, decrypt(key)?),
             Cipher::TripleDesCbc => Self::TripleDes(des::TripleDesKey::new(exactly(key)?)),
-            Cipher::Aes128Xts => Self::Xts128(Box::new(Aes128Xts::new(different_halves(key)?)?)),
+            Cipher::Aes128Xts => Self::Xts128(Aes128Xts::new(different_halves(key)?)?),
             Cipher::Aes256Xts => {
                 let key = exactly(different_halves(key)?)?;
-                Self::Xts256(xts::XtsKey::new(key).ok_or(OpenError::Library)?)
+                Self::Xts256(XtsKey::new(key).ok_or(OpenError::Library)?)
             }
             Cipher::Aes128Gcm | Cipher::Aes256Gcm | Cipher::ChaCha20Poly1305 => return Err(OpenError::Library),
         })
@@ -77,8 +78,10 @@ impl Mode {
             (Self::Ctr(key), _) => key.ctr(vector(iv)?, input, output),
             (Self::Cbc(key, _), Op::Encrypt) => key.cbc(vector(iv)?, input, output),
             (Self::Cbc(_, key), _) => key.cbc(vector(iv)?, input, output),
-            (Self::Xts128(key), Op::Encrypt) => key.encrypt(vector(iv)?, input, output),
-            (Self::Xts128(key), _) => key.decrypt(vector(iv)?, input, output),
+            (Self::Xts128(key), Op::Encrypt) => {
+                return key.encrypt(vector(iv)?, input, output).ok_or(Refusal::Internal);
+            }
+            (Self::Xts128(key), _) => return key.decrypt(vector(iv)?, input, output).ok_or(Refusal::Internal),
             (Self::Xts256(key), Op::Encrypt) => {
                 return key.encrypt(vector(iv)?, input, output).ok_or(Refusal::Internal);
             }

@@ -3,19 +3,20 @@
 //! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
 //! the block cipher. A last block that is not whole borrows ciphertext from the one before.
 
+use super::mechanism::exactly;
 use super::spec::OpenError;
-use crate::ffi::aes::{BLOCK_LEN, DecryptKey, EncryptKey};
+use crate::ffi::aes::{BLOCK_LEN, EncryptKey};
+use crate::ffi::cipher::EcbKey;
 use crate::ffi::{Sink, Source, wipe};
 
 type Block = [u8; BLOCK_LEN];
 
-/// Blocks copied to private memory at a time: enough that the processor overlaps them, small enough for its first cache.
+/// Blocks copied to private memory at a time: enough that the library overlaps them, small enough for the first cache.
 const CHUNK_BLOCKS: usize = 32;
 const CHUNK_LEN: usize = CHUNK_BLOCKS * BLOCK_LEN;
 
 pub(super) struct Aes128Xts {
-    encrypt: EncryptKey,
-    decrypt: DecryptKey,
+    data: EcbKey,
     tweak: EncryptKey,
 }
 
@@ -24,29 +25,31 @@ impl Aes128Xts {
     pub(super) fn new(key: &[u8]) -> Result<Self, OpenError> {
         let (data, tweak) = key.split_at(key.len() / 2);
         Ok(Self {
-            encrypt: EncryptKey::new(data).ok_or(OpenError::Library)?,
-            decrypt: DecryptKey::new(data).ok_or(OpenError::Library)?,
+            data: EcbKey::new(exactly(data)?).ok_or(OpenError::Library)?,
             tweak: EncryptKey::new(tweak).ok_or(OpenError::Library)?,
         })
     }
 
-    /// Encrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
-    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
-        let cipher = |block: &mut Block| self.encrypt.encrypt_block(block);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+    /// Encrypts at least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap
+    /// it. `None`: the library failed.
+    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| self.data.encrypt(blocks);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
         if done < input.len() {
-            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher);
+            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher)?;
         }
+        Some(input.len())
     }
 
-    /// Decrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
-    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
-        let cipher = |block: &mut Block| self.decrypt.decrypt_block(block);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+    /// Decrypts at least 16 bytes, under the same terms.
+    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| self.data.decrypt(blocks);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
         if done < input.len() {
             // The encryptor used the two tweaks in the opposite order.
-            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher);
+            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher)?;
         }
+        Some(input.len())
     }
 
     /// All blocks but, where the last is not whole, the last two; the bytes done and the next tweak.
@@ -55,8 +58,8 @@ impl Aes128Xts {
         tweak: &Block,
         input: Source<'_>,
         output: &mut Sink<'_>,
-        cipher: impl Fn(&mut Block),
-    ) -> (usize, Tweak) {
+        cipher: impl Fn(&mut [u8]) -> Option<()>,
+    ) -> Option<(usize, Tweak)> {
         let blocks = input.len() / BLOCK_LEN - usize::from(!input.len().is_multiple_of(BLOCK_LEN));
         let end = blocks * BLOCK_LEN;
         let mut tweak = self.first_tweak(tweak);
@@ -67,9 +70,8 @@ impl Aes128Xts {
             let (chunk, mask) = (&mut chunk[..len], &mut mask[..len]);
             input.copy_to(done, chunk);
             tweak = tweak.fill(mask);
-            // Apart from each other these three loops run vectorised, and the processor overlaps the blocks.
             add(chunk, mask);
-            chunk.as_chunks_mut().0.iter_mut().for_each(&cipher);
+            cipher(chunk)?;
             add(chunk, mask);
             output.copy_from(done, chunk);
             done += len;
@@ -77,7 +79,7 @@ impl Aes128Xts {
         let used = CHUNK_LEN.min(end);
         wipe(&mut chunk[..used]);
         wipe(&mut mask[..used]);
-        (done, tweak)
+        Some((done, tweak))
     }
 
     fn first_tweak(&self, tweak: &Block) -> Tweak {
@@ -94,19 +96,20 @@ fn steal(
     done: usize,
     first: Tweak,
     second: Tweak,
-    cipher: impl Fn(&mut Block),
-) {
+    cipher: impl Fn(&mut [u8]) -> Option<()>,
+) -> Option<()> {
     let rest = input.len() - done - BLOCK_LEN;
     let (mut whole, mut tail) = ([0; BLOCK_LEN], [0; BLOCK_LEN]);
     input.copy_to(done, &mut whole);
     input.copy_to(done + BLOCK_LEN, &mut tail[..rest]);
-    first.around(&mut whole, &cipher);
+    first.around(&mut whole, &cipher)?;
     tail[rest..].copy_from_slice(&whole[rest..]);
-    second.around(&mut tail, &cipher);
+    second.around(&mut tail, &cipher)?;
     output.copy_from(done, &tail);
     output.copy_from(done + BLOCK_LEN, &whole[..rest]);
     wipe(&mut whole);
     wipe(&mut tail);
+    Some(())
 }
 
 fn add(chunk: &mut [u8], mask: &[u8]) {
@@ -136,9 +139,10 @@ impl Tweak {
     }
 
     #[inline]
-    fn around(self, block: &mut Block, cipher: impl Fn(&mut Block)) {
+    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<()>) -> Option<()> {
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
-        cipher(block);
+        cipher(block)?;
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
+        Some(())
     }
 }

@@ -184,7 +184,7 @@ fn oaep_decrypts_what_another_interface_encrypted() {
 
 #[test]
 fn threads_share_a_session() {
-    for name in ["aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
+    for name in ["aes-128-xts", "aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
         let sample = sample(class(name), 4096, 1);
         let session = Session::open(&sample.spec).expect("a good spec");
         let expected = run(&session, sample.op, 0, &sample.input);
