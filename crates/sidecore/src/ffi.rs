@@ -6,13 +6,13 @@
 
 pub(crate) mod aead;
 pub(crate) mod aes;
+pub(crate) mod cipher;
 pub(crate) mod des;
 pub(crate) mod ec;
 pub(crate) mod hash;
 pub(crate) mod kem;
 pub(crate) mod pkey;
 pub(crate) mod rsa;
-pub(crate) mod xts;
 
 use std::marker::PhantomData;
 
@@ -50,6 +50,13 @@ impl Source<'_> {
 }
 
 impl Sink<'_> {
+    /// Gives the place up to a call that writes `len` bytes there.
+    #[inline]
+    fn room_for(self, len: usize) -> *mut u8 {
+        assert!(len <= self.len);
+        self.ptr
+    }
+
     /// Writes `private` from `offset` on.
     #[inline]
     pub(crate) fn copy_from(&mut self, offset: usize, private: &[u8]) {
@@ -91,6 +98,13 @@ impl<'a> From<Span<'a>> for Sink<'a> {
 pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
     // SAFETY: both pointers are readable for the common length.
     a.len() == b.len() && unsafe { aws_lc_sys::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
+}
+
+/// Overwrites what must not stay behind, in a way that is not optimised away.
+#[inline]
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    // SAFETY: the bytes are exclusive and writable for their length.
+    unsafe { aws_lc_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
 /// Empties this thread's error queue, so that a refused request leaves nothing behind for the next.

@@ -63,14 +63,15 @@ impl AeadKey {
         plaintext: Source<'_>,
         output: Sink<'_>,
     ) -> Option<usize> {
-        let mut written = 0;
+        let len = output.len;
+        let (output, mut written) = (output.room_for(len), 0);
         // SAFETY: all pointers are valid for the lengths beside them; the library checks max_out_len and aliasing.
         let code = unsafe {
             sys::EVP_AEAD_CTX_seal(
                 self.0.as_ptr(),
-                output.ptr,
+                output,
                 &raw mut written,
-                output.len,
+                len,
                 nonce.as_ptr(),
                 NONCE_LEN,
                 plaintext.ptr,

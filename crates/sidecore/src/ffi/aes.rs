@@ -35,13 +35,13 @@ impl EncryptKey {
     /// own place or does not overlap it.
     #[inline]
     pub(crate) fn ctr(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
-        assert!(output.len >= input.len);
+        let output = output.room_for(input.len);
         let (mut counter, mut keystream, mut used) = (*iv, [0; BLOCK_LEN], 0);
         // SAFETY: input.len bytes are readable and, as just checked, writable; the rest is private and long enough.
         unsafe {
             sys::AES_ctr128_encrypt(
                 input.ptr,
-                output.ptr,
+                output,
                 input.len,
                 &raw const self.0,
                 counter.as_mut_ptr(),
@@ -62,14 +62,6 @@ impl DecryptKey {
     /// The schedule of a key of 16 or 32 bytes.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
         schedule(key, sys::AES_set_decrypt_key).map(Self)
-    }
-
-    /// Decrypts one block in place.
-    #[inline]
-    pub(crate) fn decrypt_block(&self, block: &mut [u8; BLOCK_LEN]) {
-        let block = block.as_mut_ptr();
-        // SAFETY: 16 bytes are readable and writable there, and in place is allowed.
-        unsafe { sys::AES_decrypt(block, block, &raw const self.0) };
     }
 
     /// Cipher block chaining of whole blocks. `output` is `input`'s own place or does not overlap it.
@@ -106,8 +98,9 @@ fn schedule(key: &[u8], set_key: SetKey) -> Option<sys::AES_KEY> {
 
 #[inline]
 fn cbc(key: &sys::AES_KEY, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>, direction: c_int) {
-    assert!(input.len.is_multiple_of(BLOCK_LEN) && output.len >= input.len);
+    assert!(input.len.is_multiple_of(BLOCK_LEN));
+    let output = output.room_for(input.len);
     let mut chain = *iv;
     // SAFETY: input.len bytes, whole blocks, are readable and, as just checked, writable; the vector is private.
-    unsafe { sys::AES_cbc_encrypt(input.ptr, output.ptr, input.len, key, chain.as_mut_ptr(), direction) };
+    unsafe { sys::AES_cbc_encrypt(input.ptr, output, input.len, key, chain.as_mut_ptr(), direction) };
 }

@@ -29,31 +29,23 @@ impl TripleDesKey {
     }
 
     /// Encrypts whole blocks. `output` is `input`'s own place or does not overlap it.
-    pub(crate) fn encrypt(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
+    pub(crate) fn encrypt(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
         self.cbc(iv, input, output, sys::DES_ENCRYPT);
     }
 
     /// Decrypts whole blocks. `output` is `input`'s own place or does not overlap it.
-    pub(crate) fn decrypt(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
+    pub(crate) fn decrypt(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
         self.cbc(iv, input, output, sys::DES_DECRYPT);
     }
 
-    fn cbc(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>, direction: c_int) {
-        assert!(input.len.is_multiple_of(BLOCK_LEN) && output.len >= input.len);
-        let mut chain = sys::DES_cblock { bytes: *iv };
+    fn cbc(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>, direction: c_int) {
+        assert!(input.len.is_multiple_of(BLOCK_LEN));
+        let output = output.room_for(input.len);
+        let mut chain = sys::DES_cblock { bytes: iv };
         let [first, second, third] = &self.0;
         // SAFETY: input.len bytes, whole blocks, are readable and, as just checked, writable; the rest is private.
         unsafe {
-            sys::DES_ede3_cbc_encrypt(
-                input.ptr,
-                output.ptr,
-                input.len,
-                first,
-                second,
-                third,
-                &raw mut chain,
-                direction,
-            );
+            sys::DES_ede3_cbc_encrypt(input.ptr, output, input.len, first, second, third, &raw mut chain, direction);
         }
     }
 }

@@ -20,7 +20,7 @@ impl PKey {
         parse(pkcs8, sys::EVP_parse_private_key)
     }
 
-    /// Parses a SubjectPublicKeyInfo; `None` where it is none, or bytes follow it.
+    /// Parses a `SubjectPublicKeyInfo`; `None` where it is none, or bytes follow it.
     pub(crate) fn public(spki: &[u8]) -> Option<Self> {
         parse(spki, sys::EVP_parse_public_key)
     }

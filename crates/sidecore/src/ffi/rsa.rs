@@ -21,10 +21,16 @@ unsafe impl Send for RsaKey {}
 unsafe impl Sync for RsaKey {}
 
 impl RsaKey {
-    /// The RSA key inside `pkey`; `None` where it is of another kind.
+    /// The RSA key inside `pkey`; `None` where it is of another kind. A key that its encoding restricts to PSS is of
+    /// another kind, too: nothing here would heed the restriction.
     pub(crate) fn new(pkey: PKey) -> Option<Self> {
-        // SAFETY: the key is live; null is returned for other kinds.
-        let rsa = unsafe { sys::EVP_PKEY_get0_RSA(pkey.as_ptr()) };
+        // SAFETY: the key is live.
+        let rsa = unsafe {
+            match sys::EVP_PKEY_id(pkey.as_ptr()) {
+                sys::EVP_PKEY_RSA => sys::EVP_PKEY_get0_RSA(pkey.as_ptr()),
+                _ => std::ptr::null_mut(),
+            }
+        };
         if rsa.is_null() {
             super::clear_errors();
         }
@@ -161,9 +167,9 @@ pub(crate) struct Pss {
 }
 
 impl Pss {
-    fn salt_number(&self) -> c_int {
+    fn salt_number(self) -> c_int {
         match self.salt {
-            SaltLength::Digest => self.hash.len() as c_int,
+            SaltLength::Digest => -1,
             SaltLength::Any => -2,
             SaltLength::Bytes(bytes) => c_int::from(bytes),
         }

@@ -18,7 +18,7 @@ pub struct Span<'a> {
 // whichever thread it is used.
 unsafe impl Send for Span<'_> {}
 
-impl<'a> Span<'a> {
+impl Span<'_> {
     /// The `len` bytes at `ptr`.
     ///
     /// # Safety

@@ -64,7 +64,9 @@ impl Mechanism for AeadSession {
             return None;
         }
         input.copy_to(&mut nonce);
-        input.slice(NONCE_LEN, head_len)?.copy_to(&mut aad[..head_len]);
+        if head_len > 0 {
+            input.slice(NONCE_LEN, head_len)?.copy_to(&mut aad[..head_len]);
+        }
         let written = self.key.seal(&nonce, &aad[..head_len], plaintext.into(), output.into());
         Some(written.ok_or(Refusal::Internal))
     }

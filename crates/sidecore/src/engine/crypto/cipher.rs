@@ -8,7 +8,8 @@ use super::mechanism::{Mechanism, Written, check_input, exactly};
 use super::xts::Aes128Xts;
 use super::{overlap, spec::Cipher, spec::OpenError};
 use crate::ffi::aes::{DecryptKey, EncryptKey};
-use crate::ffi::{Sink, Source, aes, des, xts};
+use crate::ffi::cipher::XtsKey;
+use crate::ffi::{Sink, Source, aes, des};
 use crate::shm::span::Span;
 
 /// IEEE 1619 ends a data unit there: 2^20 blocks.
@@ -19,7 +20,7 @@ enum Mode {
     Ctr(EncryptKey),
     Cbc(EncryptKey, DecryptKey),
     Xts128(Aes128Xts),
-    Xts256(xts::XtsKey),
+    Xts256(XtsKey),
     TripleDes(des::TripleDesKey),
 }
 
@@ -46,7 +47,7 @@ impl Mode {
             Cipher::Aes128Xts => Self::Xts128(Aes128Xts::new(different_halves(key)?)?),
             Cipher::Aes256Xts => {
                 let key = exactly(different_halves(key)?)?;
-                Self::Xts256(xts::XtsKey::new(key).ok_or(OpenError::Library)?)
+                Self::Xts256(XtsKey::new(key).ok_or(OpenError::Library)?)
             }
             Cipher::Aes128Gcm | Cipher::Aes256Gcm | Cipher::ChaCha20Poly1305 => return Err(OpenError::Library),
         })
@@ -72,13 +73,15 @@ impl Mode {
     fn run(&self, op: Op, iv: &[u8], input: Source<'_>, output: Sink<'_>) -> Written {
         let len = input.len();
         match (self, op) {
-            (Self::TripleDes(key), Op::Encrypt) => key.encrypt(vector(iv)?, input, output),
-            (Self::TripleDes(key), _) => key.decrypt(vector(iv)?, input, output),
+            (Self::TripleDes(key), Op::Encrypt) => key.encrypt(*vector(iv)?, input, output),
+            (Self::TripleDes(key), _) => key.decrypt(*vector(iv)?, input, output),
             (Self::Ctr(key), _) => key.ctr(vector(iv)?, input, output),
             (Self::Cbc(key, _), Op::Encrypt) => key.cbc(vector(iv)?, input, output),
             (Self::Cbc(_, key), _) => key.cbc(vector(iv)?, input, output),
-            (Self::Xts128(key), Op::Encrypt) => key.encrypt(vector(iv)?, input, output),
-            (Self::Xts128(key), _) => key.decrypt(vector(iv)?, input, output),
+            (Self::Xts128(key), Op::Encrypt) => {
+                return key.encrypt(vector(iv)?, input, output).ok_or(Refusal::Internal);
+            }
+            (Self::Xts128(key), _) => return key.decrypt(vector(iv)?, input, output).ok_or(Refusal::Internal),
             (Self::Xts256(key), Op::Encrypt) => {
                 return key.encrypt(vector(iv)?, input, output).ok_or(Refusal::Internal);
             }

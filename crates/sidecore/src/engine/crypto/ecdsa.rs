@@ -1,6 +1,6 @@
 //! ECDSA on P-256 and P-384; signatures in DER.
 //!
-//! Sign: message → signature. SignDigest: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
+//! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 

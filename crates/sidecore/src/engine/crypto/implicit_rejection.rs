@@ -108,7 +108,7 @@ fn parse(padded: &[u8]) -> (usize, usize) {
 /// All ones where `a < b`, otherwise 0. Both stay below 2^63.
 #[inline]
 fn below(a: usize, b: usize) -> usize {
-    black_box(((a.wrapping_sub(b) as isize) >> (usize::BITS - 1)) as usize)
+    black_box((a.wrapping_sub(b).cast_signed() >> (usize::BITS - 1)).cast_unsigned())
 }
 
 /// `yes` where `mask` is all ones, `no` where it is 0.

@@ -1,6 +1,6 @@
 //! RSA signatures and decryption.
 //!
-//! Sign: message → signature. SignDigest: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
+//! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
 //! Decrypt: ciphertext, of exactly the modulus's length → plaintext.
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
@@ -15,7 +15,7 @@ use crate::ffi::rsa::{Oaep, Pss, RsaKey};
 /// A key that both schemes read the same way.
 struct Key {
     algorithm: Algorithm,
-    key: RsaKey,
+    rsa: RsaKey,
     private: bool,
 }
 
@@ -27,12 +27,12 @@ impl Key {
             _ => return Err(OpenError::KeyKind { expected: "a private or public RSA key" }),
         };
         let expected = if private { "a PKCS#8 RSA key in DER" } else { "an SPKI RSA key in DER" };
-        let key = pkey.and_then(RsaKey::new).ok_or(OpenError::MalformedKey { expected })?;
-        Ok(Self { algorithm: algorithm(key.bits())?, key, private })
+        let rsa = pkey.and_then(RsaKey::new).ok_or(OpenError::MalformedKey { expected })?;
+        Ok(Self { algorithm: algorithm(rsa.bits())?, rsa, private })
     }
 
     fn check_room(&self, needed: usize) -> Result<(), OpenError> {
-        let found = self.key.len();
+        let found = self.rsa.len();
         if needed <= found { Ok(()) } else { Err(OpenError::KeyTooSmall { needed, found }) }
     }
 }
@@ -74,16 +74,16 @@ impl SignatureSession {
 
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> Written {
         let written = match self.signature {
-            Signature::Pkcs1(hash) => self.key.key.sign_pkcs1(hash, digest, output),
-            Signature::Pss(pss) => self.key.key.sign_pss(pss, digest, output),
+            Signature::Pkcs1(hash) => self.key.rsa.sign_pkcs1(hash, digest, output),
+            Signature::Pss(pss) => self.key.rsa.sign_pss(pss, digest, output),
         };
         written.ok_or(Refusal::Internal)
     }
 
     fn verify(&self, digest: &[u8], signature: &[u8]) -> Written {
         check_verified(match self.signature {
-            Signature::Pkcs1(hash) => self.key.key.verify_pkcs1(hash, digest, signature),
-            Signature::Pss(pss) => self.key.key.verify_pss(pss, digest, signature),
+            Signature::Pkcs1(hash) => self.key.rsa.verify_pkcs1(hash, digest, signature),
+            Signature::Pss(pss) => self.key.rsa.verify_pss(pss, digest, signature),
         })
     }
 }
@@ -106,7 +106,7 @@ impl Mechanism for SignatureSession {
     }
 
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
-        signature_output_len(op, head_len, input_len, self.hash, self.key.key.len())
+        signature_output_len(op, head_len, input_len, self.hash, self.key.rsa.len())
     }
 
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
@@ -131,7 +131,7 @@ pub(super) fn signature_output_len(op: Op, head_len: usize, input_len: usize, ha
 }
 
 enum Decryption {
-    Pkcs1(ImplicitRejection),
+    Pkcs1(Box<ImplicitRejection>),
     Oaep(Oaep),
 }
 
@@ -147,7 +147,7 @@ impl DecryptionSession {
             return Err(OpenError::KeyKind { expected: "a private RSA key" });
         }
         let decryption = match padding {
-            DecryptionPadding::Pkcs1 => Decryption::Pkcs1(ImplicitRejection::new(&key.key)?),
+            DecryptionPadding::Pkcs1 => Decryption::Pkcs1(Box::new(ImplicitRejection::new(&key.rsa)?)),
             DecryptionPadding::Oaep { hash, mgf1, label } => {
                 key.check_room(2 * hash.len() + 2)?;
                 Decryption::Oaep(Oaep { hash: *hash, mgf1: *mgf1, label: label.clone() })
@@ -167,12 +167,12 @@ impl Mechanism for DecryptionSession {
     }
 
     fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
-        check_input(head_len == 0 && input_len == self.key.key.len())?;
+        check_input(head_len == 0 && input_len == self.key.rsa.len())?;
         Ok(input_len)
     }
 
     fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
-        let key = &self.key.key;
+        let key = &self.key.rsa;
         let written = match &self.decryption {
             Decryption::Pkcs1(rejection) => rejection.decrypt(key, input, output),
             Decryption::Oaep(oaep) => key.decrypt_oaep(oaep, input, output),

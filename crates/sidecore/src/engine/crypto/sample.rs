@@ -35,9 +35,8 @@ pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
     let session = Session::open(&spec).expect("the sample keys are good");
     let op = class.op();
     let (head_len, input) = match op {
-        Op::Verify | Op::Decapsulate => reversed(&session, class, size, &mut random),
         Op::Decrypt if is_rsa(class.algorithm()) => (0, rsa_ciphertext(class.algorithm(), &mut random)),
-        Op::Decrypt => reversed(&session, class, size, &mut random),
+        Op::Verify | Op::Decapsulate | Op::Decrypt => reversed(&session, class, size, &mut random),
         _ => forward(class.algorithm(), op, size, &mut random),
     };
     let output_len = session.output_len(op, head_len, input.len()).expect("the sample's lengths fit");

@@ -3,21 +3,20 @@
 //! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
 //! the block cipher. A last block that is not whole borrows ciphertext from the one before.
 
-use zeroize::Zeroize;
-
+use super::mechanism::exactly;
 use super::spec::OpenError;
-use crate::ffi::aes::{BLOCK_LEN, DecryptKey, EncryptKey};
-use crate::ffi::{Sink, Source};
+use crate::ffi::aes::{BLOCK_LEN, EncryptKey};
+use crate::ffi::cipher::EcbKey;
+use crate::ffi::{Sink, Source, wipe};
 
 type Block = [u8; BLOCK_LEN];
 
-/// Blocks copied to private memory at a time: enough that the processor overlaps them, small enough for its first cache.
+/// Blocks copied to private memory at a time: enough that the library overlaps them, small enough for the first cache.
 const CHUNK_BLOCKS: usize = 32;
 const CHUNK_LEN: usize = CHUNK_BLOCKS * BLOCK_LEN;
 
 pub(super) struct Aes128Xts {
-    encrypt: EncryptKey,
-    decrypt: DecryptKey,
+    data: EcbKey,
     tweak: EncryptKey,
 }
 
@@ -26,29 +25,31 @@ impl Aes128Xts {
     pub(super) fn new(key: &[u8]) -> Result<Self, OpenError> {
         let (data, tweak) = key.split_at(key.len() / 2);
         Ok(Self {
-            encrypt: EncryptKey::new(data).ok_or(OpenError::Library)?,
-            decrypt: DecryptKey::new(data).ok_or(OpenError::Library)?,
+            data: EcbKey::new(exactly(data)?).ok_or(OpenError::Library)?,
             tweak: EncryptKey::new(tweak).ok_or(OpenError::Library)?,
         })
     }
 
-    /// Encrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
-    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
-        let cipher = |block: &mut Block| self.encrypt.encrypt_block(block);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+    /// Encrypts at least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap
+    /// it. `None`: the library failed.
+    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| self.data.encrypt(blocks);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
         if done < input.len() {
-            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher);
+            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher)?;
         }
+        Some(input.len())
     }
 
-    /// Decrypts at least 16 bytes. `output` is `input`'s own place or does not overlap it.
-    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) {
-        let cipher = |block: &mut Block| self.decrypt.decrypt_block(block);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher);
+    /// Decrypts at least 16 bytes, under the same terms.
+    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| self.data.decrypt(blocks);
+        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
         if done < input.len() {
             // The encryptor used the two tweaks in the opposite order.
-            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher);
+            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher)?;
         }
+        Some(input.len())
     }
 
     /// All blocks but, where the last is not whole, the last two; the bytes done and the next tweak.
@@ -57,25 +58,28 @@ impl Aes128Xts {
         tweak: &Block,
         input: Source<'_>,
         output: &mut Sink<'_>,
-        cipher: impl Fn(&mut Block),
-    ) -> (usize, Tweak) {
+        cipher: impl Fn(&mut [u8]) -> Option<()>,
+    ) -> Option<(usize, Tweak)> {
         let blocks = input.len() / BLOCK_LEN - usize::from(!input.len().is_multiple_of(BLOCK_LEN));
         let end = blocks * BLOCK_LEN;
         let mut tweak = self.first_tweak(tweak);
-        let mut chunk = [0; CHUNK_LEN];
+        let (mut chunk, mut mask) = ([0; CHUNK_LEN], [0; CHUNK_LEN]);
         let mut done = 0;
         while done < end {
-            let chunk = &mut chunk[..CHUNK_LEN.min(end - done)];
+            let len = CHUNK_LEN.min(end - done);
+            let (chunk, mask) = (&mut chunk[..len], &mut mask[..len]);
             input.copy_to(done, chunk);
-            for block in chunk.as_chunks_mut().0 {
-                tweak.around(block, &cipher);
-                tweak = tweak.next();
-            }
+            tweak = tweak.fill(mask);
+            add(chunk, mask);
+            cipher(chunk)?;
+            add(chunk, mask);
             output.copy_from(done, chunk);
-            done += chunk.len();
+            done += len;
         }
-        chunk.zeroize();
-        (done, tweak)
+        let used = CHUNK_LEN.min(end);
+        wipe(&mut chunk[..used]);
+        wipe(&mut mask[..used]);
+        Some((done, tweak))
     }
 
     fn first_tweak(&self, tweak: &Block) -> Tweak {
@@ -92,19 +96,26 @@ fn steal(
     done: usize,
     first: Tweak,
     second: Tweak,
-    cipher: impl Fn(&mut Block),
-) {
+    cipher: impl Fn(&mut [u8]) -> Option<()>,
+) -> Option<()> {
     let rest = input.len() - done - BLOCK_LEN;
     let (mut whole, mut tail) = ([0; BLOCK_LEN], [0; BLOCK_LEN]);
     input.copy_to(done, &mut whole);
     input.copy_to(done + BLOCK_LEN, &mut tail[..rest]);
-    first.around(&mut whole, &cipher);
+    first.around(&mut whole, &cipher)?;
     tail[rest..].copy_from_slice(&whole[rest..]);
-    second.around(&mut tail, &cipher);
+    second.around(&mut tail, &cipher)?;
     output.copy_from(done, &tail);
     output.copy_from(done + BLOCK_LEN, &whole[..rest]);
-    whole.zeroize();
-    tail.zeroize();
+    wipe(&mut whole);
+    wipe(&mut tail);
+    Some(())
+}
+
+fn add(chunk: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in chunk.iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
 }
 
 /// An element of GF(2^128), little-endian.
@@ -119,10 +130,19 @@ impl Tweak {
         Self((self.0 << 1) ^ (carry * 0x87))
     }
 
+    /// Writes this and the tweaks after it; the one that comes next.
+    fn fill(self, mask: &mut [u8]) -> Self {
+        mask.as_chunks_mut().0.iter_mut().fold(self, |tweak, block| {
+            *block = tweak.0.to_le_bytes();
+            tweak.next()
+        })
+    }
+
     #[inline]
-    fn around(self, block: &mut Block, cipher: impl Fn(&mut Block)) {
+    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<()>) -> Option<()> {
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
-        cipher(block);
+        cipher(block)?;
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
+        Some(())
     }
 }

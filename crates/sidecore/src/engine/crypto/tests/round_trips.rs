@@ -140,6 +140,24 @@ fn a_public_key_verifies_what_its_private_key_signed() {
 }
 
 #[test]
+fn pkcs1_signatures_are_those_of_another_interface() {
+    use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+    let keys: [&[u8]; 3] = [
+        include_bytes!("../keys/test-rsa-2048.pkcs8.der"),
+        include_bytes!("../keys/test-rsa-3072.pkcs8.der"),
+        include_bytes!("../keys/test-rsa-4096.pkcs8.der"),
+    ];
+    for pkcs8 in keys {
+        let other = RsaKeyPair::from_pkcs8(pkcs8).expect("a key");
+        let mut expected = vec![0; other.public_modulus_len()];
+        let random = aws_lc_rs::rand::SystemRandom::new();
+        other.sign(&RSA_PKCS1_SHA256, &random, b"message", &mut expected).expect("signs");
+        let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
+        assert_eq!(run(&open(scheme, private(pkcs8)), Op::Sign, 0, b"message"), Ok(expected));
+    }
+}
+
+#[test]
 fn ml_kem_agrees_with_a_public_session() {
     let sample = sample(class("ml-kem-768-decaps"), 0, 11);
     let session = Session::open(&sample.spec).expect("a good spec");
@@ -166,7 +184,7 @@ fn oaep_decrypts_what_another_interface_encrypted() {
 
 #[test]
 fn threads_share_a_session() {
-    for name in ["aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
+    for name in ["aes-128-xts", "aes-256-xts", "aes-256-gcm", "rsa-1024-decrypt", "hmac-sha-256"] {
         let sample = sample(class(name), 4096, 1);
         let session = Session::open(&sample.spec).expect("a good spec");
         let expected = run(&session, sample.op, 0, &sample.input);

@@ -63,7 +63,7 @@ proptest! {
         for class in Class::all().filter(|class| offered(*class)) {
             let sample = sample(class, size, seed);
             let session = Session::open(&sample.spec).expect("a good spec");
-            let expected = run(&session, sample.op, 0, &sample.input).expect(class.name());
+            let expected = run(&session, sample.op, 0, &sample.input).expect("a good sample");
             let len = sample.input.len();
             for at in [len, payload_at(class)] {
                 let mut arena = Arena::new(len + sample.output_len);

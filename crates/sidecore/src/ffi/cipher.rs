@@ -1,7 +1,7 @@
-//! AES-256 in XTS mode.
+//! Ciphers that the library offers through a context only: AES-256 in XTS mode, AES-128 on many blocks at once.
 //!
-//! The library keeps a data unit's state inside its context, so a context serves one request at a time. Each direction
-//! of a key has a few of them; a request takes a free one. More requests at once than contexts get one made for them.
+//! A context holds the state of what it does, so it serves one request at a time. Each direction of a key has a few of
+//! them; a request takes a free one. More requests at once than contexts get one made for them.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -13,13 +13,17 @@ use super::{Sink, Source, succeeded};
 
 /// Length of the tweak, in bytes.
 pub(crate) const TWEAK_LEN: usize = 16;
-/// Length of the two keys together, in bytes.
-pub(crate) const KEY_LEN: usize = 64;
+/// Length of the two XTS keys together, in bytes.
+pub(crate) const XTS_KEY_LEN: usize = 64;
+/// Length of the AES-128 key, in bytes.
+pub(crate) const ECB_KEY_LEN: usize = 16;
+
+const BLOCK_LEN: usize = 16;
 
 /// How many requests per direction run without an allocation.
 const CONTEXTS: usize = 4;
 
-/// Both directions of a key.
+/// Both directions of an AES-256-XTS key.
 pub(crate) struct XtsKey {
     encrypt: Pool,
     decrypt: Pool,
@@ -27,19 +31,46 @@ pub(crate) struct XtsKey {
 
 impl XtsKey {
     /// The schedules of the two 32-byte keys; `None` where they are equal, which would void the mode.
-    pub(crate) fn new(key: &[u8; KEY_LEN]) -> Option<Self> {
-        Some(Self { encrypt: Pool::new(key, 1)?, decrypt: Pool::new(key, 0)? })
+    pub(crate) fn new(key: &[u8; XTS_KEY_LEN]) -> Option<Self> {
+        // SAFETY: the call takes nothing and returns a static table; its key length is that of `key`.
+        let direction = |encrypt| unsafe { Pool::new(sys::EVP_aes_256_xts(), key, encrypt) };
+        Some(Self { encrypt: direction(1)?, decrypt: direction(0)? })
     }
 
     /// Encrypts one data unit of 16 bytes to 16 MiB; the library steals ciphertext as IEEE 1619 says. `output` is
     /// `input`'s own place or does not overlap it. `None`: the library refused.
     pub(crate) fn encrypt(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        self.encrypt.with(|context| context.run(tweak, input, output))
+        self.encrypt.with(|context| context.data_unit(tweak, input, output))
     }
 
     /// Decrypts one data unit, under the same terms.
     pub(crate) fn decrypt(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        self.decrypt.with(|context| context.run(tweak, input, output))
+        self.decrypt.with(|context| context.data_unit(tweak, input, output))
+    }
+}
+
+/// Both directions of an AES-128 key on independent blocks: not a mode to use, but what modes are made of.
+pub(crate) struct EcbKey {
+    encrypt: Pool,
+    decrypt: Pool,
+}
+
+impl EcbKey {
+    /// The schedules of the key; `None` only where the library fails.
+    pub(crate) fn new(key: &[u8; ECB_KEY_LEN]) -> Option<Self> {
+        // SAFETY: the call takes nothing and returns a static table; its key length is that of `key`.
+        let direction = |encrypt| unsafe { Pool::new(sys::EVP_aes_128_ecb(), key, encrypt) };
+        Some(Self { encrypt: direction(1)?, decrypt: direction(0)? })
+    }
+
+    /// Encrypts whole blocks in place. `None`: the library failed.
+    pub(crate) fn encrypt(&self, blocks: &mut [u8]) -> Option<()> {
+        self.encrypt.with(|context| context.blocks(blocks))
+    }
+
+    /// Decrypts whole blocks in place. `None`: the library failed.
+    pub(crate) fn decrypt(&self, blocks: &mut [u8]) -> Option<()> {
+        self.decrypt.with(|context| context.blocks(blocks))
     }
 }
 
@@ -49,11 +80,12 @@ struct Context(NonNull<sys::EVP_CIPHER_CTX>);
 unsafe impl Send for Context {}
 
 impl Context {
-    fn keyed(key: &[u8; KEY_LEN], encrypt: c_int) -> Option<Self> {
+    /// # Safety
+    /// `cipher` is a live table whose key length is that of `key`.
+    unsafe fn keyed(cipher: *const sys::EVP_CIPHER, key: &[u8], encrypt: c_int) -> Option<Self> {
         let context = Self::empty()?;
-        // SAFETY: the key has the 64 bytes that this cipher reads; no vector is given yet.
+        // SAFETY: the caller promises that the cipher reads no more than `key`; no vector is given yet.
         let code = unsafe {
-            let cipher = sys::EVP_aes_256_xts();
             let (engine, iv) = (std::ptr::null_mut(), std::ptr::null());
             sys::EVP_CipherInit_ex(context.0.as_ptr(), cipher, engine, key.as_ptr(), iv, encrypt)
         };
@@ -71,9 +103,17 @@ impl Context {
         NonNull::new(unsafe { sys::EVP_CIPHER_CTX_new() }).map(Self)
     }
 
-    /// The caller has this context to itself.
-    fn run(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        assert!(output.len >= input.len);
+    /// In place, whole blocks. The caller has this context to itself.
+    fn blocks(&self, blocks: &mut [u8]) -> Option<()> {
+        assert!(blocks.len().is_multiple_of(BLOCK_LEN));
+        let bytes = blocks.as_mut_ptr();
+        // SAFETY: the caller has the context to itself; the bytes are exclusive, and in place is allowed.
+        succeeded(unsafe { sys::EVP_Cipher(self.0.as_ptr(), bytes, bytes, blocks.len()) }).then_some(())
+    }
+
+    /// One XTS data unit. The caller has this context to itself.
+    fn data_unit(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
+        let output = output.room_for(input.len);
         let len = c_int::try_from(input.len).ok()?;
         let mut written = 0;
         // SAFETY: the caller has the context to itself; input.len bytes are readable and, as just checked, writable.
@@ -81,7 +121,7 @@ impl Context {
             let (cipher, engine, key) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
             let keyed = sys::EVP_CipherInit_ex(self.0.as_ptr(), cipher, engine, key, tweak.as_ptr(), -1);
             if keyed == 1 {
-                sys::EVP_CipherUpdate(self.0.as_ptr(), output.ptr, &raw mut written, input.ptr, len)
+                sys::EVP_CipherUpdate(self.0.as_ptr(), output, &raw mut written, input.ptr, len)
             } else {
                 keyed
             }
@@ -113,8 +153,11 @@ struct Pool {
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    fn new(key: &[u8; KEY_LEN], encrypt: c_int) -> Option<Self> {
-        let pristine = Context::keyed(key, encrypt)?;
+    /// # Safety
+    /// As [`Context::keyed`].
+    unsafe fn new(cipher: *const sys::EVP_CIPHER, key: &[u8], encrypt: c_int) -> Option<Self> {
+        // SAFETY: the caller promises the same.
+        let pristine = unsafe { Context::keyed(cipher, key, encrypt) }?;
         let copies: Option<Vec<_>> = (0..CONTEXTS).map(|_| pristine.copy()).collect();
         let slots = copies?.into_iter().map(|context| Slot { taken: AtomicBool::new(false), context });
         let slots = slots.collect::<Vec<_>>().try_into().ok()?;

@@ -1,0 +1,27 @@
+//! Wycheproof's vectors against the crypto engine.
+
+mod vectors;
+
+use sidecore::engine::crypto::{Session, SessionSpec};
+use sidecore_core::session::Op;
+use vectors::Failure;
+
+fn execute(spec: &SessionSpec, op: Op, head_len: usize, input: &[u8]) -> Result<Vec<u8>, Failure> {
+    let session = Session::open(spec).map_err(|error| Failure::NotOpened(error.to_string()))?;
+    let mut output = vec![0; session.output_len(op, head_len, input.len()).map_err(Failure::Refused)?];
+    let len = session.run(op, head_len, input, &mut output).map_err(Failure::Refused)?;
+    output.truncate(len);
+    Ok(output)
+}
+
+#[test]
+fn sessions_agree_with_wycheproof() {
+    let rows = vectors::run_all(&mut execute);
+    for (name, counts) in &rows {
+        println!("{name:24} {counts}");
+    }
+    let run = |name: &str| rows.iter().find(|(row, _)| row == name).map_or(0, |(_, counts)| counts.run);
+    for (name, least) in vectors::LEAST {
+        assert!(run(name) >= least, "{name}: {} vectors run, expected at least {least}", run(name));
+    }
+}
