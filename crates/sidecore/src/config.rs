@@ -223,6 +223,17 @@ impl Default for LimitsConfig {
     }
 }
 
+impl DeviceKind {
+    /// Name in the file and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "inline",
+            Self::Worker => "worker",
+            Self::Emulated => "emulated",
+        }
+    }
+}
+
 impl NotifyConfig {
     /// The same policy on every hop.
     pub fn all(notify: Notify) -> Self {

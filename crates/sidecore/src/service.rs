@@ -93,7 +93,7 @@ impl Service {
         let stop = Arc::new(AtomicBool::new(false));
         let handles = sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let (path, counters_path) = (config.socket.clone(), config.counters_path());
-        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters, calibration.park_cost)?;
+        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters)?;
         let stopped = stop.clone();
         let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
         Ok(Self { socket: path, counters: counters_path, stop, listener_wake, listener: Some(thread), sidecores })

@@ -3,6 +3,7 @@
 use super::arena::{Arena, Buffer};
 use super::{ConnectError, Error};
 use crate::control::{self, Reply, Request, Token};
+use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
 use crate::sys::poller::{wait_readable, wait_two};
@@ -23,6 +24,8 @@ use std::sync::atomic::AtomicU64;
 const POLLS: u32 = 32;
 /// How often a spinning client makes sure that the service still lives, ns.
 const HANG_UP_CHECK: Nanos = 1_000_000;
+/// How often the client reports its CPU time, ns.
+const REPORT_CPU: Nanos = 10_000_000;
 /// How long the service may take to answer over the socket, ns.
 const ANSWER_TIMEOUT: Nanos = 10_000_000_000;
 
@@ -75,6 +78,7 @@ pub(super) struct Lane {
     /// The program's own choice, before the service's advice.
     notify: Option<Notify>,
     checked_at: Nanos,
+    reported_at: Nanos,
 }
 
 impl Lane {
@@ -114,6 +118,7 @@ impl Lane {
             max_request_bytes,
             notify,
             checked_at: 0,
+            reported_at: 0,
         };
         Ok((lane, token))
     }
@@ -185,7 +190,13 @@ impl Lane {
         self.in_flight = self.in_flight.saturating_sub(1);
         // A service of this version writes no other words; one that is ill is treated as if it had failed.
         let Completion { tag, status, stamps } = Completion::parse(&words)?;
-        Some(Received { tag, status, stages: stamps.map(|stamps| (stamps, clock::now())) })
+        let report = ReportWriter::new(self.memory.report());
+        report.received(1);
+        let stages = stamps.map(|stamps| (stamps, clock::now()));
+        if let Some((stamps, received)) = &stages {
+            report.record(stamps.deliver(*received), stamps.total(*received));
+        }
+        Some(Received { tag, status, stages })
     }
 
     #[inline]
@@ -214,8 +225,20 @@ impl Lane {
                 break self.poll().ok_or(Error::TimedOut);
             }
         };
-        self.waiter.end(clock::now());
+        now = clock::now();
+        self.waiter.end(now);
+        self.report(now);
         result
+    }
+
+    /// Says what the waits cost, and now and then the CPU time, which takes a system call.
+    fn report(&mut self, now: Nanos) {
+        let report = ReportWriter::new(self.memory.report());
+        report.store_audit(self.waiter.audit());
+        if now.saturating_sub(self.reported_at) > REPORT_CPU {
+            self.reported_at = now;
+            report.store_cpu(clock::thread_cpu());
+        }
     }
 
     /// Does what the policy says until it is time to ask it again.

@@ -121,9 +121,9 @@ impl SidecoreBlock {
 
     /// Counts one request of this class with that many bytes of input.
     #[inline]
-    pub fn class(&self, class: Class, bytes: u64) {
+    pub fn class(&self, class: Class, requests: u64, bytes: u64) {
         let word = sidecore::CLASSES + 2 * class.index();
-        self.0.add(word, 1);
+        self.0.add(word, requests);
         self.0.add(word + 1, bytes);
     }
 

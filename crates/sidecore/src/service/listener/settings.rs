@@ -1,0 +1,84 @@
+//! What `sidecore set` changes while the service runs.
+
+use super::{Command, Listener, Reply};
+use crate::config::{Hop, Setting};
+use crate::service::command::{LaneKey, SidecoreHandle};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+/// How long a sidecore may take to carry out a change.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Outcome = Result<(), String>;
+
+impl Listener {
+    pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
+        let uid = self.connections.get(&key).map(|connection| connection.client.0);
+        if uid != Some(0) && uid != Some(self.own_uid) {
+            return Err("only root and the service's own user may change it".to_owned());
+        }
+        match Setting::parse(text).map_err(|error| error.to_string())? {
+            Setting::Notify(hop, notify) => {
+                let hops = &mut self.config.notify;
+                let all = hop == Hop::All;
+                for (this, value) in [
+                    (Hop::Service, &mut hops.service),
+                    (Hop::ToDevice, &mut hops.to_device),
+                    (Hop::FromDevice, &mut hops.from_device),
+                    (Hop::Client, &mut hops.client),
+                ] {
+                    if all || hop == this {
+                        *value = notify;
+                    }
+                }
+                let hops = *hops;
+                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
+            }
+            Setting::Balance(balance) => {
+                self.config.balance = balance;
+                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetBalance(balance)));
+            }
+            Setting::AddDevice(device) => {
+                let only = device.sidecore;
+                let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
+                self.ask(on, |answer| Command::AddDevice(device.clone(), answer), |refused| refused == 0)?;
+            }
+            Setting::Device(name, action) => {
+                // A device of one sidecore is unknown to the others: one that knows it is enough.
+                let command = |answer| Command::Device(name.clone(), action, answer);
+                let sidecores = self.sidecores.len();
+                self.ask(|_| true, command, |refused| refused < sidecores)?;
+            }
+        }
+        self.publish_policies();
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn publish_policies(&self) {
+        let notify = self.config.notify;
+        let hops = [notify.service, notify.to_device, notify.from_device, notify.client];
+        self.counters.set_policies(hops, self.config.balance);
+    }
+
+    /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.
+    fn ask(
+        &self,
+        on: impl Fn(usize) -> bool,
+        command: impl Fn(SyncSender<Outcome>) -> Command,
+        fine: impl Fn(usize) -> bool,
+    ) -> Outcome {
+        let asked: Vec<&SidecoreHandle> =
+            self.sidecores.iter().enumerate().filter(|(index, _)| on(*index)).map(|(_, sidecore)| sidecore).collect();
+        if asked.is_empty() {
+            return Err(format!("no such sidecore: there are {}", self.sidecores.len()));
+        }
+        let mut refusals = Vec::new();
+        for sidecore in asked {
+            let (answer, outcome) = sync_channel(1);
+            sidecore.send(command(answer));
+            let outcome = outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("a sidecore does not answer".to_owned()));
+            refusals.extend(outcome.err());
+        }
+        if fine(refusals.len()) { Ok(()) } else { Err(refusals.swap_remove(0)) }
+    }
+}

@@ -1,0 +1,364 @@
+//! One sidecore: a thread that looks at lanes and devices, does what `dispatch` decides, and waits as it is told to.
+//!
+//! It takes no lock and allocates nothing per request. Lanes that were quiet for a while are not looked at: they are
+//! armed, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
+
+mod devices;
+mod lanes;
+mod requests;
+
+use super::calibrate::Calibration;
+use super::command::{ClientKey, Command, Event, LaneKey};
+use crate::config::{Config, NotifyConfig};
+use crate::counters::{Counters, DeviceBlock, SidecoreBlock, SidecoreCounter};
+use crate::device::{Job, Port};
+use crate::engine::execute::Scratch;
+use crate::sys::poller::Poller;
+use crate::sys::{clock, cpu, wake};
+use lanes::Lane;
+use sidecore_core::dispatch::{ClientId, Dispatch, LaneId, Limits};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::notify::{Step, Waiter};
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+
+/// Number of the wake-up channel among the poller's sources; lanes have theirs below.
+const WAKE: u64 = u64::MAX;
+/// So many lanes are looked at without end; of more, the quiet ones go dormant.
+const WATCHED_LANES: usize = 8;
+/// A lane without traffic for so long is quiet, ns.
+const QUIET: Nanos = 1_000_000;
+/// How often a busy sidecore looks whether dormant lanes rang, ns.
+const RING_CHECK: Nanos = 20_000;
+/// How often counters are brought up to date and devices are looked after, ns.
+const HOUSEKEEPING: Nanos = 10_000_000;
+/// Rounds over empty lanes between two looks at the clock.
+const SPIN_ROUNDS: u32 = 16;
+
+/// What a sidecore is started with.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) index: usize,
+    pub(super) cpu: Option<usize>,
+    pub(super) config: Config,
+    pub(super) calibration: Arc<Calibration>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) commands: Receiver<Command>,
+    pub(super) wake: Arc<OwnedFd>,
+    pub(super) events: Sender<Event>,
+    /// Wakes the control thread, after an event.
+    pub(super) listener: Arc<OwnedFd>,
+}
+
+/// One device as its sidecore knows it.
+#[derive(Debug)]
+struct Device {
+    name: String,
+    port: Port,
+    counters: DeviceBlock,
+    /// When it last answered, or was given work while it had none.
+    progress_at: Nanos,
+    /// Taken away as soon as it is empty.
+    removing: bool,
+}
+
+/// The times at which something is to be looked at again.
+#[derive(Debug, Default)]
+struct Timers {
+    housekeeping: Nanos,
+    ring_check: Nanos,
+    /// The earliest announcement that was put off.
+    announce: Option<Nanos>,
+}
+
+/// The thread's state.
+#[derive(Debug)]
+pub(super) struct Reactor {
+    setup: Setup,
+    notify: NotifyConfig,
+    dispatch: Dispatch,
+    /// By lane number.
+    lanes: Vec<Option<Lane>>,
+    keys: HashMap<LaneKey, LaneId>,
+    clients: HashMap<ClientKey, (ClientId, u32)>,
+    /// Lanes that are looked at.
+    hot: Vec<LaneId>,
+    /// Counts rounds, so that each client gets its share once in each.
+    round: u64,
+    refilled: Vec<u64>,
+    devices: Vec<Device>,
+    /// Devices that answer later, by number.
+    remote: Vec<usize>,
+    /// What remote devices have, by ticket number.
+    jobs: Vec<Option<Job>>,
+    /// Requests of dead devices that no other has room for yet.
+    orphans: VecDeque<Ticket>,
+    scratch: Scratch,
+    poller: Poller,
+    waiter: Waiter,
+    now: Nanos,
+    timers: Timers,
+    counters: SidecoreBlock,
+    /// Requests and bytes since the last housekeeping, by class.
+    tally: Vec<(u64, u64)>,
+}
+
+impl Reactor {
+    /// Called on the sidecore's own thread.
+    pub(super) fn start(setup: Setup) -> io::Result<Self> {
+        if let Some(cpu) = setup.cpu {
+            cpu::pin(cpu)?;
+        }
+        cpu::precise_sleep();
+        let limits = &setup.config.limits;
+        let tables = Limits {
+            lanes: limits.lanes,
+            clients: limits.lanes,
+            in_flight: limits.in_flight,
+            quantum: Nanos::from(limits.quantum_us) * 1000,
+        };
+        let poller = Poller::new()?;
+        poller.add_edge(&*setup.wake, WAKE)?;
+        let counters = setup.counters.sidecore(setup.index);
+        counters.open(setup.cpu);
+        let notify = setup.config.notify;
+        let may_spin = setup.config.sidecores.owned && setup.cpu.is_some();
+        let mut reactor = Self {
+            notify,
+            dispatch: Dispatch::new(tables, setup.config.balance),
+            lanes: Vec::with_capacity(limits.lanes as usize),
+            keys: HashMap::new(),
+            clients: HashMap::new(),
+            hot: Vec::with_capacity(limits.lanes as usize),
+            round: 0,
+            refilled: vec![0; limits.lanes as usize],
+            devices: Vec::new(),
+            remote: Vec::new(),
+            jobs: (0..limits.in_flight).map(|_| None).collect(),
+            orphans: VecDeque::with_capacity(limits.in_flight as usize),
+            scratch: Scratch::new(limits.max_request_bytes),
+            poller,
+            waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
+            now: clock::now(),
+            timers: Timers::default(),
+            counters,
+            tally: vec![(0, 0); Class::COUNT],
+            setup,
+        };
+        reactor.add_configured_devices()?;
+        Ok(reactor)
+    }
+
+    /// Serves until told to stop.
+    pub(super) fn run(mut self) {
+        while self.turn().is_continue() {}
+    }
+
+    /// One round, and a wait if it found nothing.
+    fn turn(&mut self) -> ControlFlow<()> {
+        if self.serve_round() {
+            if self.waiter.is_waiting() {
+                self.now = clock::now();
+                self.waiter.end(self.now);
+            }
+            self.busy_turn()
+        } else {
+            self.idle_turn()
+        }
+    }
+
+    /// Between two rounds that found work. The clock is read after the work was announced, off its path.
+    fn busy_turn(&mut self) -> ControlFlow<()> {
+        if !self.round.is_multiple_of(8) {
+            return ControlFlow::Continue(());
+        }
+        self.now = clock::now();
+        self.look_around()
+    }
+
+    fn idle_turn(&mut self) -> ControlFlow<()> {
+        self.now = clock::now();
+        self.look_around()?;
+        self.waiter.begin(self.now);
+        match self.waiter.step(self.now) {
+            Step::Spin => {
+                for _ in 0..SPIN_ROUNDS {
+                    if self.something_ready() {
+                        break;
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+            Step::Nap { until } => self.sleep(Some(until)),
+            Step::Park => {
+                if self.arm() {
+                    self.sleep(None);
+                }
+                self.disarm();
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Everything that is not the hot path but must not wait for long.
+    fn look_around(&mut self) -> ControlFlow<()> {
+        self.obey()?;
+        if self.now >= self.timers.ring_check && self.hot.len() < self.keys.len() {
+            self.timers.ring_check = self.now + RING_CHECK;
+            self.collect_rings(Some(0));
+        }
+        if self.timers.announce.is_some_and(|due| self.now >= due) {
+            self.announce_due();
+        }
+        if self.now >= self.timers.housekeeping {
+            self.timers.housekeeping = self.now + HOUSEKEEPING;
+            self.keep_house();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes commands of the control thread.
+    fn obey(&mut self) -> ControlFlow<()> {
+        loop {
+            match self.setup.commands.try_recv() {
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return ControlFlow::Break(()),
+                Ok(command) => self.obey_one(command),
+                Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    fn obey_one(&mut self, command: Command) {
+        match command {
+            Command::AddLane(lane) => self.add_lane(*lane),
+            Command::CloseLane(key) => self.close_lane(key),
+            Command::AddSession { lane, handle, session } => {
+                if let Some(lane) = self.lane_of(lane) {
+                    lane.sessions.insert(handle, session);
+                }
+            }
+            Command::CloseSession { lane, handle } => {
+                if let Some(lane) = self.lane_of(lane) {
+                    lane.sessions.close(handle);
+                }
+            }
+            Command::SetNotify(notify) => self.set_notify(notify),
+            Command::SetBalance(balance) => self.dispatch.set_balance(balance),
+            // The asker may have given up waiting; the device is there all the same.
+            Command::AddDevice(config, answer) => {
+                let _ = answer.send(self.add_device(&config).map_err(|error| error.to_string()));
+            }
+            Command::Device(name, action, answer) => {
+                let _ = answer.send(self.device_action(&name, action));
+            }
+            Command::Stop => {}
+        }
+    }
+
+    fn set_notify(&mut self, notify: NotifyConfig) {
+        self.notify = notify;
+        self.waiter.set_policy(notify.service);
+        for device in &self.devices {
+            device.port.set_notify(notify.to_device, notify.from_device);
+        }
+        for index in 0..self.lanes.len() {
+            if let Some(lane) = &self.lanes[index] {
+                lane.advise(&self.setup, notify.client);
+                self.dispatch.set_notify(LaneId(index as u32), notify.client);
+                self.announce(LaneId(index as u32));
+            }
+        }
+    }
+
+    /// Whether the next round would find work. Reads one word for each lane that is looked at.
+    #[inline]
+    fn something_ready(&mut self) -> bool {
+        let lanes = &self.lanes;
+        let ready = |id: &LaneId| lanes[id.0 as usize].as_ref().is_some_and(Lane::ready);
+        self.hot.iter().any(ready) || !self.remote.is_empty()
+    }
+
+    /// Arms every doorbell. `false`: something is there already.
+    fn arm(&mut self) -> bool {
+        for id in &self.hot {
+            if let Some(lane) = &self.lanes[id.0 as usize]
+                && !lane.arm()
+            {
+                return false;
+            }
+        }
+        self.remote.iter().all(|device| self.devices[*device].port.arm())
+    }
+
+    fn disarm(&mut self) {
+        for id in &self.hot {
+            if let Some(lane) = &self.lanes[id.0 as usize] {
+                lane.disarm();
+            }
+        }
+        for device in &self.remote {
+            self.devices[*device].port.disarm();
+        }
+    }
+
+    /// Sleeps until something rings or it is time for something.
+    fn sleep(&mut self, until: Option<Nanos>) {
+        let before = self.now;
+        let busy = self.dispatch.total_in_flight() > 0;
+        let housekeeping = busy.then_some(self.timers.housekeeping);
+        let due = self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min();
+        let wake_at = [until, housekeeping, due, self.timers.announce].into_iter().flatten().min();
+        if wake_at.is_none() {
+            // Nothing is going on: the counters are true until something does.
+            self.keep_house();
+        }
+        self.collect_rings(wake_at.map(|at| at.saturating_sub(before)));
+        self.now = clock::now();
+        self.waiter.parked(before, self.now);
+    }
+
+    /// Takes back the dormant lanes that rang.
+    fn collect_rings(&mut self, timeout: Option<Nanos>) {
+        let (lanes, hot, now) = (&mut self.lanes, &mut self.hot, self.now);
+        for number in self.poller.wait(timeout) {
+            self.counters.add(SidecoreCounter::WakeupsReceived, u64::from(timeout != Some(0)));
+            if number == WAKE {
+                continue;
+            }
+            if let Some(lane) = lanes.get_mut(number as usize).and_then(Option::as_mut)
+                && lane.waken(now)
+            {
+                hot.push(LaneId(number as u32));
+            }
+        }
+    }
+
+    fn keep_house(&mut self) {
+        self.look_after_devices();
+        self.rest_quiet_lanes();
+        let counters = &self.counters;
+        counters.audit(self.waiter.audit());
+        counters.set(SidecoreCounter::CpuNs, clock::thread_cpu());
+        counters.set(SidecoreCounter::Rounds, self.round);
+        counters.set(SidecoreCounter::Lanes, self.keys.len() as u64);
+        counters.set(SidecoreCounter::DormantLanes, (self.keys.len() - self.hot.len()) as u64);
+        for (device, state) in self.devices.iter().enumerate() {
+            state.publish(&self.dispatch, device);
+        }
+        self.publish_tally();
+    }
+
+    /// Reports an event to the control thread.
+    fn tell(&self, event: Event) {
+        // Without a control thread the service is ending.
+        if self.setup.events.send(event).is_ok() {
+            wake::ring(&*self.setup.listener);
+        }
+    }
+}

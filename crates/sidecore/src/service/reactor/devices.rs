@@ -1,0 +1,209 @@
+//! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
+
+use super::{Device, Reactor};
+use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
+use crate::counters::{DeviceCounter, SidecoreCounter};
+use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
+use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, Done, MAX_DEVICES, Replaced};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Rates;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::Status;
+use std::io;
+
+/// What `sed` compares devices by: their time for this operation and size.
+const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
+/// The time of the reference on a device of weight 1000, ns.
+const FASTEST: Nanos = 1_000;
+
+impl Device {
+    /// Brings the device's counters up to date.
+    pub(super) fn publish(&self, dispatch: &Dispatch, device: usize) {
+        let load = dispatch.device_load(device);
+        self.counters.set_state(dispatch.device_state(device));
+        self.counters.set(DeviceCounter::InFlight, u64::from(load.in_flight));
+        self.counters.set(DeviceCounter::BacklogNs, load.backlog);
+    }
+}
+
+impl Reactor {
+    pub(super) fn add_configured_devices(&mut self) -> io::Result<()> {
+        for config in self.setup.config.devices.clone() {
+            if config.sidecore.is_none_or(|sidecore| sidecore == self.setup.index) {
+                self.add_device(&config)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_device(&mut self, config: &DeviceConfig) -> io::Result<()> {
+        let taken = |(index, device): (usize, &Device)| {
+            device.name == config.name && self.dispatch.device_state(index) != DeviceState::Gone
+        };
+        if self.devices.iter().enumerate().any(taken) {
+            return Err(invalid(format!("there is a device {:?} already: give this one another name", config.name)));
+        }
+        if self.devices.len() == MAX_DEVICES {
+            return Err(invalid(format!("{MAX_DEVICES} devices were added already: restart the service to add more")));
+        }
+        let (port, rates) = self.port(config)?;
+        let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
+        counters.open(&config.name, self.setup.index as u32, config.kind.name());
+        let weight = config.weight.unwrap_or_else(|| weight(&rates));
+        let capability = Capability { classes: config.classes(), depth: config.depth, weight, rates };
+        if let Some(index) = self.dispatch.add_device(capability) {
+            if !matches!(port, Port::Inline) {
+                self.remote.push(index);
+            }
+            let name = config.name.clone();
+            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false });
+        }
+        Ok(())
+    }
+
+    fn port(&self, config: &DeviceConfig) -> io::Result<(Port, Rates)> {
+        let max_request = self.setup.config.limits.max_request_bytes;
+        match config.kind {
+            DeviceKind::Inline => Ok((Port::Inline, self.setup.calibration.rates())),
+            DeviceKind::Worker => {
+                let worker = Worker::start(WorkerOptions {
+                    name: config.name.clone(),
+                    cpu: config.cpu,
+                    owned: config.owned && config.cpu.is_some(),
+                    depth: config.depth,
+                    max_request,
+                    park_cost: self.setup.calibration.park_cost,
+                    to_device: self.notify.to_device,
+                    from_device: self.notify.from_device,
+                    sidecore: self.setup.wake.clone(),
+                })?;
+                Ok((Port::Worker(worker), self.setup.calibration.rates()))
+            }
+            DeviceKind::Emulated => {
+                let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
+                let rates = self.setup.calibration.modelled(|bytes| emulated.time(bytes));
+                Ok((Port::Emulated(emulated), rates))
+            }
+        }
+    }
+
+    /// What `sidecore set device.NAME=…` asks for.
+    pub(super) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
+        let state = |index: &usize| self.dispatch.device_state(*index);
+        let found = (0..self.devices.len()).filter(|index| self.devices[*index].name == name);
+        let Some(index) = found.filter(|index| state(index) != DeviceState::Gone).last() else {
+            let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
+            return Err(format!("no device {name:?} here; there are {names:?}"));
+        };
+        match action {
+            DeviceAction::Drain => self.dispatch.drain(index),
+            DeviceAction::Remove => {
+                self.dispatch.drain(index);
+                self.devices[index].removing = true;
+            }
+            DeviceAction::Kill if matches!(self.devices[index].port, Port::Inline) => {
+                return Err(format!("{name:?} is the sidecore itself: drain it instead"));
+            }
+            DeviceAction::Kill => self.devices[index].port.kill(),
+        }
+        self.look_after_devices();
+        Ok(())
+    }
+
+    /// Finds devices that died, that do not answer, and that are to be taken away.
+    pub(super) fn look_after_devices(&mut self) {
+        let timeout = Nanos::from(self.setup.config.limits.device_timeout_ms) * 1_000_000;
+        for index in 0..self.devices.len() {
+            if self.dispatch.device_state(index) == DeviceState::Gone {
+                continue;
+            }
+            let in_flight = self.dispatch.device_load(index).in_flight;
+            let device = &mut self.devices[index];
+            let stuck = in_flight > 0 && self.now.saturating_sub(device.progress_at) > timeout;
+            let health = if stuck { device.port.revoke() } else { device.port.health() };
+            if health != Health::Alive {
+                self.bury(index, health);
+            } else if device.removing && in_flight == 0 {
+                device.port.kill();
+                self.bury(index, Health::Dead);
+            }
+        }
+    }
+
+    /// Gives the requests of a dead device to others.
+    fn bury(&mut self, index: usize, health: Health) {
+        // What it still answered before it died counts.
+        while let Some(reply) = self.devices[index].port.poll(Nanos::MAX) {
+            self.finish_remote(reply);
+        }
+        self.dispatch.lose(index);
+        self.remote.retain(|remote| *remote != index);
+        if let Health::DeadWriting(ticket) = health {
+            self.fail(ticket);
+        }
+        let mut from = 0;
+        while let Some(ticket) = self.dispatch.next_orphan(index, from) {
+            from = ticket.index() + 1;
+            self.replay(ticket);
+        }
+        self.devices[index].publish(&self.dispatch, index);
+        self.ring_devices();
+    }
+
+    /// A request that can be neither replayed nor called done.
+    fn fail(&mut self, ticket: Ticket) {
+        let Some(done) = self.dispatch.complete(ticket, None) else { return };
+        self.jobs[ticket.index()] = None;
+        self.give_up(&done);
+    }
+
+    fn give_up(&mut self, done: &Done) {
+        self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
+        self.answer(done, Status::DeviceFailed { device: done.device }, None);
+        self.announce(done.work.lane);
+    }
+
+    fn replay(&mut self, ticket: Ticket) {
+        match self.dispatch.replace(self.now, ticket) {
+            None => {}
+            Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
+            Some(Replaced::GivenUp(done)) => {
+                self.jobs[ticket.index()] = None;
+                self.give_up(&done);
+            }
+            Some(Replaced::On { device, ticket }) => {
+                self.counters.add(SidecoreCounter::Replayed, 1);
+                self.resubmit(device, ticket);
+            }
+        }
+    }
+
+    /// Requests of dead devices for which there was no room try again. `false`: there were none.
+    pub(super) fn retry_orphans(&mut self) -> bool {
+        let waiting = self.orphans.len();
+        for _ in 0..waiting {
+            if let Some(ticket) = self.orphans.pop_front() {
+                self.replay(ticket);
+            }
+        }
+        self.orphans.len() < waiting
+    }
+
+    /// Wakes the devices that sleep and were given work.
+    pub(super) fn ring_devices(&mut self) {
+        for device in &self.remote {
+            self.devices[*device].port.ring();
+        }
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn weight(rates: &Rates) -> u32 {
+    let reference = Class::from_name(REFERENCE.0).unwrap_or(Class::NOOP);
+    let time = rates.estimate(reference, REFERENCE.1).max(1);
+    (FASTEST * 1000 / time).clamp(1, 1000) as u32
+}
