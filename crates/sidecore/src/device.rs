@@ -37,8 +37,8 @@ pub(crate) struct Reply {
     pub(crate) outcome: Result<u32, Refusal>,
     /// Time on the device itself, queueing left out.
     pub(crate) took: Nanos,
-    /// Handed back for the sidecore to let go of.
-    pub(crate) job: Job,
+    /// Handed back, so that only the sidecore counts its shared parts down.
+    pub(crate) _job: Job,
 }
 
 /// What has become of a device.

@@ -75,7 +75,7 @@ impl Emulated {
             self.spare.push(result);
             len
         });
-        Some(Reply { ticket, outcome, took, job })
+        Some(Reply { ticket, outcome, took, _job: job })
     }
 
     #[inline]

@@ -212,7 +212,7 @@ impl Loop {
     fn serve(&mut self, ticket: Ticket, job: Job) -> Option<()> {
         let start = clock::now();
         let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch);
-        if self.killed() {
+        if self.shared.killed.load(Ordering::Acquire) {
             return None;
         }
         self.shared.writing.store(ticket.to_word(), Ordering::Relaxed);
@@ -223,7 +223,7 @@ impl Loop {
             result.len() as u32
         });
         let (now, urgent) = (clock::now(), job.submission.urgent);
-        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), job };
+        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _job: job };
         self.replies.push(reply).ok()?;
         gate.store(GATE_OPEN, Ordering::Release);
         let ring = self.moderator.completed(now, 1, urgent);

@@ -67,7 +67,8 @@ struct Client {
 pub(super) struct Listener {
     config: Config,
     socket: OwnedFd,
-    wake: Arc<OwnedFd>,
+    /// Kept open: sidecores ring it after an event.
+    _wake: Arc<OwnedFd>,
     events: Receiver<Event>,
     sidecores: Vec<SidecoreHandle>,
     /// Lanes of each sidecore.
@@ -102,7 +103,7 @@ impl Listener {
             blocks: (0..config.limits.lanes as usize).rev().collect(),
             config,
             socket,
-            wake: wake.clone(),
+            _wake: wake.clone(),
             events,
             sidecores,
             counters,

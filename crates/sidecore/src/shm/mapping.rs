@@ -19,7 +19,6 @@ pub(crate) enum Access {
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    access: Access,
 }
 
 // SAFETY: the mapping is plain memory that belongs to no thread; all access is through atomics or raw copies.
@@ -42,7 +41,7 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address that the kernel picks overlaps nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len, access })
+        Ok(Self { start, len })
     }
 
     /// A forked child does not inherit this mapping.
@@ -70,9 +69,6 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
-    pub(crate) fn access(&self) -> Access {
-        self.access
-    }
 }
 
 impl Drop for Mapping {

@@ -2,25 +2,27 @@
 
 use super::clock::timespec;
 use super::wake::interrupted;
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidecore_core::time::Nanos;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Events taken at a time.
 const BATCH: usize = 64;
 
 /// An epoll set. Each source has a number, returned when something happens there.
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<Event>,
+    /// What the last wait found.
+    numbers: Vec<u64>,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, numbers: Vec::with_capacity(BATCH) })
     }
 
     /// Reports each new write to an eventfd once; nothing has to be read.
@@ -40,11 +42,14 @@ impl Poller {
 
     /// Sleeps at most that long (`None`: without end) and yields the numbers of the sources where something happened.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
-        self.events.clear();
         let timeout = timeout.map(timespec);
+        let mut events = [MaybeUninit::<Event>::uninit(); BATCH];
+        self.numbers.clear();
         // An interrupted wait is a short wait.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref());
-        self.events.iter().map(|event| event.data.u64())
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            self.numbers.extend(events.iter().map(|event| event.data.u64()));
+        }
+        self.numbers.iter().copied()
     }
 }
 

@@ -1,0 +1,38 @@
+//! A service for one test, in a directory of its own.
+
+use sidecore::client::{Client, Options};
+use sidecore::config::Config;
+use sidecore::service::Service;
+use std::ops::Deref;
+use tempfile::TempDir;
+
+/// A running service. Stops when dropped.
+pub struct Running {
+    service: Service,
+    _directory: TempDir,
+}
+
+impl Deref for Running {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
+/// Starts a service with its socket in a fresh directory.
+pub fn start(config: Config) -> Running {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(Config { socket: directory.path().join("socket"), ..config }).unwrap();
+    Running { service, _directory: directory }
+}
+
+/// How to reach a service.
+pub fn options(service: &Service) -> Options {
+    Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
+}
+
+/// A client of that service.
+pub fn connect(service: &Service) -> Client {
+    Client::connect(&options(service)).unwrap()
+}

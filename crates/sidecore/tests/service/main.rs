@@ -1,0 +1,4 @@
+//! Clients and a service in one test process or several, over real lanes.
+
+mod common;
+mod lane;
