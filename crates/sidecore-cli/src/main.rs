@@ -13,7 +13,10 @@ mod ffi;
 mod machine;
 #[cfg_attr(not(test), expect(dead_code, reason = "the scenarios that take long are not in this crate yet"))]
 mod progress;
-#[cfg_attr(not(test), expect(dead_code, reason = "the scenarios that make rows are not in this crate yet"))]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "the scenarios that make rows are not in this crate yet")
+)]
 mod report;
 
 fn main() {}

@@ -5,7 +5,9 @@
 
 use std::ffi::CStr;
 
-use crate::ffi::openssl::{Action, Api, Cipher, Digest, Key, KeyKind, Mac, MessageSigner, Transform, Verifier};
+use crate::ffi::openssl::{
+    Action, Api, Cipher, Digest, Key, KeyKind, Mac, MessageSigner, MessageVerifier, Transform, Verifier,
+};
 pub(crate) use crate::ffi::openssl::{Failure, LoadError};
 
 /// Runs the operation once; a failure says which call of the library refused and why.
@@ -51,7 +53,7 @@ impl OpenSsl {
             Some(der) => Key::from_pkcs8(&self.api, der, kind)?,
             None => Key::generate(&self.api, kind)?,
         };
-        self.key_operation(key, kind, purpose, size).map(Some)
+        self.key_operation(&key, kind, purpose, size).map(Some)
     }
 
     fn cipher(&self, spec: &CipherSpec, size: usize) -> Result<Operation<'_>, Failure> {
@@ -78,17 +80,17 @@ impl OpenSsl {
 
     fn key_operation<'a>(
         &'a self,
-        key: Key<'a>,
+        key: &Key<'a>,
         kind: KeyKind,
         purpose: Purpose,
         size: usize,
     ) -> Result<Operation<'a>, Failure> {
         match (kind, purpose) {
             (_, Purpose::Derive) => {
-                let mut derive = Transform::new(&key, Action::Derive)?;
+                let mut derive = Transform::new(key, Action::Derive)?;
                 Ok(Box::new(move || derive.run(&[], &mut [0; _]).map(drop)))
             }
-            (_, Purpose::Decrypt) => decrypt(&key),
+            (_, Purpose::Decrypt) => decrypt(key),
             (KeyKind::Ed25519, Purpose::Verify) => verify_message(key, size),
             (KeyKind::Ed25519, _) => {
                 let (mut signer, message) = (MessageSigner::new(key)?, vec![0; size]);
@@ -96,11 +98,11 @@ impl OpenSsl {
             }
             (_, Purpose::SignDigest) => {
                 let (name, bytes) = signature_digest(kind);
-                let mut sign = Transform::new(&key, Action::SignDigest(name))?;
+                let mut sign = Transform::new(key, Action::SignDigest(name))?;
                 Ok(Box::new(move || sign.run(&KEY_BYTES[..bytes], &mut [0; _]).map(drop)))
             }
-            (_, Purpose::Sign) => self.sign(&key, kind, size),
-            (_, Purpose::Verify) => self.verify(&key, kind, size),
+            (_, Purpose::Sign) => self.sign(key, kind, size),
+            (_, Purpose::Verify) => self.verify(key, kind, size),
         }
     }
 
@@ -274,10 +276,11 @@ fn decrypt<'a>(key: &Key<'a>) -> Result<Operation<'a>, Failure> {
     }))
 }
 
-fn verify_message(key: Key<'_>, size: usize) -> Result<Operation<'_>, Failure> {
-    let (mut signer, message, mut signature) = (MessageSigner::new(key)?, vec![0; size], [0; _]);
-    let length = signer.sign(&message, &mut signature)?;
-    Ok(Box::new(move || signer.verify(&signature[..length], &message)))
+fn verify_message<'a>(key: &Key<'a>, size: usize) -> Result<Operation<'a>, Failure> {
+    let (message, mut signature) = (vec![0; size], [0; _]);
+    let length = MessageSigner::new(key)?.sign(&message, &mut signature)?;
+    let mut verifier = MessageVerifier::new(key)?;
+    Ok(Box::new(move || verifier.verify(&signature[..length], &message)))
 }
 
 #[cfg(test)]

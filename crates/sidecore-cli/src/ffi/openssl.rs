@@ -9,7 +9,7 @@ mod key;
 
 pub(crate) use cipher::Cipher;
 pub(crate) use digest::{Digest, Mac};
-pub(crate) use key::{Action, Key, KeyKind, MessageSigner, Transform, Verifier};
+pub(crate) use key::{Action, Key, KeyKind, MessageSigner, MessageVerifier, Transform, Verifier};
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::fmt;
@@ -28,6 +28,9 @@ type Fetch = unsafe extern "C" fn(Object, *const c_char, *const c_char) -> Objec
 type Transforming = unsafe extern "C" fn(Object, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
 /// `EVP_PKEY_sign_init` and its like.
 type Init = unsafe extern "C" fn(Object) -> c_int;
+
+/// `EVP_DigestSignInit` and its like: context, where to put the key context, digest, engine, key.
+type MessageInit = unsafe extern "C" fn(Object, *mut Object, Object, Object, Object) -> c_int;
 
 /// File names of OpenSSL 3's libcrypto, the versioned one first.
 const FILES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so"];
@@ -62,6 +65,7 @@ symbols! {
 
     cipher_fetch = "EVP_CIPHER_fetch": Fetch;
     cipher_free = "EVP_CIPHER_free": Free;
+    cipher_mode = "EVP_CIPHER_get_mode": unsafe extern "C" fn(Object) -> c_int;
     cipher_key_length = "EVP_CIPHER_get_key_length": unsafe extern "C" fn(Object) -> c_int;
     cipher_iv_length = "EVP_CIPHER_get_iv_length": unsafe extern "C" fn(Object) -> c_int;
     cipher_context_new = "EVP_CIPHER_CTX_new": unsafe extern "C" fn() -> Object;
@@ -111,11 +115,9 @@ symbols! {
     derive_init = "EVP_PKEY_derive_init": Init;
     derive_peer = "EVP_PKEY_derive_set_peer": unsafe extern "C" fn(Object, Object) -> c_int;
     derive = "EVP_PKEY_derive": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
-    message_sign_init = "EVP_DigestSignInit":
-        unsafe extern "C" fn(Object, *mut Object, Object, Object, Object) -> c_int;
+    message_sign_init = "EVP_DigestSignInit": MessageInit;
     message_sign = "EVP_DigestSign": Transforming;
-    message_verify_init = "EVP_DigestVerifyInit":
-        unsafe extern "C" fn(Object, *mut Object, Object, Object, Object) -> c_int;
+    message_verify_init = "EVP_DigestVerifyInit": MessageInit;
     message_verify = "EVP_DigestVerify":
         unsafe extern "C" fn(Object, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
 }

@@ -126,7 +126,7 @@ const ED25519_PKCS8: &str =
 fn a_key_from_pkcs8_signs_as_the_rfc_says() {
     let openssl = openssl();
     let key = Key::from_pkcs8(&openssl.api, &bytes(ED25519_PKCS8), KeyKind::Ed25519).unwrap();
-    let mut signer = MessageSigner::new(key).unwrap();
+    let (mut signer, mut verifier) = (MessageSigner::new(&key).unwrap(), MessageVerifier::new(&key).unwrap());
     for _ in 0..2 {
         let mut signature = [0; _];
         let length = signer.sign(&bytes("af82"), &mut signature).unwrap();
@@ -137,8 +137,8 @@ fn a_key_from_pkcs8_signs_as_the_rfc_says() {
                 "18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
             ))
         );
-        signer.verify(&signature[..length], &bytes("af82")).unwrap();
-        assert!(signer.verify(&signature[..length], &bytes("af83")).is_err());
+        verifier.verify(&signature[..length], &bytes("af82")).unwrap();
+        assert!(verifier.verify(&signature[..length], &bytes("af83")).is_err());
     }
 }
 
@@ -151,8 +151,9 @@ fn a_key_of_another_kind_is_refused() {
 }
 
 #[test]
-fn wrong_key_and_iv_lengths_are_refused() {
+fn wrong_modes_and_lengths_of_key_and_iv_are_refused() {
     let openssl = openssl();
+    assert!(Cipher::new(&openssl.api, c"AES-128-WRAP", &[0; 16]).is_err());
     assert!(Cipher::new(&openssl.api, c"AES-128-CTR", &[0; 15]).is_err());
     let mut cipher = Cipher::new(&openssl.api, c"AES-128-CTR", &[0; 16]).unwrap();
     assert!(cipher.encrypt(&[0; 12], &mut [0; 4]).is_err());

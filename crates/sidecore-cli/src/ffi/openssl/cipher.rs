@@ -11,6 +11,8 @@ pub(crate) const TAG_BYTES: usize = 16;
 const ENCRYPT: c_int = 1;
 const KEEP_DIRECTION: c_int = -1;
 const CONTROL_GET_TAG: c_int = 0x10;
+/// Stream, CBC, counter, Galois/counter and XTS mode: none writes more than it reads, as key wrapping does.
+const MODES: [c_int; 5] = [0, 2, 5, 6, 0x1_0001];
 const MAX_BLOCK_BYTES: usize = 32;
 
 /// A cipher that encrypts, with its key.
@@ -24,6 +26,11 @@ impl<'a> Cipher<'a> {
     /// The cipher of that name, e.g. `AES-256-GCM`, set up with `key`. Block modes take whole blocks: no padding.
     pub(crate) fn new(api: &'a Api, name: &CStr, key: &[u8]) -> Result<Self, Failure> {
         let cipher = api.fetch(api.cipher_fetch, api.cipher_free, name)?;
+        // SAFETY: `cipher` is an EVP_CIPHER.
+        let mode = unsafe { (api.cipher_mode)(cipher.raw()) };
+        if !MODES.contains(&mode) {
+            return Err(Failure::new("EVP_CIPHER_get_mode", format!("mode {mode:#x} is not supported")));
+        }
         // SAFETY: `cipher` is an EVP_CIPHER.
         let (key_bytes, iv_bytes) =
             unsafe { ((api.cipher_key_length)(cipher.raw()), (api.cipher_iv_length)(cipher.raw())) };
@@ -60,7 +67,7 @@ impl<'a> Cipher<'a> {
         };
         api.check(status, "EVP_CipherInit_ex")?;
         // SAFETY: input and output are the same `length` bytes, which the library allows; the context holds no bytes
-        // of an earlier message, so it writes at most as much as it reads.
+        // of an earlier message and its mode is one of `MODES`, so it writes at most as much as it reads.
         let status = unsafe {
             let place = data.as_mut_ptr();
             (api.cipher_update)(self.context.raw(), place, &raw mut done, place, length)
