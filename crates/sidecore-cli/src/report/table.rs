@@ -72,7 +72,7 @@ const fn number(header: &'static str, expendable: u8, cell: fn(&Row) -> Option<S
     Column { header, numeric: true, expendable, parameter: false, cell }
 }
 
-const COLUMNS: [Column; 29] = [
+const COLUMNS: [Column; 30] = [
     parameter("variant", 0, variant),
     parameter("op", 0, |row| text(row.op.as_ref())),
     parameter("library", 5, |row| text(row.library.as_ref())),
@@ -99,6 +99,7 @@ const COLUMNS: [Column; 29] = [
     parameter("baseline", 2, |row| text(row.baseline.as_ref())),
     number("spread", 5, |row| row.spread.map(percent)),
     Column { numeric: true, ..parameter("repeats", 9, |row| row.repeats.map(|n| n.to_string())) },
+    Column { numeric: true, ..parameter("seed", 9, |row| row.seed.map(|n| n.to_string())) },
     parameter("pinned", 10, |row| text(row.pinned.as_ref())),
     parameter("commit", 10, |row| text(row.commit.as_ref())),
     parameter("machine", 10, |row| text(row.machine.as_ref())),
