@@ -1,0 +1,3 @@
+//! Calls into C libraries: the only `unsafe` code of this crate, each library behind safe types.
+
+pub(crate) mod openssl;

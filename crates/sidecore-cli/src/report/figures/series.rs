@@ -1,0 +1,157 @@
+//! Rows as series: what tells them apart is their name, and a name keeps its colour within a scenario.
+
+use super::super::Row;
+use super::super::format::bytes;
+use super::super::plot::{Bar, Line};
+use super::{Entry, entry};
+
+/// The fields that can tell the series of a scenario apart, the most telling first.
+const FIELDS: [Field; 8] = [
+    ("variant", |row| Some(row.variant.clone())),
+    ("notify", |row| row.notify.clone()),
+    ("balance", |row| row.balance.clone()),
+    ("op", |row| row.op.clone()),
+    ("devices", |row| row.devices.clone()),
+    ("clients", |row| row.clients.map(|n| if n == 1 { "1 client".into() } else { format!("{n} clients") })),
+    ("size", |row| row.size.map(bytes)),
+    ("library", |row| row.library.clone()),
+];
+
+type Field = (&'static str, fn(&Row) -> Option<String>);
+
+/// How the rows of a scenario are told apart.
+pub(super) struct Series<'r> {
+    telling: Vec<Field>,
+    baselines: Vec<&'r str>,
+}
+
+impl<'r> Series<'r> {
+    /// Tells those rows apart by whatever differs among them, but for the fields `except`, which the plot shows itself.
+    pub(super) fn of(rows: &[&'r Row], except: &[&str]) -> Self {
+        let differs = |field: &Field| rows.iter().any(|row| field.1(row) != field.1(rows[0]));
+        let telling = FIELDS.into_iter().filter(|field| !except.contains(&field.0) && differs(field)).collect();
+        Self { telling, baselines: rows.iter().filter_map(|row| row.baseline.as_deref()).collect() }
+    }
+
+    /// The name of the series that the row belongs to.
+    pub(super) fn name(&self, row: &Row) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        for part in self.telling.iter().filter_map(|field| field.1(row)) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        if parts.is_empty() { row.variant.clone() } else { parts.join(", ") }
+    }
+
+    /// The rows that have both values, as lines whose points are joined in the order of load, size and clients.
+    pub(super) fn lines(
+        &self,
+        palette: &mut Palette,
+        rows: &[&Row],
+        x: impl Fn(&Row) -> Option<f64>,
+        y: impl Fn(&Row) -> Option<f64>,
+    ) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut rows = rows.to_vec();
+        rows.sort_by(|a, b| {
+            let load = |row: &Row| row.load.unwrap_or(0.0);
+            load(a).total_cmp(&load(b)).then((a.size, a.clients).cmp(&(b.size, b.clients)))
+        });
+        for row in &rows {
+            let Some(point) = x(row).zip(y(row)) else { continue };
+            let colour = palette.number(&self.name(row), self.is_baseline(row));
+            match lines.iter_mut().find(|line| line.colour == colour) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line { colour, dashed: self.is_baseline(row), points: vec![point] }),
+            }
+        }
+        lines
+    }
+
+    /// A bar for each row that has the value.
+    pub(super) fn bars(
+        &self,
+        palette: &mut Palette,
+        rows: &[&Row],
+        value: impl Fn(&Row) -> Option<f64>,
+        text: impl Fn(f64) -> String,
+    ) -> Vec<Bar> {
+        let bar = |row: &&Row| {
+            let (value, name) = (value(row)?, self.name(row));
+            Some(Bar { parts: vec![(palette.number(&name, self.is_baseline(row)), value)], name, text: text(value) })
+        };
+        rows.iter().filter_map(bar).collect()
+    }
+
+    fn is_baseline(&self, row: &Row) -> bool {
+        self.baselines.contains(&row.variant.as_str())
+    }
+}
+
+/// Colours by name, in the order in which names are first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Palette {
+    names: Vec<(String, bool)>,
+}
+
+impl Palette {
+    fn number(&mut self, name: &str, dashed: bool) -> usize {
+        self.names.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            self.names.push((name.to_owned(), dashed));
+            self.names.len() - 1
+        })
+    }
+
+    /// What was asked for, as a legend.
+    pub(super) fn legend(&self) -> Vec<Entry> {
+        self.names.iter().enumerate().map(|(number, (name, dashed))| entry(number, *dashed, name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(variant: &str, clients: u32, size: u64) -> Row {
+        Row { clients: Some(clients), size: Some(size), ops_per_s: Some(size as f64), ..Row::new("crypto", variant) }
+    }
+
+    #[test]
+    fn a_name_says_what_differs_and_nothing_else() {
+        let (a, b) = (row("sidecore", 1, 16), row("sidecore", 2, 64));
+        let series = Series::of(&[&a, &b], &["size"]);
+        assert_eq!([series.name(&a), series.name(&b)], ["1 client", "2 clients"]);
+        assert_eq!(Series::of(&[&a], &[]).name(&a), "sidecore");
+    }
+
+    #[test]
+    fn the_same_word_is_not_said_twice() {
+        let policy = |name: &str| Row { notify: Some(name.into()), ..Row::new("notify", name) };
+        let (a, b) = (policy("spin"), policy("park"));
+        assert_eq!(Series::of(&[&a, &b], &[]).name(&b), "park");
+    }
+
+    #[test]
+    fn a_series_keeps_its_colour_from_plot_to_plot() {
+        let rows = [row("a", 1, 16), row("b", 1, 16), row("a", 1, 64)];
+        let rows: Vec<_> = rows.iter().collect();
+        let series = Series::of(&rows, &["size"]);
+        let mut palette = Palette::default();
+        let value = |row: &Row| row.ops_per_s;
+        let both = series.lines(&mut palette, &rows, value, value);
+        assert_eq!(both[0].points, [(16.0, 16.0), (64.0, 64.0)]);
+        let only_b = series.lines(&mut palette, &rows[1..2], value, value);
+        assert_eq!(only_b[0].colour, both[1].colour);
+        assert_eq!(palette.legend().len(), 2);
+    }
+
+    #[test]
+    fn the_rows_that_others_name_as_baseline_are_dashed() {
+        let mut other = row("sidecore", 1, 16);
+        other.baseline = Some("in process".into());
+        let own = row("in process", 1, 16);
+        let series = Series::of(&[&other, &own], &[]);
+        assert!(series.is_baseline(&own) && !series.is_baseline(&other));
+    }
+}

@@ -1,0 +1,69 @@
+//! What people must know about each scenario: its title, and how to read its figures.
+
+/// The words for a scenario.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    /// Heading.
+    pub(crate) title: &'static str,
+    /// What was measured and what is good.
+    pub(crate) reading: &'static str,
+}
+
+const KNOWN: [(&str, Words); 6] = [
+    (
+        "lane",
+        Words {
+            title: "Lane: queues in shared memory",
+            reading: "Messages between two processes without any work on them: what the path itself costs.",
+        },
+    ),
+    (
+        "crypto",
+        Words {
+            title: "Crypto: operations through a lane",
+            reading: "Operations a second, against the same library called in the client's own process. \
+                      Up is better; a dashed line is a baseline.",
+        },
+    ),
+    (
+        "ocf",
+        Words {
+            title: "OCF: clients and message sizes",
+            reading: "Payload through the devices as messages grow. A balancer that loses nothing reaches the devices' \
+                      rated sum.",
+        },
+    ),
+    (
+        "notify",
+        Words {
+            title: "Notify: how to wait",
+            reading: "What each waiting policy costs in latency and in CPU time as the load grows. Spinning is the \
+                      yardstick for latency, parking the one for CPU.",
+        },
+    ),
+    (
+        "balance",
+        Words {
+            title: "Balance: which device gets the next request",
+            reading: "The highest stable load divided by what the devices could carry at best: 1.00 x loses nothing.",
+        },
+    ),
+    (
+        "scaling",
+        Words {
+            title: "Scaling: more clients, more devices",
+            reading: "Operations a second as clients or devices are added. A straight line through the origin is ideal.",
+        },
+    ),
+];
+
+/// The words for the scenario of that name, or general ones for a plan's own.
+pub(crate) fn words(scenario: &str) -> Words {
+    let known = KNOWN.iter().find(|(name, _)| *name == scenario);
+    known.map_or(Words { title: "", reading: "" }, |(_, words)| *words)
+}
+
+/// The heading for the scenario of that name.
+pub(crate) fn title(scenario: &str) -> &str {
+    Some(words(scenario).title).filter(|title| !title.is_empty()).unwrap_or(scenario)
+}
