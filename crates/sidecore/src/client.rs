@@ -276,6 +276,16 @@ impl Client {
         self.lane.max_request_bytes()
     }
 
+    /// Most requests in flight.
+    pub fn slots(&self) -> u32 {
+        self.lane.slots()
+    }
+
+    /// Bytes of payload arena.
+    pub fn arena_bytes(&self) -> u32 {
+        self.lane.arena_bytes()
+    }
+
     /// What this client's waits cost so far.
     pub fn wait_report(&self) -> WaitReport {
         self.lane.wait_report()

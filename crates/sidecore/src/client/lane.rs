@@ -138,6 +138,14 @@ impl Lane {
         self.max_request_bytes
     }
 
+    pub(super) fn slots(&self) -> u32 {
+        self.memory.layout().slots()
+    }
+
+    pub(super) fn arena_bytes(&self) -> u32 {
+        self.memory.layout().arena_bytes()
+    }
+
     pub(super) fn wait_report(&self) -> WaitReport {
         WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
     }
