@@ -26,7 +26,7 @@ mod clients;
 mod tests;
 
 pub use clients::{ClientId, LaneId};
-use clients::{Clients, Lane};
+use clients::{Lane, Tables};
 
 /// Devices that one dispatch may have.
 pub const MAX_DEVICES: usize = 64;
@@ -145,7 +145,7 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
-    clients: Clients,
+    clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
     /// Beside `devices`, index by index: what the balancer reads.
@@ -158,7 +158,7 @@ impl Dispatch {
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
-            clients: Clients::new(limits.clients, limits.lanes),
+            clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
             loads: Vec::with_capacity(MAX_DEVICES),
@@ -264,24 +264,15 @@ impl Dispatch {
     #[inline]
     pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let Lane { moderator, finished, urgent, .. } = self.clients.lane_mut(lane);
-        if *finished == 0 {
-            return moderator.due(now);
-        }
         let ring = moderator.completed(now, core::mem::take(finished), core::mem::take(urgent));
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// The time of an earlier [`Ring::At`] has come: is the waiter woken now?
     pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let moderator = &mut self.clients.lane_mut(lane).moderator;
         let ring = moderator.due(now);
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
@@ -357,14 +348,13 @@ impl Dispatch {
         let devices = &self.devices;
         self.balancer.choose(
             &self.loads,
-            |i| devices[i].classes >> work.class.index() & 1 != 0,
+            |i| devices[i].can(work.class),
             |i| devices[i].rates.estimate(work.class, work.size),
         )
     }
 
     fn any_can(&self, class: Class) -> bool {
-        let can = |device: &Device| device.state == DeviceState::Active && device.classes >> class.index() & 1 != 0;
-        self.devices.iter().any(can)
+        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(class))
     }
 
     #[inline]
@@ -386,6 +376,22 @@ impl Dispatch {
         let lane_open = self.clients.finished(entry.work.lane, entry.work.urgent);
         Done { work: entry.work, device: entry.device, handed: entry.handed, lane_open }
     }
+}
+
+impl Device {
+    #[inline]
+    fn can(&self, class: Class) -> bool {
+        self.classes >> class.index() & 1 != 0
+    }
+}
+
+/// The caller rings at once when it is told to, so that nothing is pending any more.
+#[inline]
+fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
+    if ring == Ring::Now {
+        moderator.rung();
+    }
+    ring
 }
 
 impl Placed {

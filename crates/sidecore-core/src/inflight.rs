@@ -67,10 +67,7 @@ impl InFlight {
 
     #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
-        let place = self.places.get_mut(ticket.index())?;
-        if place.generation != ticket.generation {
-            return None;
-        }
+        let place = self.current(ticket)?;
         let entry = place.entry.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(ticket.index);
@@ -79,10 +76,7 @@ impl InFlight {
 
     /// Makes all earlier tickets of this entry void and returns the one that counts from now on.
     pub(crate) fn renew(&mut self, ticket: Ticket) -> Option<(Ticket, &mut Entry)> {
-        let place = self.places.get_mut(ticket.index())?;
-        if place.generation != ticket.generation {
-            return None;
-        }
+        let place = self.current(ticket)?;
         let entry = place.entry.as_mut()?;
         place.generation = place.generation.wrapping_add(1);
         Some((Ticket { index: ticket.index, generation: place.generation }, entry))
@@ -91,7 +85,8 @@ impl InFlight {
     /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
-        let offset = rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
+        let offset =
+            rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
         let index = from + offset;
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }
@@ -102,5 +97,11 @@ impl InFlight {
 
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty()
+    }
+
+    /// The place that the ticket names, unless the ticket is void.
+    #[inline]
+    fn current(&mut self, ticket: Ticket) -> Option<&mut Place> {
+        self.places.get_mut(ticket.index()).filter(|place| place.generation == ticket.generation)
     }
 }
