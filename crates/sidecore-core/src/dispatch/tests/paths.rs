@@ -146,7 +146,6 @@ fn a_dead_device_is_dead_whatever_is_said_later() {
     dispatch.drain(0);
     dispatch.lose(0);
     dispatch.drain(0);
-    dispatch.lose(0);
     assert_eq!(dispatch.device_state(0), DeviceState::Gone);
 }
 
@@ -243,6 +242,15 @@ fn a_lane_number_is_free_when_its_requests_are_gone() {
 }
 
 #[test]
+fn a_lane_may_be_closed_twice() {
+    let (mut dispatch, client, lane) = start(&[4]);
+    dispatch.close_lane(lane);
+    dispatch.close_lane(lane);
+    dispatch.remove_client(client);
+    assert_eq!(dispatch.add_client(1, 1), Some(client));
+}
+
+#[test]
 fn a_client_number_is_free_when_its_requests_are_gone() {
     let (mut dispatch, client, lane) = start(&[4]);
     let (_, ticket) = placed(&mut dispatch, work(lane, 0));
@@ -282,6 +290,18 @@ fn the_balance_changes_at_once() {
     let (next, _) = placed(&mut dispatch, Work { size: 0, ..work(lane, 0) });
     assert_eq!((other, next), (1, 1), "the first has a long one");
     assert!(dispatch.complete(long, None).is_some() && dispatch.complete(short, None).is_some());
+}
+
+#[test]
+fn the_size_decides_where_a_request_ends_first() {
+    let (mut dispatch, _, lane) = start(&[8, 8]);
+    let (small, large) = (Work { size: 16, ..work(lane, 0) }, Work { size: 16_384, ..work(lane, 0) });
+    for (work, took) in [(small, 100), (small, 5_000), (large, 50_000), (large, 6_000)] {
+        let (_, ticket) = placed(&mut dispatch, work);
+        dispatch.complete(ticket, Some(took));
+    }
+    dispatch.set_balance(Balance::Eft);
+    assert_eq!([large, small].map(|work| placed(&mut dispatch, work).0), [1, 0]);
 }
 
 /// Places and completes so many requests.
