@@ -117,7 +117,7 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
-    /// No room now: call again with this ticket after a completion.
+    /// No room now: call again with this ticket after a completion or the loss of a device.
     Wait(Ticket),
     /// Answer that the device failed.
     GivenUp(Done),
@@ -186,7 +186,7 @@ impl Dispatch {
         self.clients.close_lane(lane);
     }
 
-    /// Changes when the waiter of this lane is woken.
+    /// Changes when the waiter of this lane is woken. Call [`Dispatch::due`] afterwards: it may have to be woken now.
     pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
         self.clients.lane_mut(lane).moderator.set_policy(notify);
     }
@@ -252,6 +252,7 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
+        debug_assert!(!entry.waiting, "no device has it");
         let device = usize::from(entry.device);
         self.unload(device, entry.cost);
         if let Some(took) = took {
@@ -323,24 +324,23 @@ impl Dispatch {
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
     /// `None`: the ticket was void already.
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
-        let (ticket, entry) = self.inflight.renew(ticket)?;
-        let newly_lost = !core::mem::replace(&mut entry.waiting, true);
-        entry.losses += u8::from(newly_lost);
-        let Entry { work, device: lost, cost, losses, .. } = *entry;
-        if newly_lost {
-            self.unload(usize::from(lost), cost);
+        let mut entry = self.inflight.remove(ticket)?;
+        if !entry.waiting {
+            entry.waiting = true;
+            entry.losses += 1;
+            self.unload(usize::from(entry.device), entry.cost);
         }
-        let lane_open = self.clients.lane(work.lane).open;
-        if losses > MAX_LOSSES || !lane_open || !self.any_can(work.class) {
-            let entry = self.inflight.remove(ticket)?;
+        let Work { lane, class, size, .. } = entry.work;
+        if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
             return Some(Replaced::GivenUp(self.finish(entry)));
         }
-        let Some(device) = self.choose(work) else { return Some(Replaced::Wait(ticket)) };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
-        let (ticket, entry) = self.inflight.renew(ticket)?;
+        let Some(device) = self.choose(entry.work) else {
+            return self.inflight.insert(entry).map(Replaced::Wait);
+        };
+        let cost = self.devices[device].rates.estimate(class, size);
         (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
         self.load(device, cost);
-        Some(Replaced::On { device, ticket })
+        self.inflight.insert(entry).map(|ticket| Replaced::On { device, ticket })
     }
 
     #[inline]

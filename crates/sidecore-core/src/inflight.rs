@@ -16,7 +16,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Place in the table, below its capacity: for arrays kept beside it.
+    /// Place in the table, below its capacity: for arrays kept beside it. A request that moves keeps its place.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -57,6 +57,7 @@ impl InFlight {
         Self { places, free: (0..capacity).rev().collect() }
     }
 
+    /// Takes the place that was freed last, so an entry that is taken out and put back keeps its place.
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry) -> Option<Ticket> {
         let index = self.free.pop()?;
@@ -65,6 +66,7 @@ impl InFlight {
         Some(Ticket { index, generation: place.generation })
     }
 
+    /// Takes the entry out. All its tickets are void from now on.
     #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
         let place = self.current(ticket)?;
@@ -72,14 +74,6 @@ impl InFlight {
         place.generation = place.generation.wrapping_add(1);
         self.free.push(ticket.index);
         Some(entry)
-    }
-
-    /// Makes all earlier tickets of this entry void and returns the one that counts from now on.
-    pub(crate) fn renew(&mut self, ticket: Ticket) -> Option<(Ticket, &mut Entry)> {
-        let place = self.current(ticket)?;
-        let entry = place.entry.as_mut()?;
-        place.generation = place.generation.wrapping_add(1);
-        Some((Ticket { index: ticket.index, generation: place.generation }, entry))
     }
 
     /// The first entry at or after `from` that `device` has.

@@ -116,6 +116,7 @@ impl World {
         let mut request = self.oracle.take(ticket);
         request.losses += u8::from(!request.waiting);
         let Request { work, losses, .. } = request;
+        let place = ticket.index();
         let hopeless = losses > MAX_LOSSES || self.oracle.capable(work.class).is_empty();
         match self.dispatch.replace(self.now, ticket).expect("the ticket counts") {
             Replaced::GivenUp(done) => {
@@ -124,11 +125,12 @@ impl World {
                 assert_eq!(done, expected);
             }
             Replaced::On { device, ticket } => {
-                assert!(!hopeless && self.oracle.lanes[&work.lane.0].open);
+                assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
                 self.handed(work, device, ticket, losses);
             }
             Replaced::Wait(ticket) => {
-                assert!(!hopeless && self.oracle.with_room(work.class).is_empty() && self.oracle.is_new(ticket));
+                assert!(!hopeless && self.oracle.with_room(work.class).is_empty());
+                assert!(self.oracle.is_new(ticket) && ticket.index() == place);
                 self.oracle.requests.push(Request { ticket, waiting: true, ..request });
             }
         }
