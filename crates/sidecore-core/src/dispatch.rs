@@ -26,7 +26,7 @@ mod clients;
 mod tests;
 
 pub use clients::{ClientId, LaneId};
-use clients::{Clients, Lane};
+use clients::{Lane, Tables};
 
 /// Devices that one dispatch may have.
 pub const MAX_DEVICES: usize = 64;
@@ -120,7 +120,7 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
-    /// No room now: call again with this ticket after a completion.
+    /// No room now: call again with this ticket after a completion or the loss of a device.
     Wait(Ticket),
     /// Answer that the device failed.
     GivenUp(Done),
@@ -148,7 +148,7 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
-    clients: Clients,
+    clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
     /// Beside `devices`, index by index: what the balancer reads.
@@ -161,7 +161,7 @@ impl Dispatch {
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
-            clients: Clients::new(limits.clients, limits.lanes),
+            clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
             loads: Vec::with_capacity(MAX_DEVICES),
@@ -189,7 +189,7 @@ impl Dispatch {
         self.clients.close_lane(lane);
     }
 
-    /// Changes when the waiter of this lane is woken.
+    /// Changes when the waiter of this lane is woken. Call [`Dispatch::due`] afterwards: it may have to be woken now.
     pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
         self.clients.lane_mut(lane).moderator.set_policy(notify);
     }
@@ -262,6 +262,7 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
+        debug_assert!(!entry.waiting, "no device has it");
         let device = usize::from(entry.device);
         self.unload(device, entry.cost);
         if let Some(took) = took {
@@ -274,24 +275,15 @@ impl Dispatch {
     #[inline]
     pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let Lane { moderator, finished, urgent, .. } = self.clients.lane_mut(lane);
-        if *finished == 0 {
-            return moderator.due(now);
-        }
         let ring = moderator.completed(now, core::mem::take(finished), core::mem::take(urgent));
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// The time of an earlier [`Ring::At`] has come: is the waiter woken now?
     pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let moderator = &mut self.clients.lane_mut(lane).moderator;
         let ring = moderator.due(now);
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
@@ -342,24 +334,23 @@ impl Dispatch {
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
     /// `None`: the ticket was void already.
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
-        let (ticket, entry) = self.inflight.renew(ticket)?;
-        let newly_lost = !core::mem::replace(&mut entry.waiting, true);
-        entry.losses += u8::from(newly_lost);
-        let Entry { work, device: lost, cost, losses, .. } = *entry;
-        if newly_lost {
-            self.unload(usize::from(lost), cost);
+        let mut entry = self.inflight.remove(ticket)?;
+        if !entry.waiting {
+            entry.waiting = true;
+            entry.losses += 1;
+            self.unload(usize::from(entry.device), entry.cost);
         }
-        let lane_open = self.clients.lane(work.lane).open;
-        if losses > MAX_LOSSES || !lane_open || !self.any_can(work.class) {
-            let entry = self.inflight.remove(ticket)?;
+        let Work { lane, class, size, .. } = entry.work;
+        if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
             return Some(Replaced::GivenUp(self.finish(entry)));
         }
-        let Some(device) = self.choose(work) else { return Some(Replaced::Wait(ticket)) };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
-        let (ticket, entry) = self.inflight.renew(ticket)?;
+        let Some(device) = self.choose(entry.work) else {
+            return self.inflight.insert(entry).map(Replaced::Wait);
+        };
+        let cost = self.devices[device].rates.estimate(class, size);
         (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
         self.load(device, cost);
-        Some(Replaced::On { device, ticket })
+        self.inflight.insert(entry).map(|ticket| Replaced::On { device, ticket })
     }
 
     #[inline]
@@ -367,14 +358,13 @@ impl Dispatch {
         let devices = &self.devices;
         self.balancer.choose(
             &self.loads,
-            |i| devices[i].classes >> work.class.index() & 1 != 0,
+            |i| devices[i].can(work.class),
             |i| devices[i].rates.estimate(work.class, work.size),
         )
     }
 
     fn any_can(&self, class: Class) -> bool {
-        let can = |device: &Device| device.state == DeviceState::Active && device.classes >> class.index() & 1 != 0;
-        self.devices.iter().any(can)
+        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(class))
     }
 
     #[inline]
@@ -396,6 +386,22 @@ impl Dispatch {
         let lane_open = self.clients.finished(entry.work.lane, entry.work.urgent);
         Done { work: entry.work, device: entry.device, handed: entry.handed, lane_open }
     }
+}
+
+impl Device {
+    #[inline]
+    fn can(&self, class: Class) -> bool {
+        self.classes >> class.index() & 1 != 0
+    }
+}
+
+/// The caller rings at once when it is told to, so that nothing is pending any more.
+#[inline]
+fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
+    if ring == Ring::Now {
+        moderator.rung();
+    }
+    ring
 }
 
 impl Placed {

@@ -337,7 +337,8 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_name() {
-        let breakages: [(fn(&mut Message), Fault); 6] = [
+        type Breakage = (fn(&mut Message), Fault);
+        let breakages: [Breakage; 6] = [
             (|w| w[0] |= 255 << 32, Fault::UnknownOp),
             (|w| w[0] |= 4 << 40, Fault::ReservedBits),
             (|w| w[0] |= 1 << 63, Fault::ReservedBits),
