@@ -111,14 +111,7 @@ impl Lane {
         store(advice::NOTIFY, notify.to_word());
         store(advice::PARK_COST, setup.calibration.park_cost);
         store(advice::SAMPLE_EVERY, u64::from(setup.config.sample_every));
-        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin()));
-    }
-}
-
-impl Setup {
-    /// A client may spin where a core is left for it beside those of the sidecores.
-    fn clients_may_spin(&self) -> bool {
-        crate::sys::cpu::allowed().len() > self.config.sidecores.cpus.len().max(1)
+        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin));
     }
 }
 
