@@ -71,6 +71,8 @@ pub struct Work {
 pub struct Capability {
     /// One bit for each class number that it can do.
     pub classes: u64,
+    /// It does a request at once, before anything else happens: nothing is ever in flight there.
+    pub immediate: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
     /// Relative speed for `sed`, 1 to 1000.
@@ -90,6 +92,11 @@ pub enum Placed {
         device: usize,
         /// Its name from now on.
         ticket: Ticket,
+    },
+    /// Do it on this immediate device now: it counts as completed.
+    Now {
+        /// Number of the device.
+        device: usize,
     },
     /// Every device that could do it is full: try again after a completion.
     Full,
@@ -120,6 +127,8 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
+    /// Do it on this immediate device now: it counts as completed.
+    Now(Done),
     /// No room now: call again with this ticket after a completion or the loss of a device.
     Wait(Ticket),
     /// Answer that the device failed.
@@ -141,6 +150,7 @@ pub enum DeviceState {
 struct Device {
     state: DeviceState,
     classes: u64,
+    immediate: bool,
     rates: Rates,
 }
 
@@ -243,6 +253,10 @@ impl Dispatch {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
         let cost = self.devices[device].rates.estimate(work.class, work.size);
+        if self.devices[device].immediate {
+            self.clients.done_at_once(work.lane, work.urgent, cost);
+            return Placed::Now { device };
+        }
         let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
         self.load(device, cost);
@@ -254,7 +268,13 @@ impl Dispatch {
     /// that a flood of refused requests stays within its share.
     #[inline]
     pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
-        self.clients.refused(lane, urgent, REFUSAL_COST);
+        self.clients.done_at_once(lane, urgent, REFUSAL_COST);
+    }
+
+    /// How long an immediate device took for a request, where it was measured.
+    #[inline]
+    pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
+        self.devices[device].rates.observe(class, size, took);
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.
@@ -288,11 +308,11 @@ impl Dispatch {
 
     /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
-        let Capability { classes, depth, weight, rates } = capability;
+        let Capability { classes, immediate, depth, weight, rates } = capability;
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, rates });
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         Some(self.devices.len() - 1)
     }
@@ -347,6 +367,10 @@ impl Dispatch {
         let Some(device) = self.choose(entry.work) else {
             return self.inflight.insert(entry).map(Replaced::Wait);
         };
+        if self.devices[device].immediate {
+            entry.device = device as u8;
+            return Some(Replaced::Now(self.finish(entry)));
+        }
         let cost = self.devices[device].rates.estimate(class, size);
         (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
         self.load(device, cost);

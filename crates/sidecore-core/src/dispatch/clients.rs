@@ -101,9 +101,9 @@ impl Tables {
         client.share.charge(cost);
     }
 
-    /// A request of the lane was answered without a device.
+    /// A request of the lane was answered without being in flight.
     #[inline]
-    pub(super) fn refused(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
+    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
         let lane = self.lane_mut(lane);
         lane.finished += 1;
         lane.urgent |= urgent;

@@ -86,7 +86,7 @@ pub(super) struct Reactor {
     notify: NotifyConfig,
     dispatch: Dispatch,
     /// By lane number.
-    lanes: Vec<Option<Lane>>,
+    lanes: Vec<Option<Box<Lane>>>,
     keys: HashMap<LaneKey, LaneId>,
     clients: HashMap<ClientKey, (ClientId, u32)>,
     /// Lanes that are looked at.
@@ -102,6 +102,8 @@ pub(super) struct Reactor {
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
     scratch: Scratch,
+    /// Largest input or output of one request, bytes.
+    max_request: u64,
     poller: Poller,
     waiter: Waiter,
     now: Nanos,
@@ -145,6 +147,7 @@ impl Reactor {
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
             scratch: Scratch::new(limits.max_request_bytes),
+            max_request: u64::from(limits.max_request_bytes),
             poller,
             waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
             now: clock::now(),
@@ -282,7 +285,7 @@ impl Reactor {
     #[inline]
     fn something_ready(&mut self) -> bool {
         let lanes = &self.lanes;
-        let ready = |id: &LaneId| lanes[id.0 as usize].as_ref().is_some_and(Lane::ready);
+        let ready = |id: &LaneId| lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.ready());
         self.hot.iter().any(ready) || !self.remote.is_empty()
     }
 

@@ -51,7 +51,7 @@ impl Reactor {
         let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
         counters.open(&config.name, self.setup.index as u32, config.kind.name());
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
-        let capability = Capability { classes: config.classes(), depth: config.depth, weight, rates };
+        let capability = Capability { classes: config.classes(), immediate: config.kind == DeviceKind::Inline, depth: config.depth, weight, rates };
         if let Some(index) = self.dispatch.add_device(capability) {
             if !matches!(port, Port::Inline) {
                 self.remote.push(index);
@@ -161,7 +161,6 @@ impl Reactor {
     fn give_up(&mut self, done: &Done) {
         self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
         self.answer(done, Status::DeviceFailed { device: done.device }, None);
-        self.announce(done.work.lane);
     }
 
     fn replay(&mut self, ticket: Ticket) {
@@ -171,6 +170,10 @@ impl Reactor {
             Some(Replaced::GivenUp(done)) => {
                 self.jobs[ticket.index()] = None;
                 self.give_up(&done);
+            }
+            Some(Replaced::Now(done)) => {
+                self.counters.add(SidecoreCounter::Replayed, 1);
+                self.redo_now(ticket, &done);
             }
             Some(Replaced::On { device, ticket }) => {
                 self.counters.add(SidecoreCounter::Replayed, 1);

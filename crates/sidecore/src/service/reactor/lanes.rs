@@ -2,7 +2,7 @@
 
 use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
-use super::{QUIET, Reactor, Setup, WATCHED_LANES};
+use super::{QUIET, Reactor, Setup, Timers, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
 use crate::shm::LaneMemory;
 use crate::sys::wake;
@@ -115,10 +115,33 @@ impl Lane {
     }
 }
 
+impl Timers {
+    /// Wakes a lane's client now, later, or not at all.
+    #[inline]
+    pub(super) fn ring(&mut self, lane: &mut Lane, ring: Ring) {
+        lane.announce_at = None;
+        match ring {
+            Ring::Now => {
+                if lane.memory.completion_doorbell().must_wake() {
+                    wake::ring_pipe(&lane.wake);
+                    lane.counters.add(LaneCounter::WakeupsSent, 1);
+                } else {
+                    lane.counters.add(LaneCounter::WakeupsSaved, 1);
+                }
+            }
+            Ring::At(at) => {
+                lane.announce_at = Some(at);
+                self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
+            }
+            Ring::Nothing => {}
+        }
+    }
+}
+
 impl Reactor {
     #[inline]
     pub(super) fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
-        self.lanes.get_mut(id.0 as usize)?.as_mut()
+        self.lanes.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     pub(super) fn lane_of(&mut self, key: LaneKey) -> Option<&mut Lane> {
@@ -142,7 +165,7 @@ impl Reactor {
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
-        self.lanes[index] = Some(lane);
+        self.lanes[index] = Some(Box::new(lane));
         self.keys.insert(key, id);
         self.hot.push(id);
     }
@@ -167,46 +190,22 @@ impl Reactor {
         self.tell(Event::Fault(key, fault));
     }
 
-    /// When the waiter of this lane is woken, after completions were written.
-    #[inline]
+    /// When the waiter of this lane is woken, after a change of policy.
     pub(super) fn announce(&mut self, id: LaneId) {
-        let ring = self.dispatch.announce(self.now, id);
-        self.ring(id, ring);
+        let ring = self.dispatch.due(self.now, id);
+        if let Some(lane) = &mut self.lanes[id.0 as usize] {
+            self.timers.ring(lane, ring);
+        }
     }
 
     /// The time of a put-off announcement has come.
     pub(super) fn announce_due(&mut self) {
         self.timers.announce = None;
-        for index in 0..self.hot.len() {
-            let id = self.hot[index];
-            let Some(at) = self.lane(id).and_then(|lane| lane.announce_at.take()) else { continue };
-            if at > self.now {
-                self.ring(id, Ring::At(at));
-            } else {
-                let ring = self.dispatch.due(self.now, id);
-                self.ring(id, ring);
-            }
-        }
-    }
-
-    #[inline]
-    fn ring(&mut self, id: LaneId, ring: Ring) {
-        let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        match ring {
-            Ring::Now => {
-                lane.announce_at = None;
-                if lane.memory.completion_doorbell().must_wake() {
-                    wake::ring_pipe(&lane.wake);
-                    lane.counters.add(LaneCounter::WakeupsSent, 1);
-                } else {
-                    lane.counters.add(LaneCounter::WakeupsSaved, 1);
-                }
-            }
-            Ring::At(at) => {
-                lane.announce_at = Some(at);
-                self.timers.announce = Some(self.timers.announce.map_or(at, |due| due.min(at)));
-            }
-            Ring::Nothing => {}
+        for id in &self.hot {
+            let Some(lane) = &mut self.lanes[id.0 as usize] else { continue };
+            let Some(at) = lane.announce_at else { continue };
+            let ring = if at > self.now { Ring::At(at) } else { self.dispatch.due(self.now, *id) };
+            self.timers.ring(lane, ring);
         }
     }
 

@@ -1,30 +1,41 @@
 //! The path of a request: taken, parsed, placed, done, answered.
 
-use super::super::sessions::Sessions;
-use super::lanes::{AHEAD, Lane};
 use super::Reactor;
+use super::lanes::{AHEAD, Lane};
 use crate::counters::{LaneCounter, SidecoreCounter};
-use crate::device::{Job, Port, Reply};
-use crate::engine::crypto::Session;
+use crate::device::{Job, Reply};
 use crate::engine::execute::{execute, prefetch};
 use crate::sys::clock;
 use sidecore_core::dispatch::{Done, LaneId, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::stage::{Stage, Stamps};
-use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Status, Submission};
-use std::sync::Arc;
 
 /// Requests that one lane may have served before the others are looked at, however small they are.
-const TURN: usize = 128;
+const TURN: u32 = 128;
 
-/// Whether a lane can go on in this turn.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Request,
-    /// No device has room: the request waits.
+/// Why a lane's turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing waits, or its client's share of this round is used.
+    Yield,
+    /// No device has room.
     Blocked,
+    /// The next request names a session that is not here, or not yet.
+    UnknownSession,
+    /// The client broke the protocol.
+    Fault(Fault),
+}
+
+/// What a lane's turn counted. Added to the shared counters once.
+#[derive(Debug, Default)]
+struct Turn {
+    taken: u32,
+    done: u64,
+    refused: u64,
+    bytes_in: u64,
+    bytes_out: u64,
 }
 
 impl Reactor {
@@ -33,9 +44,9 @@ impl Reactor {
         self.round += 1;
         let mut busy = !self.remote.is_empty() && self.collect_replies();
         let mut index = 0;
+        // A lane that ends makes room for another at its place; that one's turn comes in the next round.
         while let Some(id) = self.hot.get(index).copied() {
             busy |= self.serve_lane(id);
-            // A lane that ended made room for another at its place; that one's turn comes in the next round.
             index += 1;
         }
         if busy && !self.remote.is_empty() {
@@ -44,173 +55,177 @@ impl Reactor {
         busy
     }
 
-    /// Serves one lane within its client's share. `false`: there was nothing.
+    /// Gives one lane its turn. `false`: there was nothing to do, or only a device can change that.
     fn serve_lane(&mut self, id: LaneId) -> bool {
-        let Some(lane) = self.lane(id) else { return false };
-        if !lane.ready() {
-            return false;
+        let index = id.0 as usize;
+        // Taken out of the table for its turn, so that it can be used beside everything else.
+        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return false };
+        let mut turn = Turn::default();
+        let mut end = self.serve_turn(id, &mut lane, &mut turn);
+        if end == End::UnknownSession {
+            // It may still be on its way from the control thread, which sent it before its client knew of it.
+            self.lanes[index] = Some(lane);
+            // A command to stop is heard in the next look around: its sender is gone by then.
+            let _ = self.obey();
+            let Some(again) = self.lanes[index].take() else { return true };
+            lane = again;
+            self.refuse_unknown(id, &mut lane, &mut turn);
+            end = End::Yield;
         }
+        let busy = turn.taken > 0;
+        if busy {
+            self.end_turn(id, &mut lane, &turn);
+        }
+        self.lanes[index] = Some(lane);
+        if let End::Fault(fault) = end {
+            self.fault(id, fault);
+        }
+        busy || end == End::Yield
+    }
+
+    #[inline]
+    fn serve_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> End {
         let client = lane.client;
         if self.refilled[client.0 as usize] != self.round {
             self.refilled[client.0 as usize] = self.round;
             self.dispatch.refill(client);
         }
-        let mut served = 0;
-        while served < TURN && self.dispatch.may_take(client) {
-            let Some(submission) = self.next_submission(id) else { break };
-            if self.serve(id, submission) == Next::Blocked {
-                break;
+        while turn.taken < TURN && self.dispatch.may_take(client) {
+            if lane.pending.is_empty()
+                && let Err(fault) = take_ahead(lane, self.dispatch.in_flight(id))
+            {
+                return End::Fault(fault);
             }
-            served += 1;
-        }
-        if served > 0 {
-            self.announce(id);
-            let (now, in_flight) = (self.now, u64::from(self.dispatch.in_flight(id)));
-            if let Some(lane) = self.lane(id) {
-                lane.touch(now);
-                lane.counters.set(LaneCounter::InFlight, in_flight);
-                lane.counters.add(LaneCounter::Submitted, served as u64);
+            let Some(submission) = lane.pending.front().copied() else { return End::Yield };
+            if let Some(end) = self.serve(id, lane, &submission, turn) {
+                return end;
             }
+            lane.pending.pop_front();
+            turn.taken += 1;
         }
-        // A lane whose requests wait for room or share is not idle, unless only a device can change that.
-        served > 0 || self.remote.is_empty()
+        End::Yield
     }
 
-    /// The next parsed request of a lane. Takes some more from the ring while it is there, and starts their transfer.
+    /// Announces what a turn completed, and counts it.
     #[inline]
-    fn next_submission(&mut self, id: LaneId) -> Option<Submission> {
-        let in_flight = self.dispatch.in_flight(id);
-        let lane = self.lanes[id.0 as usize].as_mut()?;
-        if lane.pending.is_empty()
-            && let Err(fault) = take_ahead(lane, in_flight)
-        {
-            self.fault(id, fault);
+    fn end_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &Turn) {
+        let ring = self.dispatch.announce(self.now, id);
+        self.timers.ring(lane, ring);
+        lane.touch(self.now);
+        let counters = &lane.counters;
+        counters.set(LaneCounter::InFlight, u64::from(self.dispatch.in_flight(id)));
+        counters.add(LaneCounter::Submitted, u64::from(turn.taken));
+        counters.add(LaneCounter::Done, turn.done);
+        counters.add(LaneCounter::Refused, turn.refused);
+        counters.add(LaneCounter::BytesIn, turn.bytes_in);
+        counters.add(LaneCounter::BytesOut, turn.bytes_out);
+        if turn.refused > 0 {
+            self.counters.add(SidecoreCounter::Refused, turn.refused);
+        }
+    }
+
+    /// One request. `Some`: it was not taken, and the turn is over.
+    #[inline]
+    fn serve(&mut self, id: LaneId, lane: &mut Lane, submission: &Submission, turn: &mut Turn) -> Option<End> {
+        let Some(session) = lane.sessions.get(submission.session) else { return Some(End::UnknownSession) };
+        let Some(class) = session.class(submission.op) else {
+            self.refuse(id, lane, submission, Refusal::Unsupported, turn);
+            return None;
+        };
+        if submission.input_len() > self.max_request {
+            self.refuse(id, lane, submission, Refusal::TooLarge, turn);
             return None;
         }
-        self.lanes[id.0 as usize].as_mut()?.pending.pop_front()
-    }
-
-    #[inline]
-    fn serve(&mut self, id: LaneId, submission: Submission) -> Next {
-        match self.prepare(id, &submission) {
-            Ok((session, class)) => self.place(id, submission, &session, class),
-            Err(refusal) => {
-                self.refuse(id, &submission, refusal);
-                Next::Request
-            }
-        }
-    }
-
-    /// Finds the session and checks what can be checked without the payload.
-    #[inline]
-    fn prepare(&mut self, id: LaneId, submission: &Submission) -> Result<(Arc<Session>, Class), Refusal> {
-        let max = u64::from(self.setup.config.limits.max_request_bytes);
-        let session = self.session(id, submission.session).ok_or(Refusal::NoSession)?;
-        let class = session.class(submission.op).ok_or(Refusal::Unsupported)?;
-        if submission.input_len() > max {
-            return Err(Refusal::TooLarge);
-        }
-        Ok((session, class))
-    }
-
-    /// The session of a handle. One that was just opened may still be on its way from the control thread.
-    #[inline]
-    fn session(&mut self, id: LaneId, handle: u32) -> Option<Arc<Session>> {
-        let find = |sessions: &Sessions| sessions.get(handle).cloned();
-        if let Some(session) = find(&self.lane(id)?.sessions) {
-            return Some(session);
-        }
-        // A command to stop is found again in the next look around: its sender is gone by then.
-        let _ = self.obey();
-        find(&self.lane(id)?.sessions)
-    }
-
-    #[inline]
-    fn place(&mut self, id: LaneId, submission: Submission, session: &Arc<Session>, class: Class) -> Next {
         let size = submission.input_len() as u32;
-        let Submission { tag, urgent, submitted, .. } = submission;
+        let Submission { tag, urgent, submitted, .. } = *submission;
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
+            Placed::Now { device } => self.do_now(lane, submission, &work, device, turn),
             Placed::On { device, ticket } => {
-                self.count(class, size);
-                self.hand_over(id, device, ticket, submission, session);
-                Next::Request
+                let (session, memory) = (session.clone(), lane.memory.clone());
+                self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
-            Placed::Full => {
-                if let Some(lane) = self.lane(id) {
-                    lane.pending.push_front(submission);
-                }
-                Next::Blocked
-            }
+            Placed::Full => return Some(End::Blocked),
             Placed::NoDevice => {
-                self.refuse(id, &submission, Refusal::NoDevice);
-                Next::Request
+                self.refuse(id, lane, submission, Refusal::NoDevice, turn);
+                return None;
             }
         }
+        self.count(class, size);
+        None
     }
 
+    /// Does a request here and now.
     #[inline]
-    fn hand_over(
-        &mut self,
-        id: LaneId,
-        device: usize,
-        ticket: Ticket,
-        submission: Submission,
-        session: &Arc<Session>,
-    ) {
-        let Some(lane) = self.lanes[id.0 as usize].as_ref() else { return };
-        if matches!(self.devices[device].port, Port::Inline) {
-            let start = submission.submitted.map(|_| clock::now());
-            let outcome = execute(session, &lane.memory, &submission, &mut self.scratch);
-            let took = start.map(|start| (start, clock::now()));
-            self.finish_inline(ticket, outcome, took);
-        } else {
-            let job = Job { session: session.clone(), memory: lane.memory.clone(), submission };
-            self.submit(device, ticket, job);
+    fn do_now(&mut self, lane: &mut Lane, submission: &Submission, work: &Work, device: usize, turn: &mut Turn) {
+        // The caller found it a moment ago.
+        let Some(session) = lane.sessions.get(submission.session) else { return };
+        let start = work.submitted.map(|_| clock::now());
+        let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
+        let stamps = work.submitted.zip(start).map(|(submitted, handed)| {
+            let taken = clock::now();
+            self.dispatch.observe(device, work.class, work.size, taken.saturating_sub(handed));
+            Stamps { submitted, handed, taken }
+        });
+        lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
+        if let Some(stamps) = stamps {
+            self.record(work.class, lane, &stamps);
+        }
+        match outcome {
+            Ok(len) => {
+                turn.done += 1;
+                turn.bytes_out += u64::from(len);
+            }
+            Err(_) => turn.refused += 1,
+        }
+        turn.bytes_in += u64::from(work.size);
+    }
+
+    fn refuse(&mut self, id: LaneId, lane: &mut Lane, submission: &Submission, refusal: Refusal, turn: &mut Turn) {
+        self.dispatch.refuse(id, submission.urgent);
+        lane.push(&Completion { tag: submission.tag, status: Status::Refused(refusal), stamps: None });
+        turn.refused += 1;
+    }
+
+    /// Refuses the next request of a lane if its session is still not here.
+    fn refuse_unknown(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) {
+        let sessions = &lane.sessions;
+        let unknown = lane.pending.pop_front_if(|submission| sessions.get(submission.session).is_none());
+        if let Some(submission) = unknown {
+            self.refuse(id, lane, &submission, Refusal::NoSession, turn);
+            turn.taken += 1;
         }
     }
 
     /// Gives a request to a device that answers later.
-    pub(super) fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
+    fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
         self.jobs[ticket.index()] = Some(job.clone());
-        let now = self.now;
         let state = &mut self.devices[device];
         if self.dispatch.device_load(device).in_flight <= 1 {
-            state.progress_at = now;
+            state.progress_at = self.now;
         }
-        state.port.submit(now, ticket, job);
+        state.port.submit(self.now, ticket, job);
     }
 
     /// Gives a request of a dead device to another.
     pub(super) fn resubmit(&mut self, device: usize, ticket: Ticket) {
-        let Some(job) = self.jobs[ticket.index()].take() else { return };
-        if matches!(self.devices[device].port, Port::Inline) {
-            let outcome = execute(&job.session, &job.memory, &job.submission, &mut self.scratch);
-            if let Some(done) = self.dispatch.complete(ticket, None) {
-                self.answer(&done, status(outcome), None);
-                self.announce(done.work.lane);
-            }
-        } else {
+        if let Some(job) = self.jobs[ticket.index()].take() {
             self.submit(device, ticket, job);
         }
     }
 
-    #[inline]
-    fn finish_inline(&mut self, ticket: Ticket, outcome: Result<u32, Refusal>, times: Option<(Nanos, Nanos)>) {
-        let took = times.map(|(start, end)| end.saturating_sub(start));
-        let Some(done) = self.dispatch.complete(ticket, took) else { return };
-        let stamps = times.and_then(|(handed, taken)| {
-            done.work.submitted.map(|submitted| Stamps { submitted, handed, taken })
-        });
-        self.answer(&done, status(outcome), stamps);
+    /// Does a request of a dead device here and now.
+    pub(super) fn redo_now(&mut self, ticket: Ticket, done: &Done) {
+        if let Some(Job { session, memory, submission }) = self.jobs[ticket.index()].take() {
+            let outcome = execute(&session, &memory, &submission, &mut self.scratch);
+            self.answer(done, status(outcome), None);
+        }
     }
 
     /// Takes what devices have done. `false`: nothing.
     fn collect_replies(&mut self) -> bool {
         let mut busy = self.retry_orphans();
-        if self.devices.iter().any(|device| device.port.due().is_some()) {
-            self.now = clock::now();
-        }
+        self.now = clock::now();
         for index in 0..self.remote.len() {
             let device = self.remote[index];
             while let Some(reply) = self.devices[device].port.poll(self.now) {
@@ -231,20 +246,16 @@ impl Reactor {
         let stamps =
             done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken: clock::now() });
         self.answer(&done, status(outcome), stamps);
-        self.announce(done.work.lane);
     }
 
-    /// Writes a completion. The caller announces it.
-    #[inline]
+    /// Writes and announces the completion of a request that was in flight.
     pub(super) fn answer(&mut self, done: &Done, status: Status, stamps: Option<Stamps>) {
-        if let Some(stamps) = stamps {
-            self.record(done, &stamps);
-        }
-        if !done.lane_open {
-            return;
-        }
-        let Some(lane) = self.lanes[done.work.lane.0 as usize].as_mut() else { return };
+        let index = done.work.lane.0 as usize;
+        let Some(mut lane) = self.lanes[index].take_if(|_| done.lane_open) else { return };
         lane.push(&Completion { tag: done.work.tag, status, stamps });
+        if let Some(stamps) = stamps {
+            self.record(done.work.class, &lane, &stamps);
+        }
         let counter = match status {
             Status::Done { len } => {
                 lane.counters.add(LaneCounter::BytesOut, u64::from(len));
@@ -255,24 +266,16 @@ impl Reactor {
         };
         lane.counters.add(counter, 1);
         lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
+        let ring = self.dispatch.announce(self.now, done.work.lane);
+        self.timers.ring(&mut lane, ring);
+        self.lanes[index] = Some(lane);
     }
 
-    fn refuse(&mut self, id: LaneId, submission: &Submission, refusal: Refusal) {
-        self.dispatch.refuse(id, submission.urgent);
-        self.counters.add(SidecoreCounter::Refused, 1);
-        let Some(lane) = self.lane(id) else { return };
-        lane.push(&Completion { tag: submission.tag, status: Status::Refused(refusal), stamps: None });
-        lane.counters.add(LaneCounter::Refused, 1);
-    }
-
-    fn record(&self, done: &Done, stamps: &Stamps) {
-        let lane = self.lanes.get(done.work.lane.0 as usize).and_then(Option::as_ref).filter(|_| done.lane_open);
+    fn record(&self, class: Class, lane: &Lane, stamps: &Stamps) {
         let times = [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())];
         for (stage, time) in times {
-            self.counters.record(done.work.class, stage, time);
-            if let Some(lane) = lane {
-                lane.counters.record(stage, time);
-            }
+            self.counters.record(class, stage, time);
+            lane.counters.record(stage, time);
         }
     }
 
