@@ -196,10 +196,9 @@ impl Client {
     pub fn submit(&mut self, tag: u32, job: &Job<'_>) -> Result<(), Error> {
         self.own_lane()?;
         let Job { session, op, head_len, inputs, outputs, urgent } = *job;
-        let mut submission =
-            Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
-        (submission.head_len, submission.urgent) = (head_len, urgent);
-        self.lane.submit(submission, session.long)
+        let submission = Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
+        let submission = submission.with_head(head_len);
+        self.lane.submit(if urgent { submission.urgent() } else { submission }, session.long)
     }
 
     /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].

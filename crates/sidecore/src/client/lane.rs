@@ -22,6 +22,8 @@ use std::sync::atomic::AtomicU64;
 
 /// Polls of the ring between two looks at the clock.
 const POLLS: u32 = 32;
+/// Polls before a wait that may spin is accounted: well under a microsecond.
+const FIRST_POLLS: u32 = 8;
 /// How often a spinning client makes sure that the service still lives, ns.
 const HANG_UP_CHECK: Nanos = 1_000_000;
 /// How often the client reports its CPU time, ns.
@@ -75,6 +77,8 @@ pub(super) struct Lane {
     max_request_bytes: u32,
     sampler: Sampler,
     waiter: Waiter,
+    /// The policy in force polls before it sleeps.
+    spins: bool,
     /// The program's own choice, before the service's advice.
     notify: Option<Notify>,
     checked_at: Nanos,
@@ -108,6 +112,7 @@ impl Lane {
             arena: Arena::new(number, arena_bytes),
             sampler: Sampler::new(memory.advice(advice::SAMPLE_EVERY).load(Ordering::Relaxed) as u32),
             waiter: Waiter::new(Notify::Park, 0, false),
+            spins: false,
             memory,
             socket: connection,
             doorbell,
@@ -178,9 +183,9 @@ impl Lane {
             return Err(Error::Full);
         }
         if self.sampler.next() || long {
-            submission.submitted = Some(clock::now());
+            submission = submission.sampled(clock::now());
         }
-        self.producer.push(self.memory.submission(), &submission.encode());
+        self.producer.push(self.memory.submission(), submission.words());
         self.in_flight += 1;
         Ok(())
     }
@@ -209,10 +214,19 @@ impl Lane {
 
     #[inline]
     pub(super) fn wait(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
-        match self.poll() {
-            Some(received) => Ok(received),
-            None => self.wait_slowly(timeout),
+        if let Some(received) = self.poll() {
+            return Ok(received);
         }
+        // What takes less than a look at the clock is not worth accounting.
+        if self.spins {
+            for _ in 0..FIRST_POLLS {
+                std::hint::spin_loop();
+                if let Some(received) = self.poll() {
+                    return Ok(received);
+                }
+            }
+        }
+        self.wait_slowly(timeout)
     }
 
     fn wait_slowly(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
@@ -321,7 +335,9 @@ impl Lane {
         // Whoever asks for a policy by name has thought about the core it runs on.
         let policy = self.notify.or(advised).unwrap_or(Notify::Park);
         self.waiter.set_park_cost(park_cost);
-        self.waiter.set_may_spin(spins || self.notify.is_some());
+        let may_spin = spins || self.notify.is_some();
+        self.waiter.set_may_spin(may_spin);
+        self.spins = may_spin && matches!(policy, Notify::Spin | Notify::BreakEven);
         if policy != self.waiter.policy() {
             self.waiter.set_policy(policy);
         }

@@ -4,6 +4,7 @@ use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
 use super::{QUIET, Reactor, Setup, Timers, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
+use crate::engine::execute::prefetch;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::{ClientId, LaneId};
@@ -13,12 +14,49 @@ use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Submission};
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Submissions taken from a ring ahead of their turn, so that their payload is on its way.
-pub(super) const AHEAD: usize = 16;
+const AHEAD: usize = 16;
+
+/// What was taken from the ring and checked, and waits for its turn. Filled only when empty.
+#[derive(Debug)]
+pub(super) struct Pending {
+    places: [Submission; AHEAD],
+    first: usize,
+    end: usize,
+}
+
+impl Pending {
+    fn new() -> Self {
+        Self { places: [Submission::EMPTY; AHEAD], first: 0, end: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        (self.end - self.first) as u32
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    /// The next one; an empty one if none waits.
+    #[inline]
+    pub(super) fn first(&self) -> &Submission {
+        self.places.get(self.first).unwrap_or(&Submission::EMPTY)
+    }
+
+    #[inline]
+    pub(super) fn drop_first(&mut self) {
+        self.first += 1;
+        if self.first >= self.end {
+            (self.first, self.end) = (0, 0);
+        }
+    }
+}
 
 /// One lane.
 #[derive(Debug)]
@@ -30,7 +68,7 @@ pub(super) struct Lane {
     pub(super) sessions: Sessions,
     pub(super) counters: LaneBlock,
     /// Taken from the ring, parsed, not yet placed.
-    pub(super) pending: VecDeque<Submission>,
+    pub(super) pending: Pending,
     consumer: Consumer,
     producer: Producer,
     doorbell: OwnedFd,
@@ -55,7 +93,7 @@ impl Lane {
             memory: new.memory,
             sessions,
             counters: new.counters,
-            pending: VecDeque::with_capacity(AHEAD),
+            pending: Pending::new(),
             consumer: Consumer::new(),
             producer: Producer::new(),
             doorbell: new.doorbell,
@@ -72,10 +110,17 @@ impl Lane {
         !self.pending.is_empty() || self.consumer.ready(self.memory.submission())
     }
 
-    /// The next message of the ring.
+    /// Takes the next submission of the ring, if one is there and a place is free, and starts the transfer of its payload.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<[u64; 7]> {
-        self.consumer.pop(self.memory.submission())
+    pub(super) fn receive(&mut self) -> Result<bool, Fault> {
+        let Some(place) = self.pending.places.get_mut(self.pending.end) else { return Ok(false) };
+        let arena_bytes = self.memory.layout().arena_bytes();
+        if !place.receive(&mut self.consumer, self.memory.submission(), arena_bytes)? {
+            return Ok(false);
+        }
+        prefetch(&self.memory, place);
+        self.pending.end += 1;
+        Ok(true)
     }
 
     #[inline]

@@ -1,16 +1,16 @@
 //! The path of a request: taken, parsed, placed, done, answered.
 
 use super::Reactor;
-use super::lanes::{AHEAD, Lane};
+use super::lanes::Lane;
 use crate::counters::{LaneCounter, SidecoreCounter};
 use crate::device::{Job, Reply};
-use crate::engine::execute::{execute, prefetch};
+use crate::engine::execute::execute;
 use crate::sys::clock;
 use sidecore_core::dispatch::{Done, LaneId, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::stage::{Stage, Stamps};
-use sidecore_core::wire::{Completion, Fault, Status, Submission};
+use sidecore_core::wire::{Completion, Fault, Status};
 
 /// Requests that one lane may have served before the others are looked at, however small they are.
 const TURN: u32 = 128;
@@ -96,11 +96,13 @@ impl Reactor {
             {
                 return End::Fault(fault);
             }
-            let Some(submission) = lane.pending.front().copied() else { return End::Yield };
-            if let Some(end) = self.serve(id, lane, &submission, turn) {
+            if lane.pending.is_empty() {
+                return End::Yield;
+            }
+            if let Some(end) = self.serve(id, lane, turn) {
                 return end;
             }
-            lane.pending.pop_front();
+            lane.pending.drop_first();
             turn.taken += 1;
         }
         End::Yield
@@ -124,30 +126,31 @@ impl Reactor {
         }
     }
 
-    /// One request. `Some`: it was not taken, and the turn is over.
+    /// The first pending request. `Some`: it was not taken, and the turn is over.
     #[inline]
-    fn serve(&mut self, id: LaneId, lane: &mut Lane, submission: &Submission, turn: &mut Turn) -> Option<End> {
-        let Some(session) = lane.sessions.get(submission.session) else { return Some(End::UnknownSession) };
-        let Some(class) = session.class(submission.op) else {
-            self.refuse(id, lane, submission, Refusal::Unsupported, turn);
+    fn serve(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> Option<End> {
+        let submission = lane.pending.first();
+        let Some(session) = lane.sessions.get(submission.session()) else { return Some(End::UnknownSession) };
+        let Some(class) = session.class(submission.op()) else {
+            self.refuse(id, lane, Refusal::Unsupported, turn);
             return None;
         };
         if submission.input_len() > self.max_request {
-            self.refuse(id, lane, submission, Refusal::TooLarge, turn);
+            self.refuse(id, lane, Refusal::TooLarge, turn);
             return None;
         }
         let size = submission.input_len() as u32;
-        let Submission { tag, urgent, submitted, .. } = *submission;
+        let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
-            Placed::Now { device } => self.do_now(lane, submission, &work, device, turn),
+            Placed::Now { device } => self.do_now(lane, &work, device, turn),
             Placed::On { device, ticket } => {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
             Placed::Full => return Some(End::Blocked),
             Placed::NoDevice => {
-                self.refuse(id, lane, submission, Refusal::NoDevice, turn);
+                self.refuse(id, lane, Refusal::NoDevice, turn);
                 return None;
             }
         }
@@ -157,9 +160,10 @@ impl Reactor {
 
     /// Does a request here and now.
     #[inline]
-    fn do_now(&mut self, lane: &mut Lane, submission: &Submission, work: &Work, device: usize, turn: &mut Turn) {
+    fn do_now(&mut self, lane: &mut Lane, work: &Work, device: usize, turn: &mut Turn) {
+        let submission = lane.pending.first();
         // The caller found it a moment ago.
-        let Some(session) = lane.sessions.get(submission.session) else { return };
+        let Some(session) = lane.sessions.get(submission.session()) else { return };
         let start = work.submitted.map(|_| clock::now());
         let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
         let stamps = work.submitted.zip(start).map(|(submitted, handed)| {
@@ -181,18 +185,18 @@ impl Reactor {
         turn.bytes_in += u64::from(work.size);
     }
 
-    fn refuse(&mut self, id: LaneId, lane: &mut Lane, submission: &Submission, refusal: Refusal, turn: &mut Turn) {
-        self.dispatch.refuse(id, submission.urgent);
-        lane.push(&Completion { tag: submission.tag, status: Status::Refused(refusal), stamps: None });
+    fn refuse(&mut self, id: LaneId, lane: &mut Lane, refusal: Refusal, turn: &mut Turn) {
+        let submission = lane.pending.first();
+        self.dispatch.refuse(id, submission.is_urgent());
+        lane.push(&Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None });
         turn.refused += 1;
     }
 
     /// Refuses the next request of a lane if its session is still not here.
     fn refuse_unknown(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) {
-        let sessions = &lane.sessions;
-        let unknown = lane.pending.pop_front_if(|submission| sessions.get(submission.session).is_none());
-        if let Some(submission) = unknown {
-            self.refuse(id, lane, &submission, Refusal::NoSession, turn);
+        if lane.sessions.get(lane.pending.first().session()).is_none() {
+            self.refuse(id, lane, Refusal::NoSession, turn);
+            lane.pending.drop_first();
             turn.taken += 1;
         }
     }
@@ -304,18 +308,14 @@ fn status(outcome: Result<u32, Refusal>) -> Status {
     }
 }
 
-/// Moves what is in the ring, up to a limit, to the lane's private queue. Each word of a slot is read once.
+/// Moves what is in the ring, up to a limit, to the lane's private queue.
 #[inline]
 fn take_ahead(lane: &mut Lane, in_flight: u32) -> Result<(), Fault> {
-    let (slots, arena_bytes) = (lane.memory.layout().slots(), lane.memory.layout().arena_bytes());
-    while lane.pending.len() < AHEAD {
-        let Some(words) = lane.pop() else { return Ok(()) };
-        if in_flight + lane.pending.len() as u32 >= slots {
+    let slots = lane.memory.layout().slots();
+    while lane.receive()? {
+        if in_flight + lane.pending.len() > slots {
             return Err(Fault::TooManyInFlight);
         }
-        let submission = Submission::parse(&words, arena_bytes)?;
-        prefetch(&lane.memory, &submission);
-        lane.pending.push_back(submission);
     }
     Ok(())
 }
