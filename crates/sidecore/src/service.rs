@@ -20,7 +20,7 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,11 +186,15 @@ fn raise_file_limit() {
 fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
     if path.exists() {
-        if packet::connect_to(path).is_ok() {
-            return Err(StartError::AlreadyRunning(path.to_owned()));
+        let is_socket = fs::metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        match packet::connect_to(path) {
+            Ok(_) => return Err(StartError::AlreadyRunning(path.to_owned())),
+            // Left by a service that died.
+            Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(at)?;
+            }
+            Err(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "something else is there"))),
         }
-        // Left by a service that died.
-        fs::remove_file(path).map_err(at)?;
     }
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory).map_err(at)?;
