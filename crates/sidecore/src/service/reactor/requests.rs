@@ -168,7 +168,10 @@ impl Reactor {
         let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
         let stamps = work.submitted.zip(start).map(|(submitted, handed)| {
             let taken = clock::now();
-            self.dispatch.observe(device, work.class, work.size, taken.saturating_sub(handed));
+            // A request that is refused in no time says nothing of one that is not.
+            if outcome.is_ok() {
+                self.dispatch.observe(device, work.class, work.size, taken.saturating_sub(handed));
+            }
             Stamps { submitted, handed, taken }
         });
         lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
@@ -244,7 +247,7 @@ impl Reactor {
     pub(super) fn finish_remote(&mut self, reply: Reply) {
         let Reply { ticket, outcome, took, .. } = reply;
         // A void ticket: the request was taken from this device before, and its place may be another's now.
-        let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
+        let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
         let stamps =
