@@ -91,9 +91,13 @@ pub(super) struct Reactor {
     clients: HashMap<ClientKey, (ClientId, u32)>,
     /// Lanes that are looked at.
     hot: Vec<LaneId>,
-    /// Counts rounds, so that each client gets its share once in each.
+    /// Counts rounds.
     round: u64,
+    /// Numbers the shares that are handed out, one to each client; by client, which one it had last.
+    share: u64,
     refilled: Vec<u64>,
+    /// A client within its share found no room on any device that can do its request.
+    blocked: bool,
     devices: Vec<Device>,
     /// Devices that answer later, by number.
     remote: Vec<usize>,
@@ -104,6 +108,8 @@ pub(super) struct Reactor {
     scratch: Scratch,
     /// Largest input or output of one request, bytes.
     max_request: u64,
+    /// Told to stop.
+    stopping: bool,
     poller: Poller,
     waiter: Waiter,
     now: Nanos,
@@ -141,6 +147,8 @@ impl Reactor {
             clients: HashMap::new(),
             hot: Vec::with_capacity(limits.lanes as usize),
             round: 0,
+            share: 0,
+            blocked: false,
             refilled: vec![0; limits.lanes as usize],
             devices: Vec::new(),
             remote: Vec::new(),
@@ -148,6 +156,7 @@ impl Reactor {
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
             scratch: Scratch::new(limits.max_request_bytes),
             max_request: u64::from(limits.max_request_bytes),
+            stopping: false,
             poller,
             waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
             now: clock::now(),
@@ -213,7 +222,10 @@ impl Reactor {
 
     /// Everything that is not the hot path but must not wait for long.
     fn look_around(&mut self) -> ControlFlow<()> {
-        self.obey()?;
+        self.obey();
+        if self.stopping {
+            return ControlFlow::Break(());
+        }
         if self.now >= self.timers.ring_check && self.hot.len() < self.keys.len() {
             self.timers.ring_check = self.now + RING_CHECK;
             self.collect_rings(Some(0));
@@ -229,12 +241,12 @@ impl Reactor {
     }
 
     /// Takes commands of the control thread.
-    fn obey(&mut self) -> ControlFlow<()> {
+    fn obey(&mut self) {
         loop {
             match self.setup.commands.try_recv() {
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return ControlFlow::Break(()),
                 Ok(command) => self.obey_one(command),
-                Err(TryRecvError::Empty) => return ControlFlow::Continue(()),
+                Err(TryRecvError::Disconnected) => return self.stopping = true,
+                Err(TryRecvError::Empty) => return,
             }
         }
     }
@@ -262,7 +274,7 @@ impl Reactor {
             Command::Device(name, action, answer) => {
                 let _ = answer.send(self.device_action(&name, action));
             }
-            Command::Stop => {}
+            Command::Stop => self.stopping = true,
         }
     }
 

@@ -28,6 +28,19 @@ enum End {
     Fault(Fault),
 }
 
+/// What a look at a lane found.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    /// `false`: there was nothing to do, or only a device can change that.
+    busy: bool,
+    /// Its client's share was used up by it, and more requests wait.
+    cut_off: bool,
+}
+
+impl Looked {
+    const NOTHING: Self = Self { busy: false, cut_off: false };
+}
+
 /// What a lane's turn counted. Added to the shared counters once.
 #[derive(Debug, Default)]
 struct Turn {
@@ -42,12 +55,23 @@ impl Reactor {
     /// Looks once at all devices and lanes. `false`: there was nothing to do.
     pub(super) fn serve_round(&mut self) -> bool {
         self.round += 1;
+        if !self.blocked || self.is_room_wasted() {
+            self.share += 1;
+        }
+        self.blocked = false;
         let mut busy = !self.remote.is_empty() && self.collect_replies();
         let mut index = 0;
-        // A lane that ends makes room for another at its place; that one's turn comes in the next round.
-        while let Some(id) = self.hot.get(index).copied() {
-            busy |= self.serve_lane(id);
-            index += 1;
+        for _ in 0..self.hot.len() {
+            // A lane that ends makes room for another at its place; that one's turn comes in the next round.
+            let Some(id) = self.hot.get(index).copied() else { break };
+            let looked = self.serve_lane(id);
+            busy |= looked.busy;
+            if looked.cut_off && self.hot.get(index) == Some(&id) {
+                // The other lanes of its client come first next time.
+                self.hot[index..].rotate_left(1);
+            } else {
+                index += 1;
+            }
         }
         if busy && !self.remote.is_empty() {
             self.ring_devices();
@@ -55,39 +79,55 @@ impl Reactor {
         busy
     }
 
-    /// Gives one lane its turn. `false`: there was nothing to do, or only a device can change that.
-    fn serve_lane(&mut self, id: LaneId) -> bool {
+    /// Whether a device has room for what clients want that have used their shares. As long as it has not, no new
+    /// shares are handed out while a client with some left waits for a device: else whoever's lane comes first would
+    /// take each place that gets free there.
+    fn is_room_wasted(&mut self) -> bool {
+        let Self { lanes, hot, dispatch, .. } = self;
+        hot.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
+            let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
+            let class = wanted.and_then(|next| lane.sessions.get(next.session())?.class(next.op()));
+            lane.ready() && !dispatch.may_take(lane.client) && dispatch.has_room(class)
+        })
+    }
+
+    /// Gives one lane its turn.
+    fn serve_lane(&mut self, id: LaneId) -> Looked {
         let index = id.0 as usize;
         // Taken out of the table for its turn, so that it can be used beside everything else.
-        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return false };
+        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return Looked::NOTHING };
         let mut turn = Turn::default();
         let mut end = self.serve_turn(id, &mut lane, &mut turn);
         if end == End::UnknownSession {
             // It may still be on its way from the control thread, which sent it before its client knew of it.
+            let key = lane.key;
             self.lanes[index] = Some(lane);
-            // A command to stop is heard in the next look around: its sender is gone by then.
-            let _ = self.obey();
-            let Some(again) = self.lanes[index].take() else { return true };
+            self.obey();
+            // It may have been closed just now, and another may have its number already.
+            let Some(again) = self.lanes[index].take_if(|again| again.key == key) else {
+                return Looked { busy: true, cut_off: false };
+            };
             lane = again;
             self.refuse_unknown(id, &mut lane, &mut turn);
             end = End::Yield;
         }
-        let busy = turn.taken > 0;
-        if busy {
+        let served = turn.taken > 0;
+        if served {
             self.end_turn(id, &mut lane, &turn);
         }
+        let cut_off = served && lane.ready() && !self.dispatch.may_take(lane.client);
         self.lanes[index] = Some(lane);
         if let End::Fault(fault) = end {
             self.fault(id, fault);
         }
-        busy || end == End::Yield
+        Looked { busy: served || end == End::Yield, cut_off }
     }
 
     #[inline]
     fn serve_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> End {
         let client = lane.client;
-        if self.refilled[client.0 as usize] != self.round {
-            self.refilled[client.0 as usize] = self.round;
+        if self.refilled[client.0 as usize] != self.share {
+            self.refilled[client.0 as usize] = self.share;
             self.dispatch.refill(client);
         }
         while turn.taken < TURN && self.dispatch.may_take(client) {
@@ -148,7 +188,10 @@ impl Reactor {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
-            Placed::Full => return Some(End::Blocked),
+            Placed::Full => {
+                self.blocked = true;
+                return Some(End::Blocked);
+            }
             Placed::NoDevice => {
                 self.refuse(id, lane, Refusal::NoDevice, turn);
                 return None;
