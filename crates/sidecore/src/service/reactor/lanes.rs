@@ -119,6 +119,7 @@ impl Lane {
             return Ok(false);
         }
         prefetch(&self.memory, place);
+        self.memory.prefetch_completion(self.producer.pushed() + self.pending.end as u64);
         self.pending.end += 1;
         Ok(true)
     }
