@@ -97,6 +97,8 @@ pub enum Placed {
     Now {
         /// Number of the device.
         device: usize,
+        /// How long it is expected to take, ns.
+        cost: Nanos,
     },
     /// Every device that could do it is full: try again after a completion.
     Full,
@@ -152,6 +154,8 @@ struct Device {
     classes: u64,
     immediate: bool,
     rates: Rates,
+    /// The last estimate: requests mostly come in runs of one kind.
+    last: Option<(Class, u32, Nanos)>,
 }
 
 /// The state machine. One for each sidecore; it owns no memory that another thread sees.
@@ -252,10 +256,10 @@ impl Dispatch {
         let Some(device) = self.choose(work) else {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
+        let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
             self.clients.done_at_once(work.lane, work.urgent, cost);
-            return Placed::Now { device };
+            return Placed::Now { device, cost };
         }
         let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
@@ -274,7 +278,7 @@ impl Dispatch {
     /// How long an immediate device took for a request, where it was measured.
     #[inline]
     pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
-        self.devices[device].rates.observe(class, size, took);
+        self.devices[device].observe(class, size, took);
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.
@@ -286,7 +290,7 @@ impl Dispatch {
         let device = usize::from(entry.device);
         self.unload(device, entry.cost);
         if let Some(took) = took {
-            self.devices[device].rates.observe(entry.work.class, entry.work.size, took);
+            self.devices[device].observe(entry.work.class, entry.work.size, took);
         }
         Some(self.finish(entry))
     }
@@ -312,7 +316,7 @@ impl Dispatch {
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates });
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         Some(self.devices.len() - 1)
     }
@@ -413,6 +417,24 @@ impl Dispatch {
 }
 
 impl Device {
+    #[inline]
+    fn estimate(&mut self, class: Class, size: u32) -> Nanos {
+        if let Some((last_class, last_size, cost)) = self.last
+            && (last_class, last_size) == (class, size)
+        {
+            return cost;
+        }
+        let cost = self.rates.estimate(class, size);
+        self.last = Some((class, size, cost));
+        cost
+    }
+
+    #[inline]
+    fn observe(&mut self, class: Class, size: u32, took: Nanos) {
+        self.rates.observe(class, size, took);
+        self.last = None;
+    }
+
     #[inline]
     fn can(&self, class: Class) -> bool {
         self.classes >> class.index() & 1 != 0

@@ -71,6 +71,15 @@ impl LaneMemory {
         prefetch_slot(self.submission(), number);
     }
 
+    /// The slots of that submission and so many after it will be read soon.
+    #[inline]
+    pub(crate) fn prefetch_submissions(&self, first: u64, count: u64) {
+        let slots = self.submission();
+        for number in first..first + count {
+            prefetch::read(&raw const slots[number as usize & (slots.len() - 1)]);
+        }
+    }
+
     /// The slot of that completion will be written soon.
     #[inline]
     pub(crate) fn prefetch_completion(&self, number: u64) {

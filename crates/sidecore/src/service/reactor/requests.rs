@@ -111,6 +111,7 @@ impl Reactor {
     /// Announces what a turn completed, and counts it.
     #[inline]
     fn end_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &Turn) {
+        lane.flush();
         let ring = self.dispatch.announce(self.now, id);
         self.timers.ring(lane, ring);
         lane.touch(self.now);
@@ -143,7 +144,10 @@ impl Reactor {
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
-            Placed::Now { device } => self.do_now(lane, &work, device, turn),
+            Placed::Now { device, cost } => {
+                lane.hold(cost);
+                self.do_now(lane, &work, device, turn);
+            }
             Placed::On { device, ticket } => {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
@@ -257,6 +261,7 @@ impl Reactor {
         let index = done.work.lane.0 as usize;
         let Some(mut lane) = self.lanes[index].take_if(|_| done.lane_open) else { return };
         lane.push(&Completion { tag: done.work.tag, status, stamps });
+        lane.flush();
         if let Some(stamps) = stamps {
             self.record(done.work.class, &lane, &stamps);
         }
