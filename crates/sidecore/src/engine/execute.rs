@@ -11,7 +11,7 @@ use sidecore_core::wire::Submission;
 use zeroize::Zeroize;
 
 /// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
-const DIRECT_FROM: u64 = 1024;
+const DIRECT_FROM: u64 = 256;
 /// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
 const OUTPUT_EXTRA: usize = 8 * 1024;
 

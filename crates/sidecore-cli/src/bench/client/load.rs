@@ -11,7 +11,9 @@ use sidecore::sys::clock;
 /// Completions between two looks at the clock.
 const BATCH: u64 = 256;
 /// Requests for which the doorbell is rung once.
-const RING_EVERY: u32 = 32;
+const RING_EVERY: usize = 32;
+/// Completions taken before their results are looked at.
+const TAKE: usize = 8;
 
 /// One request's place in the arena. The result goes over the payload, where it may.
 struct Place {
@@ -35,7 +37,7 @@ pub(super) struct Load<'c> {
     stages: Stages,
     failed: u64,
     /// Requests submitted since the doorbell was rung.
-    unrung: u32,
+    unrung: usize,
 }
 
 impl<'c> Load<'c> {
@@ -70,10 +72,9 @@ impl<'c> Load<'c> {
         self.submit_all()?;
         let mut ops = 0;
         loop {
-            // One at a time: the clock is read beside the wait, not between waits.
-            let batch = if self.places.len() == 1 { 16 } else { BATCH };
-            for _ in 0..batch {
-                self.exchange_one()?;
+            let mut batch = 0;
+            while batch < BATCH {
+                batch += self.exchange()?;
             }
             ops += batch;
             let took = clock::now() - start;
@@ -86,84 +87,33 @@ impl<'c> Load<'c> {
         }
     }
 
-    /// Takes one completion and submits the next request in its place. The doorbell is rung for a batch, and before
-    /// every wait.
-    fn exchange_one(&mut self) -> Result<(), String> {
-        let received = match self.client.poll() {
-            Some(received) => received,
-            None => {
-                self.client.ring();
-                self.unrung = 0;
-                self.client.wait().map_err(text)?
-            }
-        };
-        self.received(&received)?;
-        self.submit_due(0)?;
-        self.unrung += 1;
-        if self.unrung == RING_EVERY {
+    /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
+    /// each. The doorbell is rung for a batch, and before every wait.
+    fn exchange(&mut self) -> Result<u64, String> {
+        let mut taken = [None; TAKE];
+        let mut count = 0;
+        while count < TAKE {
+            let Some(received) = self.client.poll() else { break };
+            self.client.prefetch(&self.places[received.tag as usize].buffer);
+            taken[count] = Some(received);
+            count += 1;
+        }
+        if count == 0 {
+            self.client.ring();
+            self.unrung = 0;
+            taken[0] = Some(self.client.wait().map_err(text)?);
+        }
+        for received in taken.iter().flatten() {
+            self.received(received)?;
+            self.submit_due(0)?;
+        }
+        let count = count.max(1);
+        self.unrung += count;
+        if self.unrung >= RING_EVERY {
             self.client.ring();
             self.unrung = 0;
         }
-        Ok(())
-    }
-
-    /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
-    /// so a stalled system cannot hide its stall.
-    pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, String> {
-        let before = self.client.wait_report().audit.empty_polls;
-        let mut random = seed | 1;
-        let (start, cpu) = (clock::now(), clock::thread_cpu());
-        let mut next = start as f64;
-        let (mut now, mut ops) = (start, 0);
-        while now - start < ns {
-            let due = next as u64;
-            if now >= due && !self.free.is_empty() {
-                self.submit_due(due)?;
-                self.client.ring();
-                next += gap(&mut random, per_s);
-            } else if let Some(received) = self.take(due.saturating_sub(now))? {
-                self.received(&received)?;
-                ops += 1;
-            }
-            now = clock::now();
-        }
-        let cpu_ns = clock::thread_cpu() - cpu;
-        self.drain()?;
-        let empty_polls = self.client.wait_report().audit.empty_polls - before;
-        self.end(Measured { ops, ns: now - start, cpu_ns, empty_polls, ..Measured::default() })
-    }
-
-    /// The next completion within so much time. With nothing in flight, sleeps or polls that long as a program would.
-    fn take(&mut self, ns: u64) -> Result<Option<Received>, String> {
-        if let Some(received) = self.client.poll() {
-            return Ok(Some(received));
-        }
-        if self.client.in_flight() > 0 {
-            return self.client.wait_for(ns.max(1)).map_err(text);
-        }
-        if ns > 100_000 {
-            std::thread::sleep(std::time::Duration::from_nanos(ns - 60_000));
-        }
-        Ok(None)
-    }
-
-    fn submit_all(&mut self) -> Result<(), String> {
-        while !self.free.is_empty() {
-            self.submit_due(0)?;
-        }
-        self.client.ring();
-        Ok(())
-    }
-
-    fn submit_due(&mut self, due: u64) -> Result<(), String> {
-        let Some(tag) = self.free.pop() else { return Ok(()) };
-        let place = &mut self.places[tag as usize];
-        place.due = due;
-        self.client.write(&place.buffer, 0, &self.input).map_err(text)?;
-        let (inputs, outputs) = ([place.input], [place.output]);
-        let (session, op, head_len) = (self.session, self.op, self.head_len);
-        let job = Job { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
-        self.client.submit(tag, &job).map_err(text)
+        Ok(count as u64)
     }
 
     fn received(&mut self, received: &Received) -> Result<(), String> {
