@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 use sidecore::counters::Snapshot;
 use std::path::Path;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Shortest interval: rates over less say nothing.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
-/// Most lines of a table other than that of the clients, its heading included.
-const SMALL_TABLE: usize = 9;
+/// Fewest and most lines of a table other than that of the clients, with its heading and the empty line below it.
+const SMALL_TABLE: (u16, u16) = (4, 10);
 /// Columns between two columns.
 const GAP: u16 = 2;
 
@@ -106,12 +106,15 @@ impl Screen {
     /// Draws everything.
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         let head = self.head();
+        let head_height = wrapped_height(&head, frame.area().width);
+        // A third of what is left is for the clients, whatever else there is.
+        let small = (frame.area().height.saturating_sub(head_height + 1) * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
         let others = [sidecores(&self.view), devices(&self.view), classes(&self.view)];
-        let [cores, cards, kinds] = others.each_ref().map(|rows| Constraint::Length(small_height(rows)));
-        let heights =
-            [Constraint::Length(head.len() as u16), cores, cards, Constraint::Fill(1), kinds, Constraint::Length(1)];
+        let [cores, cards, kinds] = others.each_ref().map(|rows| Constraint::Length(table_height(rows).min(small)));
+        let (first, last) = (Constraint::Length(head_height), Constraint::Length(1));
+        let heights = [first, cores, cards, Constraint::Fill(1), kinds, last];
         let [head_area, cores, cards, lanes, kinds, foot] = Layout::vertical(heights).areas(frame.area());
-        frame.render_widget(Paragraph::new(head), head_area);
+        frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
         for (rows, area) in others.iter().zip([cores, cards, kinds]) {
             draw_table(frame, area, rows, None);
         }
@@ -130,13 +133,19 @@ impl Screen {
 
     fn foot(&self) -> String {
         let pause = if self.paused { "p go on (paused)" } else { "p pause" };
-        format!("q quit  s sort by the next column  {pause}   {ALLEGED}")
+        format!("q quit   s sort (now by {})   {pause}   {ALLEGED}", self.sort.column())
     }
 }
 
-/// Lines of a table and the empty line below it. Without rows there is none.
-fn small_height(rows: &Rows) -> u16 {
-    if rows.cells.is_empty() { 0 } else { (rows.cells.len() + 1).min(SMALL_TABLE) as u16 + 1 }
+/// Lines that these take in so many columns.
+fn wrapped_height(lines: &[Line<'_>], columns: u16) -> u16 {
+    let columns = usize::from(columns).max(1);
+    lines.iter().map(|line| line.width().div_ceil(columns).max(1) as u16).sum()
+}
+
+/// Lines of a whole table. Without rows there is none.
+fn table_height(rows: &Rows) -> u16 {
+    if rows.cells.is_empty() { 0 } else { rows.cells.len() as u16 + 2 }
 }
 
 /// Draws the columns and rows that have room, and says how many rows have not. The last line stays empty.

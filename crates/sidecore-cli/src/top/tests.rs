@@ -225,8 +225,9 @@ fn the_live_view_shows_all_tables() {
 fn a_small_terminal_shows_whole_columns_and_says_what_is_hidden() {
     let service = Service::new();
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
-    let text = drawn(&Screen::new(service.read()), 80, 24);
+    let text = drawn(&Screen::new(service.read()), 80, 20);
     assert!(text.contains("QUEUE p50/p99") && !text.contains("UID"), "{text}");
+    assert!(text.contains("coalesce(8,50us)"), "long lines of the head are wrapped:\n{text}");
     assert!(text.contains("and ") && text.contains(" more"), "{text}");
     for size in [(1, 1), (20, 3), (80, 8), (300, 2)] {
         let _ = drawn(&Screen::new(service.read()), size.0, size.1);
