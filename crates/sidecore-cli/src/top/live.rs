@@ -22,7 +22,7 @@ const GAP: u16 = 2;
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), TopError> {
     let mut screen = Screen::new(Snapshot::read(counters)?);
-    // Also restores the terminal when the program panics.
+    // From here on a panic gives the terminal back before its message.
     let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
     let _restored = Restore;
     show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL))
@@ -44,12 +44,15 @@ fn show(terminal: &mut DefaultTerminal, screen: &mut Screen, file: &Path, interv
     Ok(())
 }
 
-/// Gives the terminal back, whatever ended the view.
+/// Gives the terminal back, whatever else ended the view.
 struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ratatui::restore();
+        // After a panic it was given back before the message; once more would move the cursor into the message.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 
