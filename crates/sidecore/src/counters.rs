@@ -24,11 +24,15 @@ mod file;
 mod kinds;
 mod layout;
 pub mod report;
+mod snapshot;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use block::{DeviceBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
 pub use layout::Shape;
+pub use snapshot::{ClassStats, DeviceStats, Histogram, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot};
 
 /// Bytes of a word.
 const WORD: usize = 8;

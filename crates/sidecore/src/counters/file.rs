@@ -23,7 +23,7 @@ impl Draft {
         let path = beside(target);
         // What a service with the same process id left behind when it died right here.
         let _ = unlink(&path);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let draft = Self { file: open(&path, flags, MODE)?, path };
         // The process's umask must not hide it from those who only read.
         fchmod(&draft.file, MODE)?;
