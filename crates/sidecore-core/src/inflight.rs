@@ -89,6 +89,10 @@ impl InFlight {
         Some(entry)
     }
 
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&Entry> {
+        self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
+    }
+
     /// Makes all earlier tickets of this entry void and returns the one that counts from now on.
     pub(crate) fn renew(&mut self, ticket: Ticket) -> Option<(Ticket, &mut Entry)> {
         let place = self.places.get_mut(ticket.index())?;

@@ -35,6 +35,8 @@ pub(super) struct Lane {
     producer: Producer,
     doorbell: OwnedFd,
     wake: OwnedFd,
+    /// Its next request waits until a device has answered: there is no use in looking before.
+    pub(super) waits_for_device: bool,
     /// When traffic was last seen.
     active_at: Nanos,
     dormant: bool,
@@ -60,6 +62,7 @@ impl Lane {
             producer: Producer::new(),
             doorbell: new.doorbell,
             wake: new.wake,
+            waits_for_device: false,
             active_at: now,
             dormant: false,
             announce_at: None,
@@ -111,14 +114,7 @@ impl Lane {
         store(advice::NOTIFY, notify.to_word());
         store(advice::PARK_COST, setup.calibration.park_cost);
         store(advice::SAMPLE_EVERY, u64::from(setup.config.sample_every));
-        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin()));
-    }
-}
-
-impl Setup {
-    /// A client may spin where a core is left for it beside those of the sidecores.
-    fn clients_may_spin(&self) -> bool {
-        crate::sys::cpu::allowed().len() > self.config.sidecores.cpus.len().max(1)
+        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin));
     }
 }
 

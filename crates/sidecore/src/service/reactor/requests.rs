@@ -1,6 +1,5 @@
 //! The path of a request: taken, parsed, placed, done, answered.
 
-use super::super::sessions::Sessions;
 use super::lanes::{AHEAD, Lane};
 use super::Reactor;
 use crate::counters::{LaneCounter, SidecoreCounter};
@@ -31,7 +30,8 @@ impl Reactor {
     /// Looks once at all devices and lanes. `false`: there was nothing to do.
     pub(super) fn serve_round(&mut self) -> bool {
         self.round += 1;
-        let mut busy = !self.remote.is_empty() && self.collect_replies();
+        let remote = !self.remote.is_empty() || !self.orphans.is_empty();
+        let mut busy = remote && self.collect_replies();
         let mut index = 0;
         while let Some(id) = self.hot.get(index).copied() {
             busy |= self.serve_lane(id);
@@ -55,13 +55,15 @@ impl Reactor {
             self.refilled[client.0 as usize] = self.round;
             self.dispatch.refill(client);
         }
-        let mut served = 0;
-        while served < TURN && self.dispatch.may_take(client) {
+        let (mut served, mut blocked) = (0, false);
+        while served < TURN && !blocked && self.dispatch.may_take(client) {
             let Some(submission) = self.next_submission(id) else { break };
-            if self.serve(id, submission) == Next::Blocked {
-                break;
-            }
-            served += 1;
+            blocked = self.serve(id, submission) == Next::Blocked;
+            served += usize::from(!blocked);
+        }
+        let waits = served == 0 && (blocked || self.dispatch.waits_for_device(client));
+        if let Some(lane) = self.lane(id) {
+            lane.waits_for_device = waits;
         }
         if served > 0 {
             self.announce(id);
@@ -72,8 +74,8 @@ impl Reactor {
                 lane.counters.add(LaneCounter::Submitted, served as u64);
             }
         }
-        // A lane whose requests wait for room or share is not idle, unless only a device can change that.
-        served > 0 || self.remote.is_empty()
+        // A lane whose requests wait for its share is not idle: the next rounds bring it.
+        !waits
     }
 
     /// The next parsed request of a lane. Takes some more from the ring while it is there, and starts their transfer.
@@ -113,22 +115,24 @@ impl Reactor {
         Ok((session, class))
     }
 
-    /// The session of a handle. One that was just opened may still be on its way from the control thread.
+    /// The session of a handle. One that was just opened or closed may still be on its way from the control thread.
     #[inline]
     fn session(&mut self, id: LaneId, handle: u32) -> Option<Arc<Session>> {
-        let find = |sessions: &Sessions| sessions.get(handle).cloned();
-        if let Some(session) = find(&self.lane(id)?.sessions) {
-            return Some(session);
+        if self.setup.mailbox.has_mail() {
+            // A command to stop is remembered until the next look around.
+            let _ = self.obey();
         }
-        // A command to stop is found again in the next look around: its sender is gone by then.
-        let _ = self.obey();
-        find(&self.lane(id)?.sessions)
+        self.lane(id)?.sessions.get(handle).cloned()
     }
 
     #[inline]
     fn place(&mut self, id: LaneId, submission: Submission, session: &Arc<Session>, class: Class) -> Next {
         let size = submission.input_len() as u32;
         let Submission { tag, urgent, submitted, .. } = submission;
+        if submitted.is_some() {
+            // The time of handing over is told.
+            self.now = clock::now();
+        }
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
             Placed::On { device, ticket } => {
@@ -159,11 +163,10 @@ impl Reactor {
         session: &Arc<Session>,
     ) {
         let Some(lane) = self.lanes[id.0 as usize].as_ref() else { return };
+        self.devices[device].count(submission.input_len());
         if matches!(self.devices[device].port, Port::Inline) {
-            let start = submission.submitted.map(|_| clock::now());
             let outcome = execute(session, &lane.memory, &submission, &mut self.scratch);
-            let took = start.map(|start| (start, clock::now()));
-            self.finish_inline(ticket, outcome, took);
+            self.finish_inline(ticket, outcome, submission.submitted.is_some());
         } else {
             let job = Job { session: session.clone(), memory: lane.memory.clone(), submission };
             self.submit(device, ticket, job);
@@ -173,6 +176,10 @@ impl Reactor {
     /// Gives a request to a device that answers later.
     pub(super) fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
         self.jobs[ticket.index()] = Some(job.clone());
+        if matches!(self.devices[device].port, Port::Emulated(_)) {
+            // The model begins its work when the request comes, not when the clock was last read.
+            self.now = clock::now();
+        }
         let now = self.now;
         let state = &mut self.devices[device];
         if self.dispatch.device_load(device).in_flight <= 1 {
@@ -184,25 +191,31 @@ impl Reactor {
     /// Gives a request of a dead device to another.
     pub(super) fn resubmit(&mut self, device: usize, ticket: Ticket) {
         let Some(job) = self.jobs[ticket.index()].take() else { return };
+        self.devices[device].count(job.submission.input_len());
         if matches!(self.devices[device].port, Port::Inline) {
             let outcome = execute(&job.session, &job.memory, &job.submission, &mut self.scratch);
-            if let Some(done) = self.dispatch.complete(ticket, None) {
-                self.answer(&done, status(outcome), None);
-                self.announce(done.work.lane);
+            if let Some(lane) = self.finish_inline(ticket, outcome, job.submission.submitted.is_some()) {
+                self.announce(lane);
             }
         } else {
             self.submit(device, ticket, job);
         }
     }
 
+    /// The sidecore did a request itself, beginning at `self.now` if it is `sampled`. Returns the lane to announce it to.
     #[inline]
-    fn finish_inline(&mut self, ticket: Ticket, outcome: Result<u32, Refusal>, times: Option<(Nanos, Nanos)>) {
-        let took = times.map(|(start, end)| end.saturating_sub(start));
-        let Some(done) = self.dispatch.complete(ticket, took) else { return };
-        let stamps = times.and_then(|(handed, taken)| {
-            done.work.submitted.map(|submitted| Stamps { submitted, handed, taken })
-        });
-        self.answer(&done, status(outcome), stamps);
+    fn finish_inline(&mut self, ticket: Ticket, outcome: Result<u32, Refusal>, sampled: bool) -> Option<LaneId> {
+        let handed = self.now;
+        if sampled {
+            self.now = clock::now();
+        }
+        let took = sampled.then(|| self.now.saturating_sub(handed));
+        let done = self.dispatch.complete(ticket, took)?;
+        if let Some(took) = took {
+            self.devices[usize::from(done.device)].counters.record(took);
+        }
+        self.answer_at(&done, status(outcome), self.now);
+        Some(done.work.lane)
     }
 
     /// Takes what devices have done. `false`: nothing.
@@ -228,10 +241,18 @@ impl Reactor {
         let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
-        let stamps =
-            done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken: clock::now() });
-        self.answer(&done, status(outcome), stamps);
+        if done.work.submitted.is_some() {
+            self.now = clock::now();
+        }
+        self.answer_at(&done, status(outcome), self.now);
         self.announce(done.work.lane);
+    }
+
+    /// Writes the completion of a request whose result was taken from its device at this time.
+    #[inline]
+    fn answer_at(&mut self, done: &Done, status: Status, taken: Nanos) {
+        let stamps = done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken });
+        self.answer(done, status, stamps);
     }
 
     /// Writes a completion. The caller announces it.
