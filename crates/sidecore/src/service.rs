@@ -2,6 +2,7 @@
 //!
 //! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
 
+mod advice;
 mod calibrate;
 mod command;
 mod listener;
@@ -11,12 +12,12 @@ mod sessions;
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::sys::{clock, cpu, packet, wake};
+use advice::Advice;
 use calibrate::Calibration;
 use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};
 use sidecore_core::dispatch::MAX_DEVICES;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
@@ -69,7 +70,6 @@ impl Service {
         check_cpus(&config)?;
         raise_file_limit();
         let listener_wake = Arc::new(wake::event()?);
-        let clients_may_spin = clients_may_spin(&config);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
             socket: config.socket.clone(),
@@ -81,6 +81,7 @@ impl Service {
         };
         let counters = create_counters(&config)?;
         let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
+        let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
         for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
             let wake = Arc::new(wake::event()?);
@@ -95,13 +96,13 @@ impl Service {
                 wake,
                 events: events.clone(),
                 listener: listener_wake.clone(),
-                clients_may_spin,
+                advice,
             };
             let thread = start_sidecore(setup)?;
             service.sidecores.push((handle, thread));
         }
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
-        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters)?;
+        let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
         let stopped = service.stop.clone();
         let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
         service.listener = Some(thread);
@@ -180,15 +181,6 @@ fn check_cpus(config: &Config) -> Result<(), StartError> {
         Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed }),
         None => Ok(()),
     }
-}
-
-/// A client may spin where a core is left for it beside those of sidecores and workers. Asked before any thread is tied
-/// to a core, for that thread has no other.
-fn clients_may_spin(config: &Config) -> bool {
-    let workers = config.devices.iter().filter_map(|device| device.cpu);
-    let tied: BTreeSet<usize> = config.sidecores.cpus.iter().copied().chain(workers).collect();
-    let untied = usize::from(config.sidecores.cpus.is_empty());
-    cpu::allowed().len() > tied.len() + untied
 }
 
 /// Each lane takes a few descriptors: as many as the system lets us have.

@@ -7,6 +7,7 @@ mod devices;
 mod lanes;
 mod requests;
 
+use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use crate::config::{Config, NotifyConfig};
@@ -56,8 +57,7 @@ pub(super) struct Setup {
     pub(super) events: Sender<Event>,
     /// Wakes the control thread, after an event.
     pub(super) listener: Arc<OwnedFd>,
-    /// A core is left for clients beside those of sidecores and workers.
-    pub(super) clients_may_spin: bool,
+    pub(super) advice: Advice,
 }
 
 /// One device as its sidecore knows it.
@@ -224,11 +224,12 @@ impl Reactor {
 
     /// Everything that is not the hot path but must not wait for long.
     fn look_around(&mut self) -> ControlFlow<()> {
-        self.obey()?;
         if self.now >= self.timers.ring_check && self.hot.len() < self.keys.len() {
             self.timers.ring_check = self.now + RING_CHECK;
             self.collect_rings(Some(0));
         }
+        // After that: what was rung for is not rung for again.
+        self.obey()?;
         if self.timers.announce.is_some_and(|due| self.now >= due) {
             self.announce_due();
         }
@@ -283,7 +284,7 @@ impl Reactor {
         }
         for index in 0..self.lanes.len() {
             if let Some(lane) = &self.lanes[index] {
-                lane.advise(&self.setup, notify.client);
+                self.setup.advice.give(&lane.memory, notify.client);
                 self.dispatch.set_notify(LaneId(index as u32), notify.client);
                 self.announce(LaneId(index as u32));
             }

@@ -2,15 +2,13 @@
 
 use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
-use super::{QUIET, Reactor, Setup, WATCHED_LANES};
+use super::{QUIET, Reactor, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::{ClientId, LaneId};
-use sidecore_core::layout::advice;
-use sidecore_core::policy::notify::{Notify, Ring};
+use sidecore_core::policy::notify::Ring;
 use sidecore_core::ring::{Consumer, Producer};
-use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Submission};
 use std::collections::VecDeque;
@@ -108,14 +106,6 @@ impl Lane {
         std::mem::take(&mut self.dormant)
     }
 
-    /// Tells the client how to wait.
-    pub(super) fn advise(&self, setup: &Setup, notify: Notify) {
-        let store = |word, value| self.memory.advice(word).store(value, Ordering::Relaxed);
-        store(advice::NOTIFY, notify.to_word());
-        store(advice::PARK_COST, setup.calibration.park_cost);
-        store(advice::SAMPLE_EVERY, u64::from(setup.config.sample_every));
-        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin));
-    }
 }
 
 impl Reactor {
@@ -141,7 +131,6 @@ impl Reactor {
         }
         let client = self.clients[&client_key].0;
         let lane = Lane::new(new, client, self.now);
-        lane.advise(&self.setup, self.notify.client);
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
