@@ -10,7 +10,7 @@ use sidecore::service::Service;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Clock ticks of CPU time, 10 ms each, that threads of a service may take in one idle second.
@@ -101,6 +101,20 @@ fn a_sidecore_whose_devices_are_full_sleeps() {
     assert!(took <= 3 * TICKS, "{took} ticks");
 }
 
+/// Empty polls and waits of the sidecore, as soon as the counters say them.
+fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
+        let counted = [SidecoreCounter::EmptyPolls, SidecoreCounter::Waits].map(|counter| sidecore.get(counter));
+        if said(counted) {
+            return counted;
+        }
+        assert!(Instant::now() < patience, "{counted:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// On a thread that is tied to one core, so that service and client have this one only.
 fn on_one_core(test: impl FnOnce() + Send) {
     let all = rustix::thread::sched_getaffinity(None).unwrap();
@@ -124,11 +138,10 @@ fn on_one_core_everything_works_and_nobody_spins() {
             let mut client = connect(&service);
             client.set("balance=round-robin").unwrap();
             work(&mut client, 200);
-            let (audit, client) = (client.wait_report().audit, format!("{notify}"));
-            assert_eq!((audit.empty_polls, audit.spun_ns), (0, 0), "{client}");
-            thread::sleep(Duration::from_millis(50));
-            let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
-            assert_eq!(sidecore.get(SidecoreCounter::EmptyPolls), 0, "{notify}");
+            let audit = client.wait_report().audit;
+            assert_eq!((audit.empty_polls, audit.spun_ns), (0, 0), "{notify}");
+            let [polls, waits] = when(&service, |[_, waits]| waits > 0);
+            assert_eq!(polls, 0, "{notify}: {waits} waits");
         }
     });
 }
@@ -148,7 +161,7 @@ fn who_owns_its_core_spins_and_lets_clients_spin_on_others() {
     let polls = client.wait_report().audit.empty_polls;
     println!("{polls} empty polls of the client on {} cores", all.count());
     assert_eq!(polls > 0, all.count() > 1);
-    thread::sleep(Duration::from_millis(50));
+    when(&service, |[polls, _]| polls > 0);
     let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
-    assert!(sidecore.get(SidecoreCounter::EmptyPolls) > 0 && sidecore.get(SidecoreCounter::Parks) == 0);
+    assert_eq!((sidecore.get(SidecoreCounter::Parks), sidecore.get(SidecoreCounter::Naps)), (0, 0));
 }
