@@ -239,6 +239,13 @@ impl Dispatch {
         !full && client.in_flight < client.credit && client.share.may_take()
     }
 
+    /// Whether only the answer of a device can let this client go on: its credit is used up, or the table is full.
+    pub fn waits_for_device(&mut self, client: ClientId) -> bool {
+        let full = self.inflight.is_full();
+        let client = self.clients.client_mut(client);
+        full || client.in_flight >= client.credit
+    }
+
     /// Requests of this lane in flight.
     #[inline]
     pub fn in_flight(&self, lane: LaneId) -> u32 {
@@ -353,6 +360,11 @@ impl Dispatch {
     /// The first request at or after table index `from` that a lost device still has.
     pub fn next_orphan(&self, device: usize, from: usize) -> Option<Ticket> {
         self.inflight.next_on(device as u8, from)
+    }
+
+    /// The device that has a request, or had it when it died. `None`: the ticket is void.
+    pub fn device_of(&self, ticket: Ticket) -> Option<usize> {
+        self.inflight.get(ticket).map(|entry| usize::from(entry.device))
     }
 
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.

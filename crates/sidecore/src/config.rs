@@ -307,8 +307,16 @@ impl Config {
         if self.sidecores.cpus.len() > 64 {
             return Err(ConfigError::new("sidecores.cpus: at most 64"));
         }
+        let sidecores = self.sidecores.cpus.len().max(1);
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
+            if let Some(number) = device.sidecore.filter(|number| *number >= sidecores) {
+                return Err(ConfigError::new(format!(
+                    "device {:?}: sidecore = {number}: use 0 to {}, one for each of sidecores.cpus",
+                    device.name,
+                    sidecores - 1
+                )));
+            }
             if self.devices[..i].iter().any(|other| other.name == device.name) {
                 return Err(ConfigError::new(format!("two devices are named {:?}: give each its own name", device.name)));
             }

@@ -2,6 +2,7 @@
 //!
 //! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
 
+mod advice;
 mod calibrate;
 mod command;
 mod listener;
@@ -11,8 +12,9 @@ mod sessions;
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::sys::{clock, cpu, packet, wake};
+use advice::Advice;
 use calibrate::Calibration;
-use command::{Command, SidecoreHandle};
+use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};
 use sidecore_core::dispatch::MAX_DEVICES;
@@ -20,7 +22,7 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,15 +69,23 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
+        let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
+        let mut service = Self {
+            socket: config.socket.clone(),
+            counters: config.counters_path(),
+            stop: Arc::new(AtomicBool::new(false)),
+            listener_wake: listener_wake.clone(),
+            listener: None,
+            sidecores: Vec::new(),
+        };
         let counters = create_counters(&config)?;
         let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
-        let listener_wake = Arc::new(wake::event()?);
+        let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
-        let mut sidecores = Vec::new();
         for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
-            let (commands, mailbox) = mpsc::channel();
             let wake = Arc::new(wake::event()?);
+            let (handle, mailbox) = mailbox(wake.clone());
             let setup = Setup {
                 index,
                 cpu,
@@ -83,21 +93,21 @@ impl Service {
                 config: config.clone(),
                 calibration: calibration.clone(),
                 counters: counters.clone(),
-                commands: mailbox,
-                wake: wake.clone(),
+                mailbox,
+                wake,
                 events: events.clone(),
                 listener: listener_wake.clone(),
+                advice,
             };
             let thread = start_sidecore(setup)?;
-            sidecores.push((SidecoreHandle::new(commands, wake), thread));
+            service.sidecores.push((handle, thread));
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let handles = sidecores.iter().map(|(handle, _)| handle.clone()).collect();
-        let (path, counters_path) = (config.socket.clone(), config.counters_path());
-        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters)?;
-        let stopped = stop.clone();
+        let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
+        let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
+        let stopped = service.stop.clone();
         let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
-        Ok(Self { socket: path, counters: counters_path, stop, listener_wake, listener: Some(thread), sidecores })
+        service.listener = Some(thread);
+        Ok(service)
     }
 
     /// Where clients connect.
@@ -185,9 +195,12 @@ fn raise_file_limit() {
 
 fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
-    if path.exists() {
+    if let Ok(found) = fs::symlink_metadata(path) {
         if packet::connect_to(path).is_ok() {
             return Err(StartError::AlreadyRunning(path.to_owned()));
+        }
+        if !found.file_type().is_socket() {
+            return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket")));
         }
         // Left by a service that died.
         fs::remove_file(path).map_err(at)?;

@@ -5,6 +5,7 @@
 
 mod settings;
 
+use super::advice::Advice;
 use super::command::{ClientKey, Command, Event, LaneKey, NewLane, SidecoreHandle};
 use super::sessions::Sessions;
 use crate::config::{ClientLimits, Config};
@@ -66,6 +67,7 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct Listener {
     config: Config,
+    advice: Advice,
     socket: OwnedFd,
     /// Kept open: sidecores ring it after an event.
     _wake: Arc<OwnedFd>,
@@ -89,6 +91,7 @@ pub(super) struct Listener {
 impl Listener {
     pub(super) fn new(
         config: Config,
+        advice: Advice,
         socket: OwnedFd,
         wake: &Arc<OwnedFd>,
         events: Receiver<Event>,
@@ -102,6 +105,7 @@ impl Listener {
             loads: vec![0; sidecores.len()],
             blocks: (0..config.limits.lanes as usize).rev().collect(),
             config,
+            advice,
             socket,
             _wake: wake.clone(),
             events,
@@ -229,6 +233,7 @@ impl Listener {
         self.check_limits(client, &limits, &layout)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
+        self.advice.give(&memory, self.config.notify.client);
         let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.least_loaded();

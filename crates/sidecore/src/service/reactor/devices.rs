@@ -4,6 +4,7 @@ use super::{Device, Reactor};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
 use crate::counters::{DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
+use crate::sys::clock;
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, Done, MAX_DEVICES, Replaced};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -18,9 +19,18 @@ const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
 const FASTEST: Nanos = 1_000;
 
 impl Device {
+    /// A request with that many bytes of input is handed to it.
+    #[inline]
+    pub(super) fn count(&mut self, bytes: u64) {
+        self.handed.0 += 1;
+        self.handed.1 += bytes;
+    }
+
     /// Brings the device's counters up to date.
     pub(super) fn publish(&self, dispatch: &Dispatch, device: usize) {
-        let load = dispatch.device_load(device);
+        let (load, (requests, bytes)) = (dispatch.device_load(device), self.handed);
+        self.counters.set(DeviceCounter::Requests, requests);
+        self.counters.set(DeviceCounter::Bytes, bytes);
         self.counters.set_state(dispatch.device_state(device));
         self.counters.set(DeviceCounter::InFlight, u64::from(load.in_flight));
         self.counters.set(DeviceCounter::BacklogNs, load.backlog);
@@ -57,7 +67,7 @@ impl Reactor {
                 self.remote.push(index);
             }
             let name = config.name.clone();
-            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false });
+            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false, handed: (0, 0) });
         }
         Ok(())
     }
@@ -93,7 +103,8 @@ impl Reactor {
         let state = |index: &usize| self.dispatch.device_state(*index);
         let found = (0..self.devices.len()).filter(|index| self.devices[*index].name == name);
         let Some(index) = found.filter(|index| state(index) != DeviceState::Gone).last() else {
-            let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
+            let here = (0..self.devices.len()).filter(|index| state(index) != DeviceState::Gone);
+            let names: Vec<&str> = here.map(|index| self.devices[index].name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {names:?}"));
         };
         match action {
@@ -105,9 +116,13 @@ impl Reactor {
             DeviceAction::Kill if matches!(self.devices[index].port, Port::Inline) => {
                 return Err(format!("{name:?} is the sidecore itself: drain it instead"));
             }
-            DeviceAction::Kill => self.devices[index].port.kill(),
+            DeviceAction::Kill => {
+                let health = self.devices[index].port.revoke();
+                self.bury(index, health);
+            }
         }
         self.look_after_devices();
+        self.devices[index].publish(&self.dispatch, index);
         Ok(())
     }
 
@@ -164,6 +179,8 @@ impl Reactor {
     }
 
     fn replay(&mut self, ticket: Ticket) {
+        self.now = clock::now();
+        let lost = self.dispatch.device_of(ticket);
         match self.dispatch.replace(self.now, ticket) {
             None => {}
             Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
@@ -177,6 +194,9 @@ impl Reactor {
             }
             Some(Replaced::On { device, ticket }) => {
                 self.counters.add(SidecoreCounter::Replayed, 1);
+                if let Some(lost) = lost {
+                    self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
+                }
                 self.resubmit(device, ticket);
             }
         }

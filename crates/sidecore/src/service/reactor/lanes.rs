@@ -2,16 +2,14 @@
 
 use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
-use super::{QUIET, Reactor, Setup, Timers, WATCHED_LANES};
+use super::{QUIET, Reactor, Timers, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
 use crate::engine::execute::prefetch;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::{ClientId, LaneId};
-use sidecore_core::layout::advice;
-use sidecore_core::policy::notify::{Notify, Ring};
+use sidecore_core::policy::notify::Ring;
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
-use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Submission};
 use std::os::fd::OwnedFd;
@@ -89,6 +87,8 @@ pub(super) struct Lane {
     outbox: Outbox,
     doorbell: OwnedFd,
     wake: OwnedFd,
+    /// Its next request waits until a device has answered: there is no use in looking before.
+    pub(super) waits_for_device: bool,
     /// When traffic was last seen.
     active_at: Nanos,
     dormant: bool,
@@ -115,6 +115,7 @@ impl Lane {
             outbox: Outbox { messages: [[0; MESSAGE_WORDS]; BATCH], len: 0, held: 0 },
             doorbell: new.doorbell,
             wake: new.wake,
+            waits_for_device: false,
             active_at: now,
             dormant: false,
             announce_at: None,
@@ -195,14 +196,6 @@ impl Lane {
         std::mem::take(&mut self.dormant)
     }
 
-    /// Tells the client how to wait.
-    pub(super) fn advise(&self, setup: &Setup, notify: Notify) {
-        let store = |word, value| self.memory.advice(word).store(value, Ordering::Relaxed);
-        store(advice::NOTIFY, notify.to_word());
-        store(advice::PARK_COST, setup.calibration.park_cost);
-        store(advice::SAMPLE_EVERY, u64::from(setup.config.sample_every));
-        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin));
-    }
 }
 
 impl Timers {
@@ -251,7 +244,6 @@ impl Reactor {
         }
         let client = self.clients[&client_key].0;
         let lane = Lane::new(new, client, self.now);
-        lane.advise(&self.setup, self.notify.client);
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
