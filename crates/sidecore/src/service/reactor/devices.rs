@@ -189,16 +189,20 @@ impl Reactor {
                 self.give_up(&done);
             }
             Some(Replaced::Now(done)) => {
-                self.counters.add(SidecoreCounter::Replayed, 1);
+                self.count_replay(lost);
                 self.redo_now(ticket, &done);
             }
             Some(Replaced::On { device, ticket }) => {
-                self.counters.add(SidecoreCounter::Replayed, 1);
-                if let Some(lost) = lost {
-                    self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
-                }
+                self.count_replay(lost);
                 self.resubmit(device, ticket);
             }
+        }
+    }
+
+    fn count_replay(&self, lost: Option<usize>) {
+        self.counters.add(SidecoreCounter::Replayed, 1);
+        if let Some(lost) = lost {
+            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
         }
     }
 
