@@ -89,7 +89,6 @@ impl Service {
             let setup = Setup {
                 index,
                 cpu,
-                clients_may_spin: cpu::allowed().len() > config.sidecores.cpus.len().max(1),
                 config: config.clone(),
                 calibration: calibration.clone(),
                 counters: counters.clone(),

@@ -49,8 +49,6 @@ const SPIN_ROUNDS: u32 = 16;
 pub(super) struct Setup {
     pub(super) index: usize,
     pub(super) cpu: Option<usize>,
-    /// A core is left for clients beside those of the sidecores.
-    pub(super) clients_may_spin: bool,
     pub(super) config: Config,
     pub(super) calibration: Arc<Calibration>,
     pub(super) counters: Arc<Counters>,
