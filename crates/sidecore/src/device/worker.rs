@@ -130,6 +130,11 @@ impl Worker {
         }
     }
 
+    /// Lets go of the requests that it never took, and of the lanes that they keep.
+    pub(crate) fn forget(&mut self) {
+        (self.jobs, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
+    }
+
     pub(crate) fn set_notify(&self, to_device: Notify, from_device: Notify) {
         self.shared.set_notify(to_device, from_device);
         self.thread.thread().unpark();

@@ -38,7 +38,7 @@ impl LaneMemory {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
         }
-        let mapping = Mapping::new(file, layout.total_bytes())?;
+        let mut mapping = Mapping::new(file, layout.total_bytes())?;
         mapping.not_in_children()?;
         Ok(Self { mapping, layout })
     }

@@ -1,5 +1,6 @@
 //! A shared mapping of a file, as long as it lives.
 
+use super::fork::ForkGuard;
 use rustix::fs::fstat;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use sidecore_core::words::{LINE_BYTES, Line};
@@ -12,6 +13,8 @@ use std::ptr::NonNull;
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    /// Where forked children do not inherit it: knows whether this process is one.
+    inherited: Option<ForkGuard>,
 }
 
 // SAFETY: the mapping is plain memory that belongs to no thread; all access is through atomics or raw copies.
@@ -31,11 +34,12 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address that the kernel picks overlaps nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        Ok(Self { start, len, inherited: None })
     }
 
     /// A forked child does not inherit this mapping.
-    pub(crate) fn not_in_children(&self) -> io::Result<()> {
+    pub(crate) fn not_in_children(&mut self) -> io::Result<()> {
+        self.inherited = Some(ForkGuard::new()?);
         // SAFETY: the range is this mapping; the advice changes nothing in this process.
         unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork)? };
         Ok(())
@@ -61,6 +65,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.inherited.as_ref().is_some_and(ForkGuard::forked) {
+            // It is not here, and its addresses may be in use for something else.
+            return;
+        }
         // SAFETY: the range was mapped by `new`, and every borrow of it ended with `self`.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }

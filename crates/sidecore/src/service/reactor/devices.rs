@@ -162,6 +162,7 @@ impl Reactor {
             from = ticket.index() + 1;
             self.replay(ticket);
         }
+        self.devices[index].port.forget();
         self.devices[index].publish(&self.dispatch, index);
         self.ring_devices();
     }
