@@ -1,1 +1,90 @@
-//! fuzz
+//! Harnesses for hostile input: each takes any bytes and panics if a property does not hold.
+//!
+//! `cargo test -p sidecore-fuzz` runs all of them on some thousand inputs. To search for as long as one likes, with a
+//! nightly compiler and cargo-fuzz installed:
+//!
+//! ```text
+//! cargo +nightly fuzz run submission -- -max_total_time=10
+//! ```
+//!
+//! To add one: a function here, a file in `fuzz_targets`, a `[[bin]]` in `Cargo.toml` and a property in `tests`.
+
+mod ring;
+
+pub use ring::ring;
+
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::ring::{MESSAGE_WORDS, Message};
+use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
+use std::str;
+
+/// The `main` of a fuzz target. Built without cargo-fuzz, it runs its harness on the files named as arguments, so that
+/// a crash is repeated by any compiler, under any debugger.
+#[macro_export]
+macro_rules! target {
+    ($harness:ident) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|data: &[u8]| $crate::$harness(data));
+
+        #[cfg(not(fuzzing))]
+        fn main() -> std::io::Result<()> {
+            std::env::args_os().skip(1).try_for_each(|file| std::fs::read(file).map(|data| $crate::$harness(&data)))
+        }
+    };
+}
+
+/// The next word, of zeros where the data end.
+fn next_word(data: &mut &[u8]) -> u64 {
+    let (head, rest) = data.split_at(data.len().min(size_of::<u64>()));
+    *data = rest;
+    let mut bytes = [0; size_of::<u64>()];
+    bytes[..head.len()].copy_from_slice(head);
+    u64::from_le_bytes(bytes)
+}
+
+fn next_message(data: &mut &[u8]) -> Message {
+    let mut words = [0; MESSAGE_WORDS];
+    words.fill_with(|| next_word(data));
+    words
+}
+
+fn end(extent: Extent) -> u64 {
+    u64::from(extent.offset) + u64::from(extent.len)
+}
+
+/// A word of which the low half is the arena's length, then the words of a slot: a submission that is accepted lies
+/// inside the arena and is the same after one more trip over the wire.
+pub fn submission(mut data: &[u8]) {
+    let arena = next_word(&mut data) as u32;
+    let Ok(got) = Submission::parse(&next_message(&mut data), arena) else { return };
+    assert!(got.inputs().iter().chain(got.outputs()).all(|&extent| end(extent) <= u64::from(arena)));
+    assert!(got.inputs().len() + got.outputs().len() <= MAX_EXTENTS);
+    assert!(u64::from(got.head_len) <= got.input_len());
+    assert_eq!(Submission::parse(got.words(), arena), Ok(got));
+}
+
+/// The words of a slot: a completion that is accepted is the same after one more trip over the wire.
+pub fn completion(mut data: &[u8]) {
+    let words = next_message(&mut data);
+    let Some(got) = Completion::parse(&words) else { return };
+    assert_eq!(got.tag, words[0] as u32);
+    assert_eq!(Completion::parse(&got.encode()), Some(got));
+}
+
+/// A control word, and the same bytes as a spelling: a policy that is accepted is the same by word and by spelling, and
+/// any other text is answered by what would be accepted.
+pub fn notify(data: &[u8]) {
+    let word = next_word(&mut { data });
+    if let Some(policy) = Notify::from_word(word) {
+        assert_eq!(policy.to_word(), word);
+        assert_eq!(Notify::parse(&policy.to_string()), Ok(policy));
+    }
+    let Ok(text) = str::from_utf8(data) else { return };
+    match Notify::parse(text) {
+        Ok(policy) => {
+            assert_eq!(Notify::from_word(policy.to_word()), Some(policy));
+            assert_eq!(Notify::parse(&policy.to_string()), Ok(policy));
+        }
+        Err(error) => assert!(error.to_string().contains("break-even")),
+    }
+}

@@ -1,22 +1,35 @@
 //! The command `sidecore`.
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the scenarios that measure against the baseline are not in this crate yet")
-)]
+mod args;
 mod baseline;
+mod bench;
 mod ffi;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the scenarios that run on the described machine are not in this crate yet")
-)]
 mod machine;
-#[cfg_attr(not(test), expect(dead_code, reason = "the scenarios that take long are not in this crate yet"))]
 mod progress;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "the scenarios that make rows are not in this crate yet")
-)]
 mod report;
+mod serve;
+mod set;
 
-fn main() {}
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Usage or environment: see the README for all exit codes.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let result: Result<(), String> = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Set(args) => set::run(&args),
+        Command::Top(_) => Err("not here yet".to_owned()),
+        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
+        Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("sidecore: {message}");
+            ExitCode::from(USAGE)
+        }
+    }
+}

@@ -26,7 +26,7 @@ mod clients;
 mod tests;
 
 pub use clients::{ClientId, LaneId};
-use clients::{Clients, Lane};
+use clients::{Lane, Tables};
 
 /// Devices that one dispatch may have.
 pub const MAX_DEVICES: usize = 64;
@@ -71,6 +71,8 @@ pub struct Work {
 pub struct Capability {
     /// One bit for each class number that it can do.
     pub classes: u64,
+    /// It does a request at once, before anything else happens: nothing is ever in flight there.
+    pub immediate: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
     /// Relative speed for `sed`, 1 to 1000.
@@ -90,6 +92,13 @@ pub enum Placed {
         device: usize,
         /// Its name from now on.
         ticket: Ticket,
+    },
+    /// Do it on this immediate device now: it counts as completed.
+    Now {
+        /// Number of the device.
+        device: usize,
+        /// How long it is expected to take, ns.
+        cost: Nanos,
     },
     /// Every device that could do it is full: try again after a completion.
     Full,
@@ -120,7 +129,9 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
-    /// No room now: call again with this ticket after a completion.
+    /// Do it on this immediate device now: it counts as completed.
+    Now(Done),
+    /// No room now: call again with this ticket after a completion or the loss of a device.
     Wait(Ticket),
     /// Answer that the device failed.
     GivenUp(Done),
@@ -141,14 +152,17 @@ pub enum DeviceState {
 struct Device {
     state: DeviceState,
     classes: u64,
+    immediate: bool,
     rates: Rates,
+    /// The last estimate: requests mostly come in runs of one kind.
+    last: Option<(Class, u32, Nanos)>,
 }
 
 /// The state machine. One for each sidecore; it owns no memory that another thread sees.
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
-    clients: Clients,
+    clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
     /// Beside `devices`, index by index: what the balancer reads.
@@ -161,7 +175,7 @@ impl Dispatch {
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
-            clients: Clients::new(limits.clients, limits.lanes),
+            clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
             loads: Vec::with_capacity(MAX_DEVICES),
@@ -189,7 +203,7 @@ impl Dispatch {
         self.clients.close_lane(lane);
     }
 
-    /// Changes when the waiter of this lane is woken.
+    /// Changes when the waiter of this lane is woken. Call [`Dispatch::due`] afterwards: it may have to be woken now.
     pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
         self.clients.lane_mut(lane).moderator.set_policy(notify);
     }
@@ -249,7 +263,11 @@ impl Dispatch {
         let Some(device) = self.choose(work) else {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
+        let cost = self.devices[device].estimate(work.class, work.size);
+        if self.devices[device].immediate {
+            self.clients.done_at_once(work.lane, work.urgent, cost);
+            return Placed::Now { device, cost };
+        }
         let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
         self.load(device, cost);
@@ -261,7 +279,13 @@ impl Dispatch {
     /// that a flood of refused requests stays within its share.
     #[inline]
     pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
-        self.clients.refused(lane, urgent, REFUSAL_COST);
+        self.clients.done_at_once(lane, urgent, REFUSAL_COST);
+    }
+
+    /// How long an immediate device took for a request, where it was measured.
+    #[inline]
+    pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
+        self.devices[device].observe(class, size, took);
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.
@@ -269,10 +293,11 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
+        debug_assert!(!entry.waiting, "no device has it");
         let device = usize::from(entry.device);
         self.unload(device, entry.cost);
         if let Some(took) = took {
-            self.devices[device].rates.observe(entry.work.class, entry.work.size, took);
+            self.devices[device].observe(entry.work.class, entry.work.size, took);
         }
         Some(self.finish(entry))
     }
@@ -281,33 +306,24 @@ impl Dispatch {
     #[inline]
     pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let Lane { moderator, finished, urgent, .. } = self.clients.lane_mut(lane);
-        if *finished == 0 {
-            return moderator.due(now);
-        }
         let ring = moderator.completed(now, core::mem::take(finished), core::mem::take(urgent));
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// The time of an earlier [`Ring::At`] has come: is the waiter woken now?
     pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
         let moderator = &mut self.clients.lane_mut(lane).moderator;
         let ring = moderator.due(now);
-        if ring == Ring::Now {
-            moderator.rung();
-        }
-        ring
+        rung(moderator, ring)
     }
 
     /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
-        let Capability { classes, depth, weight, rates } = capability;
+        let Capability { classes, immediate, depth, weight, rates } = capability;
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, rates });
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         Some(self.devices.len() - 1)
     }
@@ -354,24 +370,27 @@ impl Dispatch {
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
     /// `None`: the ticket was void already.
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
-        let (ticket, entry) = self.inflight.renew(ticket)?;
-        let newly_lost = !core::mem::replace(&mut entry.waiting, true);
-        entry.losses += u8::from(newly_lost);
-        let Entry { work, device: lost, cost, losses, .. } = *entry;
-        if newly_lost {
-            self.unload(usize::from(lost), cost);
+        let mut entry = self.inflight.remove(ticket)?;
+        if !entry.waiting {
+            entry.waiting = true;
+            entry.losses += 1;
+            self.unload(usize::from(entry.device), entry.cost);
         }
-        let lane_open = self.clients.lane(work.lane).open;
-        if losses > MAX_LOSSES || !lane_open || !self.any_can(work.class) {
-            let entry = self.inflight.remove(ticket)?;
+        let Work { lane, class, size, .. } = entry.work;
+        if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
             return Some(Replaced::GivenUp(self.finish(entry)));
         }
-        let Some(device) = self.choose(work) else { return Some(Replaced::Wait(ticket)) };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
-        let (ticket, entry) = self.inflight.renew(ticket)?;
+        let Some(device) = self.choose(entry.work) else {
+            return self.inflight.insert(entry).map(Replaced::Wait);
+        };
+        if self.devices[device].immediate {
+            entry.device = device as u8;
+            return Some(Replaced::Now(self.finish(entry)));
+        }
+        let cost = self.devices[device].rates.estimate(class, size);
         (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
         self.load(device, cost);
-        Some(Replaced::On { device, ticket })
+        self.inflight.insert(entry).map(|ticket| Replaced::On { device, ticket })
     }
 
     #[inline]
@@ -379,14 +398,13 @@ impl Dispatch {
         let devices = &self.devices;
         self.balancer.choose(
             &self.loads,
-            |i| devices[i].classes >> work.class.index() & 1 != 0,
+            |i| devices[i].can(work.class),
             |i| devices[i].rates.estimate(work.class, work.size),
         )
     }
 
     fn any_can(&self, class: Class) -> bool {
-        let can = |device: &Device| device.state == DeviceState::Active && device.classes >> class.index() & 1 != 0;
-        self.devices.iter().any(can)
+        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(class))
     }
 
     #[inline]
@@ -408,6 +426,40 @@ impl Dispatch {
         let lane_open = self.clients.finished(entry.work.lane, entry.work.urgent);
         Done { work: entry.work, device: entry.device, handed: entry.handed, lane_open }
     }
+}
+
+impl Device {
+    #[inline]
+    fn estimate(&mut self, class: Class, size: u32) -> Nanos {
+        if let Some((last_class, last_size, cost)) = self.last
+            && (last_class, last_size) == (class, size)
+        {
+            return cost;
+        }
+        let cost = self.rates.estimate(class, size);
+        self.last = Some((class, size, cost));
+        cost
+    }
+
+    #[inline]
+    fn observe(&mut self, class: Class, size: u32, took: Nanos) {
+        self.rates.observe(class, size, took);
+        self.last = None;
+    }
+
+    #[inline]
+    fn can(&self, class: Class) -> bool {
+        self.classes >> class.index() & 1 != 0
+    }
+}
+
+/// The caller rings at once when it is told to, so that nothing is pending any more.
+#[inline]
+fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
+    if ring == Ring::Now {
+        moderator.rung();
+    }
+    ring
 }
 
 impl Placed {

@@ -16,7 +16,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Place in the table, below its capacity: for arrays kept beside it.
+    /// Place in the table, below its capacity: for arrays kept beside it. A request that moves keeps its place.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -69,6 +69,7 @@ impl InFlight {
         Self { places, free: (0..capacity).rev().collect() }
     }
 
+    /// Takes the place that was freed last, so an entry that is taken out and put back keeps its place.
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry) -> Option<Ticket> {
         let index = self.free.pop()?;
@@ -77,12 +78,10 @@ impl InFlight {
         Some(Ticket { index, generation: place.generation })
     }
 
+    /// Takes the entry out. All its tickets are void from now on.
     #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
-        let place = self.places.get_mut(ticket.index())?;
-        if place.generation != ticket.generation {
-            return None;
-        }
+        let place = self.current(ticket)?;
         let entry = place.entry.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(ticket.index);
@@ -93,21 +92,11 @@ impl InFlight {
         self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
     }
 
-    /// Makes all earlier tickets of this entry void and returns the one that counts from now on.
-    pub(crate) fn renew(&mut self, ticket: Ticket) -> Option<(Ticket, &mut Entry)> {
-        let place = self.places.get_mut(ticket.index())?;
-        if place.generation != ticket.generation {
-            return None;
-        }
-        let entry = place.entry.as_mut()?;
-        place.generation = place.generation.wrapping_add(1);
-        Some((Ticket { index: ticket.index, generation: place.generation }, entry))
-    }
-
     /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
-        let offset = rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
+        let offset =
+            rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
         let index = from + offset;
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }
@@ -118,5 +107,11 @@ impl InFlight {
 
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty()
+    }
+
+    /// The place that the ticket names, unless the ticket is void.
+    #[inline]
+    fn current(&mut self, ticket: Ticket) -> Option<&mut Place> {
+        self.places.get_mut(ticket.index()).filter(|place| place.generation == ticket.generation)
     }
 }

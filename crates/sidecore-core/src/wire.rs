@@ -26,13 +26,24 @@
 //! A submission comes from a process that may be hostile: [`Submission::parse`] is total, and whatever it accepts
 //! lies inside the arena.
 
-use crate::ring::{MESSAGE_WORDS, Message};
+use crate::ring::{Consumer, MESSAGE_WORDS, Message};
 use crate::session::{Op, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
+use crate::words::Line;
+use core::fmt;
 
 /// Most extents of one request, inputs and outputs together.
 pub const MAX_EXTENTS: usize = 4;
+
+/// Bits of word 0 where its fields begin.
+const OP: u32 = 32;
+const FLAGS: u32 = 40;
+const COUNTS: u32 = 48;
+const RESERVED: u32 = 56;
+/// The word of the first extent, and that of the time of submission.
+const EXTENTS: usize = 2;
+const STAMP: usize = 6;
 
 const FLAG_SAMPLED: u8 = 1;
 const FLAG_URGENT: u8 = 2;
@@ -47,25 +58,11 @@ pub struct Extent {
     pub len: u32,
 }
 
-/// One request as it crosses the lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submission {
-    /// The client's name for the request.
-    pub tag: u32,
-    /// What to do.
-    pub op: Op,
-    /// The completion is announced at once whatever the notify policy.
-    pub urgent: bool,
-    /// When the client submitted it, if it is sampled; an allegation.
-    pub submitted: Option<Nanos>,
-    /// Handle of the session.
-    pub session: u32,
-    /// Bytes of the input that are head: additional data, or a signature to verify.
-    pub head_len: u32,
-    extents: [Extent; MAX_EXTENTS],
-    inputs: u8,
-    outputs: u8,
-}
+/// One request as it crosses the lane: words that were checked, read through its methods.
+///
+/// It stays the words that it came as, because that is how it is cheapest to keep and to copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Submission(Message);
 
 /// How a client broke the protocol. Its lane ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,53 +129,117 @@ impl Extent {
 }
 
 impl Submission {
-    /// A request without urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
+    /// A no-op, and the place for a request to come: see [`Submission::receive`].
+    pub const EMPTY: Self = Self([0; MESSAGE_WORDS]);
+
+    /// A request without head, urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
     #[inline]
     pub fn new(tag: u32, op: Op, session: u32, inputs: &[Extent], outputs: &[Extent]) -> Option<Self> {
-        let mut extents = [Extent::default(); MAX_EXTENTS];
-        extents.get_mut(..inputs.len())?.copy_from_slice(inputs);
-        extents.get_mut(inputs.len()..inputs.len() + outputs.len())?.copy_from_slice(outputs);
-        let (inputs, outputs) = (inputs.len() as u8, outputs.len() as u8);
-        Some(Self { tag, op, urgent: false, submitted: None, session, head_len: 0, extents, inputs, outputs })
+        if inputs.len() + outputs.len() > MAX_EXTENTS {
+            return None;
+        }
+        let counts = (inputs.len() as u32) << 16 | (outputs.len() as u32) << 20;
+        let mut words = [0; MESSAGE_WORDS];
+        words[0] = pack(tag, u32::from(op as u8) | counts);
+        words[1] = pack(session, 0);
+        for (word, extent) in words[EXTENTS..].iter_mut().zip(inputs.iter().chain(outputs)) {
+            *word = pack(extent.offset, extent.len);
+        }
+        Some(Self(words))
+    }
+
+    /// The same request whose first `len` input bytes are head: additional data, or a signature to verify.
+    #[inline]
+    #[must_use]
+    pub fn with_head(mut self, len: u32) -> Self {
+        self.0[1] = pack(self.session(), len);
+        self
+    }
+
+    /// The same request, to be announced at once whatever the notify policy.
+    #[inline]
+    #[must_use]
+    pub fn urgent(mut self) -> Self {
+        self.0[0] |= u64::from(FLAG_URGENT) << FLAGS;
+        self
+    }
+
+    /// The same request with its time of submission, ns: its completion will carry stage times.
+    #[inline]
+    #[must_use]
+    pub fn sampled(mut self, now: Nanos) -> Self {
+        self.0[0] |= u64::from(FLAG_SAMPLED) << FLAGS;
+        self.0[STAMP] = now;
+        self
+    }
+
+    /// The client's name for the request.
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.0[0] as u32
+    }
+
+    /// What to do.
+    #[inline]
+    pub fn op(&self) -> Op {
+        // Checked when the words came in.
+        Op::from_u8(byte(self.0[0], OP)).unwrap_or(Op::Noop)
+    }
+
+    /// Whether the completion is announced at once.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        byte(self.0[0], FLAGS) & FLAG_URGENT != 0
+    }
+
+    /// When the client submitted it, if it is sampled, ns; an allegation.
+    #[inline]
+    pub fn submitted(&self) -> Option<Nanos> {
+        (byte(self.0[0], FLAGS) & FLAG_SAMPLED != 0).then_some(self.0[STAMP])
+    }
+
+    /// Handle of the session.
+    #[inline]
+    pub fn session(&self) -> u32 {
+        self.0[1] as u32
+    }
+
+    /// Bytes of the input that are head.
+    #[inline]
+    pub fn head_len(&self) -> u32 {
+        (self.0[1] >> 32) as u32
     }
 
     /// Extents that the operation reads, in order.
     #[inline]
-    pub fn inputs(&self) -> &[Extent] {
-        &self.extents[..usize::from(self.inputs)]
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = Extent> {
+        let words = self.0;
+        (0..self.counts().0).map(move |i| extent(words[EXTENTS + i]))
     }
 
     /// Extents that the operation writes, in order.
     #[inline]
-    pub fn outputs(&self) -> &[Extent] {
-        &self.extents[usize::from(self.inputs)..usize::from(self.inputs + self.outputs)]
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = Extent> {
+        let (words, (inputs, outputs)) = (self.0, self.counts());
+        (inputs..inputs + outputs).map(move |i| extent(words[EXTENTS + i]))
     }
 
     /// Bytes of all inputs. Below 2^34, whatever the client wrote.
     #[inline]
     pub fn input_len(&self) -> u64 {
-        self.inputs().iter().map(|e| u64::from(e.len)).sum()
+        self.inputs().map(|e| u64::from(e.len)).sum()
     }
 
     /// Bytes of all outputs. Below 2^34, whatever the client wrote.
     #[inline]
     pub fn output_len(&self) -> u64 {
-        self.outputs().iter().map(|e| u64::from(e.len)).sum()
+        self.outputs().map(|e| u64::from(e.len)).sum()
     }
 
     /// The words of the slot.
     #[inline]
-    pub fn encode(&self) -> Message {
-        let flags = if self.submitted.is_some() { FLAG_SAMPLED } else { 0 } | if self.urgent { FLAG_URGENT } else { 0 };
-        let counts = u32::from(self.inputs) << 16 | u32::from(self.outputs) << 20;
-        let mut words = [0; MESSAGE_WORDS];
-        words[0] = pack(self.tag, u32::from(self.op as u8) | u32::from(flags) << 8 | counts);
-        words[1] = pack(self.session, self.head_len);
-        for (word, extent) in words[2..].iter_mut().zip(&self.extents) {
-            *word = pack(extent.offset, extent.len);
-        }
-        words[6] = self.submitted.unwrap_or(0);
-        words
+    pub fn words(&self) -> &Message {
+        &self.0
     }
 
     /// Reads the words of a slot, which the caller copied to private memory.
@@ -187,35 +248,66 @@ impl Submission {
     /// The first rule that the words break. The lane of a client that does this ends.
     #[inline]
     pub fn parse(words: &Message, arena_bytes: u32) -> Result<Self, Fault> {
-        let op = Op::from_u8(byte(words[0], 32)).ok_or(Fault::UnknownOp)?;
-        let flags = byte(words[0], 40);
-        if flags & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(words[0], 56) != 0 {
+        let submission = Self(*words);
+        submission.check(arena_bytes).map(|()| submission)
+    }
+
+    /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: none is there.
+    ///
+    /// # Errors
+    /// As for [`Submission::parse`]; the place is empty then.
+    #[inline]
+    pub fn receive(&mut self, consumer: &mut Consumer, slots: &[Line], arena_bytes: u32) -> Result<bool, Fault> {
+        if !consumer.pop_into(slots, &mut self.0) {
+            return Ok(false);
+        }
+        let checked = self.check(arena_bytes);
+        if checked.is_err() {
+            *self = Self::EMPTY;
+        }
+        checked.map(|()| true)
+    }
+
+    #[inline]
+    fn counts(&self) -> (usize, usize) {
+        let counts = byte(self.0[0], COUNTS);
+        (usize::from(counts & 15), usize::from(counts >> 4))
+    }
+
+    #[inline]
+    fn check(&self, arena_bytes: u32) -> Result<(), Fault> {
+        if usize::from(byte(self.0[0], OP)) >= Op::COUNT {
+            return Err(Fault::UnknownOp);
+        }
+        if byte(self.0[0], FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(self.0[0], RESERVED) != 0 {
             return Err(Fault::ReservedBits);
         }
-        let (inputs, outputs) = (byte(words[0], 48) & 15, byte(words[0], 48) >> 4);
-        if usize::from(inputs + outputs) > MAX_EXTENTS {
+        let (inputs, outputs) = self.counts();
+        if inputs + outputs > MAX_EXTENTS {
             return Err(Fault::TooManyExtents);
         }
-        let extents = core::array::from_fn(|i| Extent::new(words[2 + i] as u32, (words[2 + i] >> 32) as u32));
-        if !extents.iter().all(|extent: &Extent| extent.is_inside(arena_bytes)) {
+        if !self.0[EXTENTS..STAMP].iter().all(|word| extent(*word).is_inside(arena_bytes)) {
             return Err(Fault::ExtentOutsideArena);
         }
-        let submission = Self {
-            tag: words[0] as u32,
-            op,
-            urgent: flags & FLAG_URGENT != 0,
-            submitted: (flags & FLAG_SAMPLED != 0).then_some(words[6]),
-            session: words[1] as u32,
-            head_len: (words[1] >> 32) as u32,
-            extents,
-            inputs,
-            outputs,
-        };
-        if u64::from(submission.head_len) > submission.input_len() {
+        if u64::from(self.head_len()) > self.input_len() {
             return Err(Fault::HeadTooLong);
         }
-        Ok(submission)
+        Ok(())
     }
+}
+
+impl fmt::Debug for Submission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Submission({:?}, tag {}, session {:#x}", self.op(), self.tag(), self.session())?;
+        self.inputs().try_for_each(|e| write!(f, ", from {}+{}", e.offset, e.len))?;
+        self.outputs().try_for_each(|e| write!(f, ", to {}+{}", e.offset, e.len))?;
+        f.write_str(")")
+    }
+}
+
+#[inline]
+fn extent(word: u64) -> Extent {
+    Extent::new(word as u32, (word >> 32) as u32)
 }
 
 /// How a request ended.
@@ -295,18 +387,25 @@ mod tests {
             extents in proptest::collection::vec(extent(), 0..=MAX_EXTENTS), split in 0usize..=MAX_EXTENTS,
         ) {
             let (inputs, outputs) = extents.split_at(split.min(extents.len()));
-            let mut sent = Submission::new(tag, Op::from_u8(op).unwrap(), session, inputs, outputs).unwrap();
-            (sent.urgent, sent.submitted, sent.head_len) = (urgent, submitted, sent.input_len() as u32 / 2);
-            prop_assert_eq!(Submission::parse(&sent.encode(), ARENA), Ok(sent));
+            let op = Op::from_u8(op).unwrap();
+            let sent = Submission::new(tag, op, session, inputs, outputs).unwrap();
+            let head = sent.input_len() as u32 / 2;
+            let sent = sent.with_head(head);
+            let sent = if urgent { sent.urgent() } else { sent };
+            let sent = submitted.map_or(sent, |now| sent.sampled(now));
+            let got = Submission::parse(sent.words(), ARENA).unwrap();
+            prop_assert_eq!((got.tag(), got.op(), got.session(), got.head_len()), (tag, op, session, head));
+            prop_assert_eq!((got.is_urgent(), got.submitted()), (urgent, submitted));
+            prop_assert!(got.inputs().eq(inputs.iter().copied()) && got.outputs().eq(outputs.iter().copied()));
         }
 
         #[test]
         fn whatever_is_accepted_lies_inside(words: Message, arena in 0u32..=u32::MAX) {
             if let Ok(got) = Submission::parse(&words, arena) {
-                for extent in got.inputs().iter().chain(got.outputs()) {
+                for extent in got.inputs().chain(got.outputs()) {
                     prop_assert!(u64::from(extent.offset) + u64::from(extent.len) <= u64::from(arena));
                 }
-                prop_assert!(u64::from(got.head_len) <= got.input_len());
+                prop_assert!(u64::from(got.head_len()) <= got.input_len());
                 prop_assert!(got.inputs().len() + got.outputs().len() <= MAX_EXTENTS);
             }
         }
@@ -332,12 +431,13 @@ mod tests {
     }
 
     fn valid() -> Message {
-        Submission::new(7, Op::Encrypt, 3, &[Extent::new(0, 76)], &[Extent::new(0, 80)]).unwrap().encode()
+        Submission::new(7, Op::Encrypt, 3, &[Extent::new(0, 76)], &[Extent::new(0, 80)]).unwrap().words().to_owned()
     }
 
     #[test]
     fn each_fault_has_its_name() {
-        let breakages: [(fn(&mut Message), Fault); 6] = [
+        type Breakage = (fn(&mut Message), Fault);
+        let breakages: [Breakage; 6] = [
             (|w| w[0] |= 255 << 32, Fault::UnknownOp),
             (|w| w[0] |= 4 << 40, Fault::ReservedBits),
             (|w| w[0] |= 1 << 63, Fault::ReservedBits),

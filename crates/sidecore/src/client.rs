@@ -188,6 +188,15 @@ impl Client {
         Ok(())
     }
 
+    /// Starts the transfer of a buffer's first lines to this core, for reading and writing. After taking many completions
+    /// and before looking at their results, so that the transfers overlap.
+    #[inline]
+    pub fn prefetch(&self, buffer: &Buffer) {
+        if !self.guard.forked() {
+            self.lane.prefetch(buffer);
+        }
+    }
+
     /// Queues a request under a tag of the caller's choice. The service sees it at the latest after [`Client::ring`].
     ///
     /// # Errors
@@ -196,10 +205,9 @@ impl Client {
     pub fn submit(&mut self, tag: u32, job: &Job<'_>) -> Result<(), Error> {
         self.own_lane()?;
         let Job { session, op, head_len, inputs, outputs, urgent } = *job;
-        let mut submission =
-            Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
-        (submission.head_len, submission.urgent) = (head_len, urgent);
-        self.lane.submit(submission, session.long)
+        let submission = Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
+        let submission = submission.with_head(head_len);
+        self.lane.submit(if urgent { submission.urgent() } else { submission }, session.long)
     }
 
     /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].
@@ -274,6 +282,16 @@ impl Client {
     /// Largest input or output of one request, bytes.
     pub fn max_request_bytes(&self) -> u32 {
         self.lane.max_request_bytes()
+    }
+
+    /// Most requests in flight.
+    pub fn slots(&self) -> u32 {
+        self.lane.slots()
+    }
+
+    /// Bytes of payload arena.
+    pub fn arena_bytes(&self) -> u32 {
+        self.lane.arena_bytes()
     }
 
     /// What this client's waits cost so far.

@@ -4,6 +4,7 @@
 //! attaches over a Unix socket, gets a lane, opens sessions and submits requests. What is decided is decided in
 //! `sidecore_core`; this crate reads clocks, makes system calls and touches shared memory.
 
+pub mod bare;
 pub mod client;
 pub mod config;
 pub mod control;

@@ -3,6 +3,7 @@
 pub(crate) mod fork;
 mod lane;
 mod mapping;
+pub(crate) mod prefetch;
 pub mod span;
 
 pub(crate) use lane::LaneMemory;

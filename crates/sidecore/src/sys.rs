@@ -1,7 +1,7 @@
 //! System calls, each with the types that the rest of the runtime speaks.
 
 pub mod clock;
-pub(crate) mod cpu;
+pub mod cpu;
 pub(crate) mod packet;
 pub(crate) mod poller;
 pub(crate) mod wake;

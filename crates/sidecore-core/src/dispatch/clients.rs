@@ -35,13 +35,13 @@ pub(super) struct Lane {
 
 /// Both tables, of fixed capacity.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(super) struct Tables {
     clients: Vec<Client>,
     lanes: Vec<Lane>,
     limits: (usize, usize),
 }
 
-impl Clients {
+impl Tables {
     pub(super) fn new(clients: u32, lanes: u32) -> Self {
         let limits = (clients as usize, lanes as usize);
         Self { clients: Vec::with_capacity(limits.0), lanes: Vec::with_capacity(limits.1), limits }
@@ -101,9 +101,9 @@ impl Clients {
         client.share.charge(cost);
     }
 
-    /// A request of the lane was answered without a device.
+    /// A request of the lane was answered without being in flight.
     #[inline]
-    pub(super) fn refused(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
+    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
         let lane = self.lane_mut(lane);
         lane.finished += 1;
         lane.urgent |= urgent;

@@ -22,6 +22,10 @@ use std::sync::atomic::AtomicU64;
 
 /// Polls of the ring between two looks at the clock.
 const POLLS: u32 = 32;
+/// So many submissions ahead the transfer of a slot is started.
+const PREFETCH_AHEAD: u64 = 4;
+/// Polls before a wait that may spin is accounted: well under a microsecond.
+const FIRST_POLLS: u32 = 8;
 /// How often a spinning client makes sure that the service still lives, ns.
 const HANG_UP_CHECK: Nanos = 1_000_000;
 /// How often the client reports its CPU time, ns.
@@ -75,6 +79,8 @@ pub(super) struct Lane {
     max_request_bytes: u32,
     sampler: Sampler,
     waiter: Waiter,
+    /// The policy in force polls before it sleeps.
+    spins: bool,
     /// The program's own choice, before the service's advice.
     notify: Option<Notify>,
     checked_at: Nanos,
@@ -108,6 +114,7 @@ impl Lane {
             arena: Arena::new(number, arena_bytes),
             sampler: Sampler::new(memory.advice(advice::SAMPLE_EVERY).load(Ordering::Relaxed) as u32),
             waiter: Waiter::new(Notify::Park, 0, false),
+            spins: false,
             memory,
             socket: connection,
             doorbell,
@@ -138,6 +145,14 @@ impl Lane {
         self.max_request_bytes
     }
 
+    pub(super) fn slots(&self) -> u32 {
+        self.memory.layout().slots()
+    }
+
+    pub(super) fn arena_bytes(&self) -> u32 {
+        self.memory.layout().arena_bytes()
+    }
+
     pub(super) fn wait_report(&self) -> WaitReport {
         WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
     }
@@ -165,14 +180,22 @@ impl Lane {
     }
 
     #[inline]
+    pub(super) fn prefetch(&self, buffer: &Buffer) {
+        if let Ok(span) = self.span(buffer, 0, buffer.extent().len as usize) {
+            span.prefetch_write();
+        }
+    }
+
+    #[inline]
     pub(super) fn submit(&mut self, mut submission: Submission, long: bool) -> Result<(), Error> {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
         if self.sampler.next() || long {
-            submission.submitted = Some(clock::now());
+            submission = submission.sampled(clock::now());
         }
-        self.producer.push(self.memory.submission(), &submission.encode());
+        self.producer.push(self.memory.submission(), submission.words());
+        self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
         self.in_flight += 1;
         Ok(())
     }
@@ -201,10 +224,19 @@ impl Lane {
 
     #[inline]
     pub(super) fn wait(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
-        match self.poll() {
-            Some(received) => Ok(received),
-            None => self.wait_slowly(timeout),
+        if let Some(received) = self.poll() {
+            return Ok(received);
         }
+        // What takes less than a look at the clock is not worth accounting.
+        if self.spins {
+            for _ in 0..FIRST_POLLS {
+                std::hint::spin_loop();
+                if let Some(received) = self.poll() {
+                    return Ok(received);
+                }
+            }
+        }
+        self.wait_slowly(timeout)
     }
 
     fn wait_slowly(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
@@ -313,7 +345,9 @@ impl Lane {
         // Whoever asks for a policy by name has thought about the core it runs on.
         let policy = self.notify.or(advised).unwrap_or(Notify::Park);
         self.waiter.set_park_cost(park_cost);
-        self.waiter.set_may_spin(spins || self.notify.is_some());
+        let may_spin = spins || self.notify.is_some();
+        self.waiter.set_may_spin(may_spin);
+        self.spins = may_spin && matches!(policy, Notify::Spin | Notify::BreakEven);
         if policy != self.waiter.policy() {
             self.waiter.set_policy(policy);
         }

@@ -79,10 +79,10 @@ fn sidecores_come_back_with_their_classes_added_up() {
         let sidecore = counters.sidecore(index);
         sidecore.open(cpu);
         sidecore.add(SidecoreCounter::Requests, 3);
-        sidecore.class(gcm, 1000);
+        sidecore.class(gcm, 1, 1000);
         sidecore.record(gcm, Stage::Host, 5_000);
     }
-    counters.sidecore(1).class(rsa, 32);
+    counters.sidecore(1).class(rsa, 1, 32);
     let audit =
         Audit { waits: 1, empty_polls: 2, naps: 3, parks: 4, spun_ns: 5, slept_ns: 6, cost_ns: 30, optimum_ns: 20 };
     counters.sidecore(1).audit(&audit);
@@ -158,7 +158,7 @@ fn an_interval_holds_what_came_since() {
         lane.record(Stage::Queue, 500);
     }
     counters.sidecore(0).open(None);
-    counters.sidecore(0).class(Class::NOOP, 1);
+    counters.sidecore(0).class(Class::NOOP, 1, 1);
     counters.device(0).open("a", 0, "inline");
     counters.device(0).add(DeviceCounter::Requests, 5);
     let earlier = scratch.read();
@@ -166,7 +166,7 @@ fn an_interval_holds_what_came_since() {
     kept.set(LaneCounter::InFlight, 3);
     reopened.open(2, 2, 0, "").unwrap();
     reopened.add(LaneCounter::Done, 4);
-    counters.sidecore(0).class(Class::NOOP, 1);
+    counters.sidecore(0).class(Class::NOOP, 1, 1);
     counters.sidecore(0).set(SidecoreCounter::Lanes, 2);
     counters.device(0).add(DeviceCounter::Requests, 2);
     let since = scratch.read().since(&earlier);
@@ -293,7 +293,7 @@ fn full() -> Scratch {
     (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline"));
     for index in 0..SHAPE.sidecores as usize {
         counters.sidecore(index).open(Some(1));
-        counters.sidecore(index).class(Class::NOOP, 1);
+        counters.sidecore(index).class(Class::NOOP, 1, 1);
     }
     scratch
 }

@@ -227,7 +227,7 @@ impl Loop {
             deliver(&job.memory, &job.submission, result);
             result.len() as u32
         });
-        let (now, urgent) = (clock::now(), job.submission.urgent);
+        let (now, urgent) = (clock::now(), job.submission.is_urgent());
         let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _job: job };
         self.replies.push(reply).ok()?;
         gate.store(GATE_OPEN, Ordering::Release);

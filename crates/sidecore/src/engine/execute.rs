@@ -7,11 +7,11 @@
 use super::crypto::Session;
 use crate::shm::LaneMemory;
 use sidecore_core::session::Refusal;
-use sidecore_core::wire::{Extent, Submission};
+use sidecore_core::wire::Submission;
 use zeroize::Zeroize;
 
 /// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
-const DIRECT_FROM: u64 = 1024;
+const DIRECT_FROM: u64 = 256;
 /// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
 const OUTPUT_EXTRA: usize = 8 * 1024;
 
@@ -64,22 +64,22 @@ pub(crate) fn compute<'s>(
     scratch: &'s mut Scratch,
 ) -> Result<&'s [u8], Refusal> {
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
-    let head_len = submission.head_len as usize;
-    let needed = session.output_len(submission.op, head_len, input_len)?;
+    let head_len = submission.head_len() as usize;
+    let needed = session.output_len(submission.op(), head_len, input_len)?;
     if needed as u64 > submission.output_len() {
         return Err(Refusal::OutputLength);
     }
     let input = scratch.input.get_mut(..input_len).ok_or(Refusal::TooLarge)?;
     let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
-    gather(memory, submission.inputs(), input);
-    let written = session.run(submission.op, head_len, input, output)?;
+    gather(memory, submission, input);
+    let written = session.run(submission.op(), head_len, input, output)?;
     Ok(&output[..written])
 }
 
 /// Writes a result to the output extents, in order.
 #[inline]
 pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: &[u8]) {
-    for span in submission.outputs().iter().filter_map(|extent| memory.span(*extent)) {
+    for span in submission.outputs().filter_map(|extent| memory.span(extent)) {
         let (part, rest) = result.split_at(result.len().min(span.len()));
         span.copy_from(part);
         result = rest;
@@ -89,36 +89,30 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
 /// Starts the transfer of the first bytes of all extents to this core.
 #[inline]
 pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
-    for extent in submission.inputs() {
-        prefetch_extent(memory, *extent);
-    }
-    for extent in submission.outputs() {
-        prefetch_extent(memory, *extent);
-    }
-}
-
-#[inline]
-fn prefetch_extent(memory: &LaneMemory, extent: Extent) {
-    if let Some(span) = memory.span(extent) {
-        span.prefetch();
-    }
+    // Where both share lines, as in place, they come once and for writing.
+    submission.outputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch_write());
+    submission.inputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
 }
 
 fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<u32, Refusal>> {
-    let ([input], [output]) = (submission.inputs(), submission.outputs()) else { return None };
-    let (input, output) = (memory.span(*input)?, memory.span(*output)?);
-    let head_len = submission.head_len as usize;
-    match session.output_len(submission.op, head_len, input.len()) {
+    let (mut inputs, mut outputs) = (submission.inputs(), submission.outputs());
+    if (inputs.len(), outputs.len()) != (1, 1) {
+        return None;
+    }
+    let (input, output) = (memory.span(inputs.next()?)?, memory.span(outputs.next()?)?);
+    let head_len = submission.head_len() as usize;
+    match session.output_len(submission.op(), head_len, input.len()) {
         Ok(needed) if needed > output.len() => return Some(Err(Refusal::OutputLength)),
         Ok(_) => {}
         Err(refusal) => return Some(Err(refusal)),
     }
-    let written = session.run_spans(submission.op, head_len, input, output)?;
+    let written = session.run_spans(submission.op(), head_len, input, output)?;
     Some(written.map(|written| written as u32))
 }
 
-fn gather(memory: &LaneMemory, extents: &[Extent], mut input: &mut [u8]) {
-    for span in extents.iter().filter_map(|extent| memory.span(*extent)) {
+#[inline]
+fn gather(memory: &LaneMemory, submission: &Submission, mut input: &mut [u8]) {
+    for span in submission.inputs().filter_map(|extent| memory.span(extent)) {
         let (part, rest) = input.split_at_mut(span.len());
         span.copy_to(part);
         input = rest;

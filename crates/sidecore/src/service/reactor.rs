@@ -80,6 +80,8 @@ struct Timers {
     housekeeping: Nanos,
     ring_check: Nanos,
     look: Nanos,
+    /// When devices were last looked after.
+    looked_after: Nanos,
     /// The earliest announcement that was put off.
     announce: Option<Nanos>,
 }
@@ -91,7 +93,7 @@ pub(super) struct Reactor {
     notify: NotifyConfig,
     dispatch: Dispatch,
     /// By lane number.
-    lanes: Vec<Option<Lane>>,
+    lanes: Vec<Option<Box<Lane>>>,
     keys: HashMap<LaneKey, LaneId>,
     clients: HashMap<ClientKey, (ClientId, u32)>,
     /// Lanes that are looked at.
@@ -107,6 +109,8 @@ pub(super) struct Reactor {
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
     scratch: Scratch,
+    /// Largest input or output of one request, bytes.
+    max_request: u64,
     poller: Poller,
     waiter: Waiter,
     now: Nanos,
@@ -152,6 +156,7 @@ impl Reactor {
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
             scratch: Scratch::new(limits.max_request_bytes),
+            max_request: u64::from(limits.max_request_bytes),
             poller,
             waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
             now: clock::now(),
@@ -244,7 +249,9 @@ impl Reactor {
     fn obey(&mut self) -> ControlFlow<()> {
         if self.setup.mailbox.has_mail() {
             let commands: Vec<Command> = self.setup.mailbox.take().collect();
-            commands.into_iter().for_each(|command| self.obey_one(command));
+            for command in commands {
+                self.obey_one(command);
+            }
         }
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -295,7 +302,7 @@ impl Reactor {
     #[inline]
     fn something_ready(&mut self) -> bool {
         let lanes = &self.lanes;
-        let ready = |id: &LaneId| lanes[id.0 as usize].as_ref().is_some_and(Lane::ready);
+        let ready = |id: &LaneId| lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.ready());
         self.hot.iter().any(ready) || !self.remote.is_empty()
     }
 

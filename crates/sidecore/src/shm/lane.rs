@@ -4,6 +4,7 @@
 //! fault by shrinking it. The client checks the seals as well, so that neither can a service harm its client that way.
 
 use super::mapping::{Access, Mapping};
+use super::prefetch;
 use super::span::Span;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use sidecore_core::doorbell::Doorbell;
@@ -64,6 +65,27 @@ impl LaneMemory {
         &self.lines()[self.layout.completion()]
     }
 
+    /// The slot of that submission will be written soon.
+    #[inline]
+    pub(crate) fn prefetch_submission(&self, number: u64) {
+        prefetch_slot(self.submission(), number);
+    }
+
+    /// The slots of that submission and so many after it will be read soon.
+    #[inline]
+    pub(crate) fn prefetch_submissions(&self, first: u64, count: u64) {
+        let slots = self.submission();
+        for number in first..first + count {
+            prefetch::read(&raw const slots[number as usize & (slots.len() - 1)]);
+        }
+    }
+
+    /// The slot of that completion will be written soon.
+    #[inline]
+    pub(crate) fn prefetch_completion(&self, number: u64) {
+        prefetch_slot(self.completion(), number);
+    }
+
     /// Rung by the client.
     #[inline]
     pub(crate) fn submission_doorbell(&self) -> Doorbell<'_> {
@@ -99,6 +121,11 @@ impl LaneMemory {
         // SAFETY: the range lies inside the arena, which is mapped for the life of `self`.
         Some(unsafe { Span::new(start, extent.len as usize) })
     }
+}
+
+#[inline]
+fn prefetch_slot(slots: &[Line], number: u64) {
+    prefetch::write(&raw const slots[number as usize & (slots.len() - 1)]);
 }
 
 #[cfg(test)]

@@ -1,7 +1,12 @@
 //! A stretch of memory that another process may change at any time.
 
+use super::prefetch;
+use sidecore_core::words::LINE_BYTES;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+
+/// Bytes that are worth fetching ahead; behind them the core's own prefetcher takes over.
+const PREFETCHED: usize = 256;
 
 /// `len` bytes that a hostile process may write while we look.
 ///
@@ -63,14 +68,19 @@ impl Span<'_> {
         Some(Self { ptr, len, _memory: PhantomData })
     }
 
-    /// Asks the core to fetch the first lines, up to 256 bytes, before they are needed. Never faults, decides nothing.
+    /// Asks the core to fetch the first lines, up to 256 bytes, before they are read. Never faults, decides nothing.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        for line in (0..self.len.min(256)).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the address stays inside the span; a prefetch has no effect that a program can see.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.as_ptr().add(line).cast()) };
+        for line in (0..self.len.min(PREFETCHED)).step_by(LINE_BYTES) {
+            prefetch::read(self.as_ptr().wrapping_add(line));
+        }
+    }
+
+    /// As [`Span::prefetch`], before they are written.
+    #[inline]
+    pub fn prefetch_write(&self) {
+        for line in (0..self.len.min(PREFETCHED)).step_by(LINE_BYTES) {
+            prefetch::write(self.as_ptr().wrapping_add(line));
         }
     }
 

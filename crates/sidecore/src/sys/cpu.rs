@@ -5,7 +5,10 @@ use std::io;
 use std::num::NonZeroU64;
 
 /// Ties the calling thread to one core.
-pub(crate) fn pin(cpu: usize) -> io::Result<()> {
+///
+/// # Errors
+/// There is no such core, or this process may not use it.
+pub fn pin(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -15,7 +18,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
 }
 
 /// The cores that this process may use, in order.
-pub(crate) fn allowed() -> Vec<usize> {
+pub fn allowed() -> Vec<usize> {
     sched_getaffinity(None)
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }

@@ -24,6 +24,19 @@ pub struct Sample {
     pub output_len: usize,
 }
 
+impl Sample {
+    /// Whether the result may take the place of the payload: it is of the same length, but for a tag behind it.
+    pub fn in_place(&self) -> bool {
+        matches!(self.spec.scheme, Scheme::Cipher(_))
+    }
+
+    /// Where the payload begins in the input of a cipher: behind nonce or iv, and head.
+    pub fn payload_offset(&self) -> usize {
+        let Scheme::Cipher(cipher) = self.spec.scheme else { return self.head_len };
+        cipher.iv_len() + self.head_len
+    }
+}
+
 /// A request of `class` over `size` bytes of payload, the same for the same `seed` but for what an algorithm
 /// randomises itself (signatures of ECDSA and ML-DSA, ciphertexts of ML-KEM).
 ///

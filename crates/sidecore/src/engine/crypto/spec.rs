@@ -98,6 +98,17 @@ impl Cipher {
     }
 }
 
+impl Cipher {
+    /// Length of the nonce, iv or tweak before the input, in bytes.
+    pub fn iv_len(self) -> usize {
+        match self {
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 => 12,
+            Self::TripleDesCbc => 8,
+            _ => 16,
+        }
+    }
+}
+
 /// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hash {

@@ -1,6 +1,6 @@
 //! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
 
-use super::{Device, Reactor};
+use super::{Device, HOUSEKEEPING, Reactor};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
 use crate::counters::{DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
@@ -61,7 +61,7 @@ impl Reactor {
         let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
         counters.open(&config.name, self.setup.index as u32, config.kind.name());
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
-        let capability = Capability { classes: config.classes(), depth: config.depth, weight, rates };
+        let capability = Capability { classes: config.classes(), immediate: config.kind == DeviceKind::Inline, depth: config.depth, weight, rates };
         if let Some(index) = self.dispatch.add_device(capability) {
             if !matches!(port, Port::Inline) {
                 self.remote.push(index);
@@ -129,12 +129,16 @@ impl Reactor {
     /// Finds devices that died, that do not answer, and that are to be taken away.
     pub(super) fn look_after_devices(&mut self) {
         let timeout = Nanos::from(self.setup.config.limits.device_timeout_ms) * 1_000_000;
+        // While the sidecore itself was away, no device could show its progress.
+        let since = self.now.saturating_sub(std::mem::replace(&mut self.timers.looked_after, self.now));
+        let away = since.saturating_sub(2 * HOUSEKEEPING);
         for index in 0..self.devices.len() {
             if self.dispatch.device_state(index) == DeviceState::Gone {
                 continue;
             }
             let in_flight = self.dispatch.device_load(index).in_flight;
             let device = &mut self.devices[index];
+            device.progress_at += away;
             let stuck = in_flight > 0 && self.now.saturating_sub(device.progress_at) > timeout;
             let health = if stuck { device.port.revoke() } else { device.port.health() };
             if health != Health::Alive {
@@ -176,12 +180,17 @@ impl Reactor {
     fn give_up(&mut self, done: &Done) {
         self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
         self.answer(done, Status::DeviceFailed { device: done.device }, None);
-        self.announce(done.work.lane);
     }
 
     fn replay(&mut self, ticket: Ticket) {
         self.now = clock::now();
         let lost = self.dispatch.device_of(ticket);
+        let replayed = || {
+            self.counters.add(SidecoreCounter::Replayed, 1);
+            if let Some(lost) = lost {
+                self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
+            }
+        };
         match self.dispatch.replace(self.now, ticket) {
             None => {}
             Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
@@ -189,11 +198,12 @@ impl Reactor {
                 self.jobs[ticket.index()] = None;
                 self.give_up(&done);
             }
+            Some(Replaced::Now(done)) => {
+                replayed();
+                self.redo_now(ticket, &done);
+            }
             Some(Replaced::On { device, ticket }) => {
-                self.counters.add(SidecoreCounter::Replayed, 1);
-                if let Some(lost) = lost {
-                    self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
-                }
+                replayed();
                 self.resubmit(device, ticket);
             }
         }

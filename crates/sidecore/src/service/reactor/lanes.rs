@@ -2,21 +2,74 @@
 
 use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
-use super::{QUIET, Reactor, WATCHED_LANES};
+use super::{QUIET, Reactor, Timers, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
+use crate::engine::execute::prefetch;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::{ClientId, LaneId};
 use sidecore_core::policy::notify::Ring;
-use sidecore_core::ring::{Consumer, Producer};
+use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Submission};
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Submissions taken from a ring ahead of their turn, so that their payload is on its way.
-pub(super) const AHEAD: usize = 16;
+const AHEAD: usize = 16;
+
+/// What was taken from the ring and checked, and waits for its turn. Filled only when empty.
+#[derive(Debug)]
+pub(super) struct Pending {
+    places: [Submission; AHEAD],
+    first: usize,
+    end: usize,
+}
+
+impl Pending {
+    fn new() -> Self {
+        Self { places: [Submission::EMPTY; AHEAD], first: 0, end: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        (self.end - self.first) as u32
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    /// The next one; an empty one if none waits.
+    #[inline]
+    pub(super) fn first(&self) -> &Submission {
+        self.places.get(self.first).unwrap_or(&Submission::EMPTY)
+    }
+
+    #[inline]
+    pub(super) fn drop_first(&mut self) {
+        self.first += 1;
+        if self.first >= self.end {
+            (self.first, self.end) = (0, 0);
+        }
+    }
+}
+
+/// Completions that are written together.
+const BATCH: usize = 16;
+/// No completion waits for more work than this to be done, ns.
+const HOLD: Nanos = 2_000;
+
+/// Completions that wait to be written. The transfers of their slots overlap when they are written one after the other;
+/// between two requests each would stop the core until its slot has come from the client's.
+#[derive(Debug)]
+struct Outbox {
+    messages: [Message; BATCH],
+    len: usize,
+    /// Work that was done meanwhile, ns.
+    held: Nanos,
+}
 
 /// One lane.
 #[derive(Debug)]
@@ -28,9 +81,10 @@ pub(super) struct Lane {
     pub(super) sessions: Sessions,
     pub(super) counters: LaneBlock,
     /// Taken from the ring, parsed, not yet placed.
-    pub(super) pending: VecDeque<Submission>,
+    pub(super) pending: Pending,
     consumer: Consumer,
     producer: Producer,
+    outbox: Outbox,
     doorbell: OwnedFd,
     wake: OwnedFd,
     /// Its next request waits until a device has answered: there is no use in looking before.
@@ -55,9 +109,10 @@ impl Lane {
             memory: new.memory,
             sessions,
             counters: new.counters,
-            pending: VecDeque::with_capacity(AHEAD),
+            pending: Pending::new(),
             consumer: Consumer::new(),
             producer: Producer::new(),
+            outbox: Outbox { messages: [[0; MESSAGE_WORDS]; BATCH], len: 0, held: 0 },
             doorbell: new.doorbell,
             wake: new.wake,
             waits_for_device: false,
@@ -73,15 +128,50 @@ impl Lane {
         !self.pending.is_empty() || self.consumer.ready(self.memory.submission())
     }
 
-    /// The next message of the ring.
+    /// Takes the next submission of the ring, if one is there and a place is free, and starts the transfer of its payload.
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<[u64; 7]> {
-        self.consumer.pop(self.memory.submission())
+    pub(super) fn receive(&mut self) -> Result<bool, Fault> {
+        let Some(place) = self.pending.places.get_mut(self.pending.end) else {
+            // There was more than one fill: the next one is likely there as well.
+            self.memory.prefetch_submissions(self.consumer.popped(), AHEAD as u64);
+            return Ok(false);
+        };
+        let arena_bytes = self.memory.layout().arena_bytes();
+        if !place.receive(&mut self.consumer, self.memory.submission(), arena_bytes)? {
+            return Ok(false);
+        }
+        prefetch(&self.memory, place);
+        self.memory.prefetch_completion(self.producer.pushed() + (self.outbox.len + self.pending.end) as u64);
+        self.pending.end += 1;
+        Ok(true)
     }
 
+    /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
     pub(super) fn push(&mut self, completion: &Completion) {
-        self.producer.push(self.memory.completion(), &completion.encode());
+        self.outbox.messages[self.outbox.len] = completion.encode();
+        self.outbox.len += 1;
+        if self.outbox.len == BATCH {
+            self.flush();
+        }
+    }
+
+    /// So much work comes next: completions that would wait for too much are written now.
+    #[inline]
+    pub(super) fn hold(&mut self, work: Nanos) {
+        self.outbox.held += work;
+        if self.outbox.held > HOLD {
+            self.flush();
+        }
+    }
+
+    /// Writes the completions that wait.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        for message in &self.outbox.messages[..self.outbox.len] {
+            self.producer.push(self.memory.completion(), message);
+        }
+        (self.outbox.len, self.outbox.held) = (0, 0);
     }
 
     #[inline]
@@ -105,13 +195,35 @@ impl Lane {
         self.disarm();
         std::mem::take(&mut self.dormant)
     }
+}
 
+impl Timers {
+    /// Wakes a lane's client now, later, or not at all.
+    #[inline]
+    pub(super) fn ring(&mut self, lane: &mut Lane, ring: Ring) {
+        lane.announce_at = None;
+        match ring {
+            Ring::Now => {
+                if lane.memory.completion_doorbell().must_wake() {
+                    wake::ring_pipe(&lane.wake);
+                    lane.counters.add(LaneCounter::WakeupsSent, 1);
+                } else {
+                    lane.counters.add(LaneCounter::WakeupsSaved, 1);
+                }
+            }
+            Ring::At(at) => {
+                lane.announce_at = Some(at);
+                self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
+            }
+            Ring::Nothing => {}
+        }
+    }
 }
 
 impl Reactor {
     #[inline]
     pub(super) fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
-        self.lanes.get_mut(id.0 as usize)?.as_mut()
+        self.lanes.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     pub(super) fn lane_of(&mut self, key: LaneKey) -> Option<&mut Lane> {
@@ -134,7 +246,7 @@ impl Reactor {
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
-        self.lanes[index] = Some(lane);
+        self.lanes[index] = Some(Box::new(lane));
         self.keys.insert(key, id);
         self.hot.push(id);
     }
@@ -159,46 +271,22 @@ impl Reactor {
         self.tell(Event::Fault(key, fault));
     }
 
-    /// When the waiter of this lane is woken, after completions were written.
-    #[inline]
+    /// When the waiter of this lane is woken, after a change of policy.
     pub(super) fn announce(&mut self, id: LaneId) {
-        let ring = self.dispatch.announce(self.now, id);
-        self.ring(id, ring);
+        let ring = self.dispatch.due(self.now, id);
+        if let Some(lane) = &mut self.lanes[id.0 as usize] {
+            self.timers.ring(lane, ring);
+        }
     }
 
     /// The time of a put-off announcement has come.
     pub(super) fn announce_due(&mut self) {
         self.timers.announce = None;
-        for index in 0..self.hot.len() {
-            let id = self.hot[index];
-            let Some(at) = self.lane(id).and_then(|lane| lane.announce_at.take()) else { continue };
-            if at > self.now {
-                self.ring(id, Ring::At(at));
-            } else {
-                let ring = self.dispatch.due(self.now, id);
-                self.ring(id, ring);
-            }
-        }
-    }
-
-    #[inline]
-    fn ring(&mut self, id: LaneId, ring: Ring) {
-        let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
-        match ring {
-            Ring::Now => {
-                lane.announce_at = None;
-                if lane.memory.completion_doorbell().must_wake() {
-                    wake::ring_pipe(&lane.wake);
-                    lane.counters.add(LaneCounter::WakeupsSent, 1);
-                } else {
-                    lane.counters.add(LaneCounter::WakeupsSaved, 1);
-                }
-            }
-            Ring::At(at) => {
-                lane.announce_at = Some(at);
-                self.timers.announce = Some(self.timers.announce.map_or(at, |due| due.min(at)));
-            }
-            Ring::Nothing => {}
+        for id in &self.hot {
+            let Some(lane) = &mut self.lanes[id.0 as usize] else { continue };
+            let Some(at) = lane.announce_at else { continue };
+            let ring = if at > self.now { Ring::At(at) } else { self.dispatch.due(self.now, *id) };
+            self.timers.ring(lane, ring);
         }
     }
 

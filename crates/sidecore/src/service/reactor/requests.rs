@@ -1,29 +1,41 @@
 //! The path of a request: taken, parsed, placed, done, answered.
 
-use super::lanes::{AHEAD, Lane};
 use super::Reactor;
+use super::lanes::Lane;
 use crate::counters::{LaneCounter, SidecoreCounter};
 use crate::device::{Job, Port, Reply};
-use crate::engine::crypto::Session;
-use crate::engine::execute::{execute, prefetch};
+use crate::engine::execute::execute;
 use crate::sys::clock;
 use sidecore_core::dispatch::{Done, LaneId, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::stage::{Stage, Stamps};
-use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Fault, Status, Submission};
-use std::sync::Arc;
+use sidecore_core::wire::{Completion, Fault, Status};
 
 /// Requests that one lane may have served before the others are looked at, however small they are.
-const TURN: usize = 128;
+const TURN: u32 = 128;
 
-/// Whether a lane can go on in this turn.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Request,
-    /// No device has room: the request waits.
+/// Why a lane's turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing waits, or its client's share of this round is used.
+    Yield,
+    /// No device has room.
     Blocked,
+    /// The control thread sent something, perhaps the session of the next request.
+    Mail,
+    /// The client broke the protocol.
+    Fault(Fault),
+}
+
+/// What a lane's turn counted. Added to the shared counters once.
+#[derive(Debug, Default)]
+struct Turn {
+    taken: u32,
+    done: u64,
+    refused: u64,
+    bytes_in: u64,
+    bytes_out: u64,
 }
 
 impl Reactor {
@@ -33,9 +45,9 @@ impl Reactor {
         let remote = !self.remote.is_empty() || !self.orphans.is_empty();
         let mut busy = remote && self.collect_replies();
         let mut index = 0;
+        // A lane that ends makes room for another at its place; that one's turn comes in the next round.
         while let Some(id) = self.hot.get(index).copied() {
             busy |= self.serve_lane(id);
-            // A lane that ended made room for another at its place; that one's turn comes in the next round.
             index += 1;
         }
         if busy && !self.remote.is_empty() {
@@ -44,186 +56,194 @@ impl Reactor {
         busy
     }
 
-    /// Serves one lane within its client's share. `false`: there was nothing.
+    /// Gives one lane its turn. `false`: there was nothing to do, or only a device can change that.
     fn serve_lane(&mut self, id: LaneId) -> bool {
-        let Some(lane) = self.lane(id) else { return false };
-        if !lane.ready() {
-            return false;
+        let index = id.0 as usize;
+        // Taken out of the table for its turn, so that it can be used beside everything else.
+        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return false };
+        let mut turn = Turn::default();
+        let end = self.serve_turn(id, &mut lane, &mut turn);
+        if turn.taken > 0 {
+            self.end_turn(id, &mut lane, &turn);
         }
+        // One that waits for its share only is not idle: the next rounds bring it.
+        let waits = turn.taken == 0 && (end == End::Blocked || self.dispatch.waits_for_device(lane.client));
+        lane.waits_for_device = waits;
+        self.lanes[index] = Some(lane);
+        match end {
+            End::Fault(fault) => self.fault(id, fault),
+            // A command to stop is remembered until the next look around.
+            End::Mail => drop(self.obey()),
+            End::Yield | End::Blocked => {}
+        }
+        !waits
+    }
+
+    #[inline]
+    fn serve_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> End {
         let client = lane.client;
         if self.refilled[client.0 as usize] != self.round {
             self.refilled[client.0 as usize] = self.round;
             self.dispatch.refill(client);
         }
-        let (mut served, mut blocked) = (0, false);
-        while served < TURN && !blocked && self.dispatch.may_take(client) {
-            let Some(submission) = self.next_submission(id) else { break };
-            blocked = self.serve(id, submission) == Next::Blocked;
-            served += usize::from(!blocked);
-        }
-        let waits = served == 0 && (blocked || self.dispatch.waits_for_device(client));
-        if let Some(lane) = self.lane(id) {
-            lane.waits_for_device = waits;
-        }
-        if served > 0 {
-            self.announce(id);
-            let (now, in_flight) = (self.now, u64::from(self.dispatch.in_flight(id)));
-            if let Some(lane) = self.lane(id) {
-                lane.touch(now);
-                lane.counters.set(LaneCounter::InFlight, in_flight);
-                lane.counters.add(LaneCounter::Submitted, served as u64);
+        while turn.taken < TURN && self.dispatch.may_take(client) {
+            if lane.pending.is_empty()
+                && let Err(fault) = take_ahead(lane, self.dispatch.in_flight(id))
+            {
+                return End::Fault(fault);
             }
+            if lane.pending.is_empty() {
+                return End::Yield;
+            }
+            if let Some(end) = self.serve(id, lane, turn) {
+                return end;
+            }
+            lane.pending.drop_first();
+            turn.taken += 1;
         }
-        // A lane whose requests wait for its share is not idle: the next rounds bring it.
-        !waits
+        End::Yield
     }
 
-    /// The next parsed request of a lane. Takes some more from the ring while it is there, and starts their transfer.
+    /// Announces what a turn completed, and counts it.
     #[inline]
-    fn next_submission(&mut self, id: LaneId) -> Option<Submission> {
-        let in_flight = self.dispatch.in_flight(id);
-        let lane = self.lanes[id.0 as usize].as_mut()?;
-        if lane.pending.is_empty()
-            && let Err(fault) = take_ahead(lane, in_flight)
-        {
-            self.fault(id, fault);
+    fn end_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &Turn) {
+        lane.flush();
+        let ring = self.dispatch.announce(self.now, id);
+        self.timers.ring(lane, ring);
+        lane.touch(self.now);
+        let counters = &lane.counters;
+        counters.set(LaneCounter::InFlight, u64::from(self.dispatch.in_flight(id)));
+        counters.add(LaneCounter::Submitted, u64::from(turn.taken));
+        counters.add(LaneCounter::Done, turn.done);
+        counters.add(LaneCounter::Refused, turn.refused);
+        counters.add(LaneCounter::BytesIn, turn.bytes_in);
+        counters.add(LaneCounter::BytesOut, turn.bytes_out);
+        if turn.refused > 0 {
+            self.counters.add(SidecoreCounter::Refused, turn.refused);
+        }
+    }
+
+    /// The first pending request. `Some`: it was not taken, and the turn is over.
+    #[inline]
+    fn serve(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> Option<End> {
+        if self.setup.mailbox.has_mail() {
+            return Some(End::Mail);
+        }
+        let submission = lane.pending.first();
+        let Some(session) = lane.sessions.get(submission.session()) else {
+            self.refuse(id, lane, Refusal::NoSession, turn);
+            return None;
+        };
+        let Some(class) = session.class(submission.op()) else {
+            self.refuse(id, lane, Refusal::Unsupported, turn);
+            return None;
+        };
+        if submission.input_len() > self.max_request {
+            self.refuse(id, lane, Refusal::TooLarge, turn);
             return None;
         }
-        self.lanes[id.0 as usize].as_mut()?.pending.pop_front()
-    }
-
-    #[inline]
-    fn serve(&mut self, id: LaneId, submission: Submission) -> Next {
-        match self.prepare(id, &submission) {
-            Ok((session, class)) => self.place(id, submission, &session, class),
-            Err(refusal) => {
-                self.refuse(id, &submission, refusal);
-                Next::Request
-            }
-        }
-    }
-
-    /// Finds the session and checks what can be checked without the payload.
-    #[inline]
-    fn prepare(&mut self, id: LaneId, submission: &Submission) -> Result<(Arc<Session>, Class), Refusal> {
-        let max = u64::from(self.setup.config.limits.max_request_bytes);
-        let session = self.session(id, submission.session).ok_or(Refusal::NoSession)?;
-        let class = session.class(submission.op).ok_or(Refusal::Unsupported)?;
-        if submission.input_len() > max {
-            return Err(Refusal::TooLarge);
-        }
-        Ok((session, class))
-    }
-
-    /// The session of a handle. One that was just opened or closed may still be on its way from the control thread.
-    #[inline]
-    fn session(&mut self, id: LaneId, handle: u32) -> Option<Arc<Session>> {
-        if self.setup.mailbox.has_mail() {
-            // A command to stop is remembered until the next look around.
-            let _ = self.obey();
-        }
-        self.lane(id)?.sessions.get(handle).cloned()
-    }
-
-    #[inline]
-    fn place(&mut self, id: LaneId, submission: Submission, session: &Arc<Session>, class: Class) -> Next {
         let size = submission.input_len() as u32;
-        let Submission { tag, urgent, submitted, .. } = submission;
+        let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
+        let work = Work { lane: id, tag, class, size, urgent, submitted };
         if submitted.is_some() {
             // The time of handing over is told.
             self.now = clock::now();
         }
-        let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
+            Placed::Now { device, cost } => {
+                self.devices[device].count(u64::from(size));
+                lane.hold(cost);
+                self.do_now(lane, &work, device, turn);
+            }
             Placed::On { device, ticket } => {
-                self.count(class, size);
-                self.hand_over(id, device, ticket, submission, session);
-                Next::Request
+                self.devices[device].count(u64::from(size));
+                let (session, memory) = (session.clone(), lane.memory.clone());
+                self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
-            Placed::Full => {
-                if let Some(lane) = self.lane(id) {
-                    lane.pending.push_front(submission);
-                }
-                Next::Blocked
-            }
+            Placed::Full => return Some(End::Blocked),
             Placed::NoDevice => {
-                self.refuse(id, &submission, Refusal::NoDevice);
-                Next::Request
+                self.refuse(id, lane, Refusal::NoDevice, turn);
+                return None;
             }
         }
+        self.count(class, size);
+        None
     }
 
+    /// Does a request here and now.
     #[inline]
-    fn hand_over(
-        &mut self,
-        id: LaneId,
-        device: usize,
-        ticket: Ticket,
-        submission: Submission,
-        session: &Arc<Session>,
-    ) {
-        let Some(lane) = self.lanes[id.0 as usize].as_ref() else { return };
-        self.devices[device].count(submission.input_len());
-        if matches!(self.devices[device].port, Port::Inline) {
-            let outcome = execute(session, &lane.memory, &submission, &mut self.scratch);
-            self.finish_inline(ticket, outcome, submission.submitted.is_some());
-        } else {
-            let job = Job { session: session.clone(), memory: lane.memory.clone(), submission };
-            self.submit(device, ticket, job);
+    fn do_now(&mut self, lane: &mut Lane, work: &Work, device: usize, turn: &mut Turn) {
+        let submission = lane.pending.first();
+        // The caller found it a moment ago.
+        let Some(session) = lane.sessions.get(submission.session()) else { return };
+        let handed = self.now;
+        let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
+        let stamps = work.submitted.map(|submitted| {
+            self.now = clock::now();
+            let took = self.now.saturating_sub(handed);
+            self.dispatch.observe(device, work.class, work.size, took);
+            self.devices[device].counters.record(took);
+            Stamps { submitted, handed, taken: self.now }
+        });
+        lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
+        if let Some(stamps) = stamps {
+            self.record(work.class, lane, &stamps);
         }
+        match outcome {
+            Ok(len) => {
+                turn.done += 1;
+                turn.bytes_out += u64::from(len);
+            }
+            Err(_) => turn.refused += 1,
+        }
+        turn.bytes_in += u64::from(work.size);
+    }
+
+    fn refuse(&mut self, id: LaneId, lane: &mut Lane, refusal: Refusal, turn: &mut Turn) {
+        let submission = lane.pending.first();
+        self.dispatch.refuse(id, submission.is_urgent());
+        lane.push(&Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None });
+        turn.refused += 1;
     }
 
     /// Gives a request to a device that answers later.
-    pub(super) fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
+    fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
         self.jobs[ticket.index()] = Some(job.clone());
         if matches!(self.devices[device].port, Port::Emulated(_)) {
             // The model begins its work when the request comes, not when the clock was last read.
             self.now = clock::now();
         }
-        let now = self.now;
         let state = &mut self.devices[device];
         if self.dispatch.device_load(device).in_flight <= 1 {
-            state.progress_at = now;
+            state.progress_at = self.now;
         }
-        state.port.submit(now, ticket, job);
+        state.port.submit(self.now, ticket, job);
     }
 
     /// Gives a request of a dead device to another.
     pub(super) fn resubmit(&mut self, device: usize, ticket: Ticket) {
-        let Some(job) = self.jobs[ticket.index()].take() else { return };
-        self.devices[device].count(job.submission.input_len());
-        if matches!(self.devices[device].port, Port::Inline) {
-            let outcome = execute(&job.session, &job.memory, &job.submission, &mut self.scratch);
-            if let Some(lane) = self.finish_inline(ticket, outcome, job.submission.submitted.is_some()) {
-                self.announce(lane);
-            }
-        } else {
+        if let Some(job) = self.jobs[ticket.index()].take() {
+            self.devices[device].count(job.submission.input_len());
             self.submit(device, ticket, job);
         }
     }
 
-    /// The sidecore did a request itself, beginning at `self.now` if it is `sampled`. Returns the lane to announce it to.
-    #[inline]
-    fn finish_inline(&mut self, ticket: Ticket, outcome: Result<u32, Refusal>, sampled: bool) -> Option<LaneId> {
-        let handed = self.now;
-        if sampled {
+    /// Does a request of a dead device here and now.
+    pub(super) fn redo_now(&mut self, ticket: Ticket, done: &Done) {
+        if let Some(Job { session, memory, submission }) = self.jobs[ticket.index()].take() {
+            self.devices[usize::from(done.device)].count(submission.input_len());
+            let handed = self.now;
+            let outcome = execute(&session, &memory, &submission, &mut self.scratch);
             self.now = clock::now();
+            let stamps = done.work.submitted.map(|submitted| Stamps { submitted, handed, taken: self.now });
+            self.answer(done, status(outcome), stamps);
         }
-        let took = sampled.then(|| self.now.saturating_sub(handed));
-        let done = self.dispatch.complete(ticket, took)?;
-        if let Some(took) = took {
-            self.devices[usize::from(done.device)].counters.record(took);
-        }
-        self.answer_at(&done, status(outcome), self.now);
-        Some(done.work.lane)
     }
 
     /// Takes what devices have done. `false`: nothing.
     fn collect_replies(&mut self) -> bool {
         let mut busy = self.retry_orphans();
-        if self.devices.iter().any(|device| device.port.due().is_some()) {
-            self.now = clock::now();
-        }
+        self.now = clock::now();
         for index in 0..self.remote.len() {
             let device = self.remote[index];
             while let Some(reply) = self.devices[device].port.poll(self.now) {
@@ -241,31 +261,20 @@ impl Reactor {
         let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
-        if done.work.submitted.is_some() {
-            self.now = clock::now();
-        }
-        self.answer_at(&done, status(outcome), self.now);
-        self.announce(done.work.lane);
+        let stamps =
+            done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken: clock::now() });
+        self.answer(&done, status(outcome), stamps);
     }
 
-    /// Writes the completion of a request whose result was taken from its device at this time.
-    #[inline]
-    fn answer_at(&mut self, done: &Done, status: Status, taken: Nanos) {
-        let stamps = done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken });
-        self.answer(done, status, stamps);
-    }
-
-    /// Writes a completion. The caller announces it.
-    #[inline]
+    /// Writes and announces the completion of a request that was in flight.
     pub(super) fn answer(&mut self, done: &Done, status: Status, stamps: Option<Stamps>) {
-        if let Some(stamps) = stamps {
-            self.record(done, &stamps);
-        }
-        if !done.lane_open {
-            return;
-        }
-        let Some(lane) = self.lanes[done.work.lane.0 as usize].as_mut() else { return };
+        let index = done.work.lane.0 as usize;
+        let Some(mut lane) = self.lanes[index].take_if(|_| done.lane_open) else { return };
         lane.push(&Completion { tag: done.work.tag, status, stamps });
+        lane.flush();
+        if let Some(stamps) = stamps {
+            self.record(done.work.class, &lane, &stamps);
+        }
         let counter = match status {
             Status::Done { len } => {
                 lane.counters.add(LaneCounter::BytesOut, u64::from(len));
@@ -276,24 +285,16 @@ impl Reactor {
         };
         lane.counters.add(counter, 1);
         lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
+        let ring = self.dispatch.announce(self.now, done.work.lane);
+        self.timers.ring(&mut lane, ring);
+        self.lanes[index] = Some(lane);
     }
 
-    fn refuse(&mut self, id: LaneId, submission: &Submission, refusal: Refusal) {
-        self.dispatch.refuse(id, submission.urgent);
-        self.counters.add(SidecoreCounter::Refused, 1);
-        let Some(lane) = self.lane(id) else { return };
-        lane.push(&Completion { tag: submission.tag, status: Status::Refused(refusal), stamps: None });
-        lane.counters.add(LaneCounter::Refused, 1);
-    }
-
-    fn record(&self, done: &Done, stamps: &Stamps) {
-        let lane = self.lanes.get(done.work.lane.0 as usize).and_then(Option::as_ref).filter(|_| done.lane_open);
+    fn record(&self, class: Class, lane: &Lane, stamps: &Stamps) {
         let times = [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())];
         for (stage, time) in times {
-            self.counters.record(done.work.class, stage, time);
-            if let Some(lane) = lane {
-                lane.counters.record(stage, time);
-            }
+            self.counters.record(class, stage, time);
+            lane.counters.record(stage, time);
         }
     }
 
@@ -322,18 +323,14 @@ fn status(outcome: Result<u32, Refusal>) -> Status {
     }
 }
 
-/// Moves what is in the ring, up to a limit, to the lane's private queue. Each word of a slot is read once.
+/// Moves what is in the ring, up to a limit, to the lane's private queue.
 #[inline]
 fn take_ahead(lane: &mut Lane, in_flight: u32) -> Result<(), Fault> {
-    let (slots, arena_bytes) = (lane.memory.layout().slots(), lane.memory.layout().arena_bytes());
-    while lane.pending.len() < AHEAD {
-        let Some(words) = lane.pop() else { return Ok(()) };
-        if in_flight + lane.pending.len() as u32 >= slots {
+    let slots = lane.memory.layout().slots();
+    while lane.receive()? {
+        if in_flight + lane.pending.len() > slots {
             return Err(Fault::TooManyInFlight);
         }
-        let submission = Submission::parse(&words, arena_bytes)?;
-        prefetch(&lane.memory, &submission);
-        lane.pending.push_back(submission);
     }
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! What was typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Moves crypto work off an application's cores.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the service
+    Serve(Serve),
+    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, device={…}, device.NAME=drain|remove|kill
+    Set(Set),
+    /// Watch a running service
+    Top(Top),
+    /// Measure here; starts a service for itself
+    Bench(Bench),
+    /// One client process of a measurement
+    #[command(hide = true)]
+    BenchClient,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Configuration; without one, defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// What to change, e.g. notify=park or balance=eft
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// The service's socket
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print once and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// The service's socket; its counter file lies beside it
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// The counter file, where the configuration names another
+    #[arg(long, value_name = "FILE")]
+    pub(crate) counters: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// What to measure; all if none is named
+    #[arg(value_enum)]
+    pub(crate) scenarios: Vec<Scenario>,
+    /// Fewer cases and shorter runs: under 30 seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Write rows as JSON, one object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write one self-contained page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Only these operations, e.g. aes-256-gcm or rsa-2048-sign
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) op: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// The lane against a bare ping-pong and a bare echo
+    Lane,
+    /// Operations and sizes against the same library inline and OpenSSL inline
+    Crypto,
+    /// The table of the OpenBSD Cryptographic Framework's paper on this machine
+    Ocf,
+    /// Notify policies under load: latency, CPU, stages
+    Notify,
+    /// Balance policies on devices of unequal speed
+    Balance,
+    /// More clients and more sidecores
+    Scaling,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
+}

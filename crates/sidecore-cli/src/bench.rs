@@ -1,0 +1,120 @@
+//! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
+
+pub(crate) mod client;
+mod crew;
+mod crypto;
+mod lane;
+mod series;
+mod task;
+
+use crate::args::{Bench, Scenario};
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::{machine, report};
+use crew::BenchError;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// What a scenario is run with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    quick: bool,
+    seed: u64,
+    ops: Vec<String>,
+}
+
+/// What a scenario yields.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
+pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
+    let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
+    check_ops(&settings.ops)?;
+    let scenarios: Vec<Scenario> =
+        Scenario::ALL.into_iter().filter(|s| args.scenarios.is_empty() || args.scenarios.contains(s)).collect();
+    let steps = scenarios.iter().map(|scenario| steps(*scenario, &settings)).sum();
+    let mut progress = Progress::new(steps);
+    let mut outcome = Outcome::default();
+    for scenario in scenarios {
+        progress.scenario(name(scenario));
+        let part = measure(scenario, &settings, &progress)?;
+        outcome.rows.extend(part.rows);
+        outcome.notes.extend(part.notes);
+        outcome.left_out.extend(part.left_out);
+    }
+    drop(progress);
+    export(args, outcome)
+}
+
+fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
+    let Outcome { rows, notes, left_out } = outcome;
+    let report = report::Report {
+        title: "sidecore bench".to_owned(),
+        machine: machine::describe(),
+        commit: machine::commit(),
+        rows,
+        notes,
+        left_out,
+    };
+    print!("{}", report.to_text());
+    write_file(args.json.as_deref(), |out| report.write_json(out))?;
+    write_file(args.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
+    write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))
+}
+
+fn write_file(
+    path: Option<&Path>,
+    content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), BenchError> {
+    let Some(path) = path else { return Ok(()) };
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        content(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))
+}
+
+fn check_ops(ops: &[String]) -> Result<(), BenchError> {
+    use sidecore::core::session::Class;
+    match ops.iter().find(|op| Class::from_name(op).is_none()) {
+        Some(op) => {
+            let names: Vec<&str> = Class::all().map(Class::name).collect();
+            Err(BenchError::new(format!("no operation {op:?}; there are {}", names.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
+fn name(scenario: Scenario) -> &'static str {
+    match scenario {
+        Scenario::Lane => "lane",
+        Scenario::Crypto => "crypto",
+        Scenario::Ocf => "ocf",
+        Scenario::Notify => "notify",
+        Scenario::Balance => "balance",
+        Scenario::Scaling => "scaling",
+    }
+}
+
+fn steps(scenario: Scenario, settings: &Settings) -> usize {
+    match scenario {
+        Scenario::Lane => lane::steps(settings),
+        Scenario::Crypto => crypto::steps(settings),
+        _ => 0,
+    }
+}
+
+fn measure(scenario: Scenario, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    match scenario {
+        Scenario::Lane => lane::measure(settings, progress),
+        Scenario::Crypto => crypto::measure(settings, progress),
+        _ => Ok(Outcome::default()),
+    }
+}

@@ -1,0 +1,182 @@
+//! Requests through a lane: payload is copied into the arena before each, and the result out of it after each, as a
+//! program would do whose data is its own.
+
+use super::{Measured, Stages, text};
+use sidecore::client::{Buffer, Client, Error, Job, Received, Session};
+use sidecore::core::session::Op;
+use sidecore::core::wire::{Extent, Status};
+use sidecore::engine::crypto::sample::Sample;
+use sidecore::sys::clock;
+
+/// Completions between two looks at the clock.
+const BATCH: u64 = 256;
+/// Requests for which the doorbell is rung once.
+const RING_EVERY: usize = 32;
+/// Completions taken before their results are looked at.
+const TAKE: usize = 8;
+
+/// One request's place in the arena. The result goes over the payload, where it may.
+struct Place {
+    buffer: Buffer,
+    input: Extent,
+    output: Extent,
+    /// When it was to be submitted, under open load, ns; 0: closed load.
+    due: u64,
+}
+
+/// One session with its places.
+pub(super) struct Load<'c> {
+    client: &'c mut Client,
+    session: Session,
+    op: Op,
+    head_len: u32,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    stages: Stages,
+    failed: u64,
+    /// Requests submitted since the doorbell was rung.
+    unrung: usize,
+}
+
+impl<'c> Load<'c> {
+    /// Most requests of this sample that the client's arena holds at a time.
+    pub(super) fn most(client: &Client, sample: &Sample) -> u32 {
+        (client.arena_bytes() / (room(sample) + 64)).clamp(1, client.slots())
+    }
+
+    pub(super) fn new(client: &'c mut Client, sample: &Sample, depth: u32) -> Result<Self, String> {
+        let session = client.open_session(&sample.spec).map_err(text)?;
+        let depth = depth.min(Self::most(client, sample)).max(1);
+        let places = (0..depth).map(|_| place(client, sample)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            client,
+            session,
+            op: sample.op,
+            head_len: sample.head_len as u32,
+            input: sample.input.clone(),
+            output: vec![0; sample.output_len],
+            free: (0..places.len() as u32).collect(),
+            places,
+            stages: Stages::new(),
+            failed: 0,
+            unrung: 0,
+        })
+    }
+
+    /// Always as many in flight as there are places, for so long.
+    pub(super) fn closed(mut self, ns: u64) -> Result<Measured, String> {
+        let before = self.client.wait_report().audit.empty_polls;
+        let (start, cpu) = (clock::now(), clock::thread_cpu());
+        self.submit_all()?;
+        let mut ops = 0;
+        loop {
+            let mut batch = 0;
+            while batch < BATCH {
+                batch += self.exchange()?;
+            }
+            ops += batch;
+            let took = clock::now() - start;
+            if took >= ns {
+                let cpu_ns = clock::thread_cpu() - cpu;
+                self.drain()?;
+                let empty_polls = self.client.wait_report().audit.empty_polls - before;
+                return self.end(Measured { ops, ns: took, cpu_ns, empty_polls, ..Measured::default() });
+            }
+        }
+    }
+
+    /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
+    /// each. The doorbell is rung for a batch, and before every wait.
+    fn exchange(&mut self) -> Result<u64, String> {
+        let mut taken = [None; TAKE];
+        let mut count = 0;
+        while count < TAKE {
+            let Some(received) = self.client.poll() else { break };
+            self.client.prefetch(&self.places[received.tag as usize].buffer);
+            taken[count] = Some(received);
+            count += 1;
+        }
+        if count == 0 {
+            self.client.ring();
+            self.unrung = 0;
+            taken[0] = Some(self.client.wait().map_err(text)?);
+        }
+        for received in taken.iter().flatten() {
+            self.received(received)?;
+            self.submit_due(0)?;
+        }
+        let count = count.max(1);
+        self.unrung += count;
+        if self.unrung >= RING_EVERY {
+            self.client.ring();
+            self.unrung = 0;
+        }
+        Ok(count as u64)
+    }
+
+    fn received(&mut self, received: &Received) -> Result<(), String> {
+        let place = &self.places[received.tag as usize];
+        match received.status {
+            Status::Done { len } => {
+                let len = (len as usize).min(self.output.len());
+                let offset = place.output.offset - place.buffer.extent().offset;
+                self.client.read(&place.buffer, offset, &mut self.output[..len]).map_err(text)?;
+            }
+            Status::Refused(_) | Status::DeviceFailed { .. } => self.failed += 1,
+        }
+        if let Some((mut stamps, at)) = received.stages {
+            if place.due > 0 {
+                stamps.submitted = stamps.submitted.min(place.due);
+            }
+            self.stages.record(&stamps, at);
+        }
+        self.free.push(received.tag);
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        while self.client.in_flight() > 0 {
+            let received = self.client.wait().map_err(text)?;
+            self.free.push(received.tag);
+        }
+        Ok(())
+    }
+
+    fn end(self, measured: Measured) -> Result<Measured, String> {
+        let Self { client, session, places, stages, failed, .. } = self;
+        places.into_iter().for_each(|place| client.free(place.buffer));
+        client.close_session(session).map_err(text)?;
+        if failed > 0 {
+            return Err(format!("{failed} requests were refused or failed"));
+        }
+        Ok(stages.into(measured))
+    }
+}
+
+/// Bytes of arena for one request: its input, and room for a longer result.
+fn room(sample: &Sample) -> u32 {
+    (sample.input.len() + sample.output_len + 16) as u32
+}
+
+/// A buffer whose output begins where the payload does if both are of about one length, else behind the input.
+fn place(client: &mut Client, sample: &Sample) -> Result<Place, String> {
+    let buffer = client.alloc(room(sample)).map_err(|error: Error| error.to_string())?;
+    let start = buffer.extent().offset;
+    let input = Extent::new(start, sample.input.len() as u32);
+    let prefix = sample.payload_offset() as u32;
+    let after = (sample.input.len() as u32).next_multiple_of(16).min(sample.input.len() as u32 + 15);
+    let offset = if sample.in_place() { prefix } else { after };
+    let output = Extent::new(start + offset, buffer.extent().len - offset);
+    Ok(Place { buffer, input, output, due: 0 })
+}
+
+/// Time to the next arrival, ns. Source of the generator: xorshift64* (Marsaglia 2003, Vigna 2016).
+fn gap(state: &mut u64, per_s: f64) -> f64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    let uniform = ((state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+    -uniform.ln() * 1e9 / per_s
+}

@@ -1,0 +1,71 @@
+//! What the measuring process asks of its clients, and what they answer: one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One order to a client process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Tie the process to one core, if one is given, and attach to this service.
+    Attach { socket: PathBuf, cpu: Option<usize>, slots: u32 },
+    /// Open the memory of the bare exchanges.
+    OpenBare { path: PathBuf },
+    /// Ping-pong of one word.
+    PingPong { ns: u64 },
+    /// Echo of slots with payload.
+    Echo { size: u32, depth: u32, ns: u64 },
+    /// The operation in this process, with the library of the service.
+    Inline { op: String, size: u32, ns: u64 },
+    /// The operation in this process, with the system's OpenSSL.
+    OpenSsl { op: String, size: u32, ns: u64 },
+    /// Through the lane, always `depth` requests in flight.
+    Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
+    /// Through the lane, at random times of this rate, whatever is in flight.
+    Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
+    /// Change the service.
+    Set { setting: String },
+}
+
+/// What came out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Operations done.
+    pub(crate) ops: u64,
+    /// In so much time, ns.
+    pub(crate) ns: u64,
+    /// CPU time of the client, ns.
+    pub(crate) cpu_ns: u64,
+    /// Looks that found nothing.
+    pub(crate) empty_polls: u64,
+    /// Requests refused or failed: none in a sound run.
+    pub(crate) failed: u64,
+    /// Times by stage, as values in ns and their counts.
+    pub(crate) total: Counts,
+    /// See `total`.
+    pub(crate) queue: Counts,
+    /// See `total`.
+    pub(crate) device: Counts,
+    /// See `total`.
+    pub(crate) deliver: Counts,
+}
+
+/// Values and how often each came.
+pub(crate) type Counts = Vec<(u64, u64)>;
+
+/// The answer to one order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// Done.
+    Measured(Box<Measured>),
+    /// This cannot be measured here, e.g. an operation that OpenSSL does not have.
+    Unavailable(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl Measured {
+    /// Operations a second.
+    pub(crate) fn per_s(&self) -> f64 {
+        self.ops as f64 * 1e9 / (self.ns.max(1)) as f64
+    }
+}

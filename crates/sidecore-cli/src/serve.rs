@@ -1,0 +1,26 @@
+//! `sidecore serve`: the service until a signal ends it.
+
+use crate::args::Serve;
+use sidecore::config::{Config, SOCKET_VARIABLE, default_socket};
+use sidecore::service::Service;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Runs until SIGINT or SIGTERM.
+pub(crate) fn run(args: &Serve) -> Result<(), String> {
+    let config = match &args.config {
+        Some(path) => Config::read(path).map_err(|error| error.to_string())?,
+        None => {
+            let socket = default_socket(std::env::var(SOCKET_VARIABLE).ok().as_deref());
+            Config { socket, ..Config::default() }
+        }
+    };
+    // Before the threads start, so that none of them takes the signal.
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    let service = Service::start(config).map_err(|error| error.to_string())?;
+    eprintln!("sidecore: serving at {}", service.socket().display());
+    let _ = signals.forever().next();
+    eprintln!("sidecore: stopping");
+    drop(service);
+    Ok(())
+}

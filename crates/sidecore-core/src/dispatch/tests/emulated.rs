@@ -1,0 +1,65 @@
+//! A machine in simulated time: devices that serve one request after the other.
+
+use super::*;
+use alloc::collections::VecDeque;
+
+/// A device whose time is a fixed part (ns) and a part per byte (ns).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Card(pub(super) f64, pub(super) f64);
+
+impl Card {
+    pub(super) fn time(self, size: u32) -> Nanos {
+        (self.0 + self.1 * f64::from(size)) as Nanos
+    }
+}
+
+/// What a device has to do: when it is done with it, its ticket and its time on the device.
+type Queue = VecDeque<(Nanos, Ticket, Nanos)>;
+
+pub(super) struct Machine {
+    pub(super) dispatch: Dispatch,
+    pub(super) now: Nanos,
+    /// Time on devices of the completed requests, by tag.
+    pub(super) served: [Nanos; 2],
+    cards: Vec<(Card, Queue)>,
+}
+
+impl Machine {
+    pub(super) fn new(balance: Balance, cards: &[Card], depth: u32) -> Self {
+        let limits = Limits { lanes: 128, clients: 2, in_flight: 256, quantum: 100_000 };
+        let mut dispatch = Dispatch::new(limits, balance);
+        for _ in cards {
+            dispatch.add_device(capability(depth)).unwrap();
+        }
+        Self { dispatch, now: 0, served: [0; 2], cards: cards.iter().map(|&card| (card, Queue::new())).collect() }
+    }
+
+    /// Places a request; while the devices are full, time passes.
+    pub(super) fn place(&mut self, work: Work) {
+        loop {
+            match self.dispatch.place(self.now, work) {
+                Placed::On { device, ticket } => return self.hand(device, ticket, work.size),
+                Placed::Full => assert!(self.advance()),
+                Placed::NoDevice => unreachable!("all devices can do all"),
+            }
+        }
+    }
+
+    /// Time passes until the next request is done. False if there is none.
+    pub(super) fn advance(&mut self) -> bool {
+        let done = |(_, queue): &&mut (Card, Queue)| queue.front().map_or(Nanos::MAX, |request| request.0);
+        let next = self.cards.iter_mut().min_by_key(done).and_then(|(_, queue)| queue.pop_front());
+        let Some((finish, ticket, took)) = next else { return false };
+        self.now = finish;
+        let done = self.dispatch.complete(ticket, Some(took)).unwrap();
+        self.served[done.work.tag as usize] += took;
+        true
+    }
+
+    fn hand(&mut self, device: usize, ticket: Ticket, size: u32) {
+        let (card, queue) = &mut self.cards[device];
+        let took = card.time(size);
+        let start = queue.back().map_or(self.now, |last| last.0);
+        queue.push_back((start + took, ticket, took));
+    }
+}

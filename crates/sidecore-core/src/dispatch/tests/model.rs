@@ -1,0 +1,112 @@
+//! Long random sequences of events against an oracle that keeps plain sets.
+//!
+//! The oracle counts anew from its sets after each event, so nothing in it can run out of step. What it shares with
+//! dispatch are `Share` and `Moderator`, which have tests of their own; here their wiring is tested.
+
+mod oracle;
+mod world;
+
+use super::*;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use world::World;
+
+const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000 };
+/// Classes that requests and devices are of: few, so that devices differ in what they can do.
+const CLASSES: usize = 3;
+
+/// Something that happens. An `Index` picks one of what there is then; if there is nothing, nothing happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Place {
+        lane: Index,
+        class: usize,
+        size: u32,
+        urgent: bool,
+    },
+    Complete(Index, Option<Nanos>),
+    UseVoid(Index),
+    Announce(Index),
+    Due(Index),
+    Refill(Index),
+    Idle(Index),
+    Wait(Nanos),
+    Join {
+        classes: u64,
+        depth: u32,
+    },
+    Drain(Index),
+    Lose(Index),
+    /// Replaces so many requests of a lost device.
+    Rescue(Index, usize),
+    Retry(Index),
+    SetBalance(Balance),
+    OpenLane(Index, Notify),
+    CloseLane(Index),
+    Come {
+        weight: u32,
+        credit: u32,
+    },
+    Go(Index),
+    SetNotify(Index, Notify),
+}
+
+fn notify() -> impl Strategy<Value = Notify> {
+    let coalesce = (1..5_u32, 1_000..5_000_u64).prop_map(|(count, delay)| Notify::Coalesce { count, delay });
+    let plain = [Notify::Spin, Notify::Park, Notify::BreakEven, Notify::Timer { period: 1_000 }];
+    prop_oneof![select(plain.to_vec()), coalesce]
+}
+
+fn of_requests() -> impl Strategy<Value = Event> {
+    let which = any::<Index>;
+    prop_oneof![
+        8 => (which(), 0..CLASSES, 0..20_000_u32, any::<bool>())
+            .prop_map(|(lane, class, size, urgent)| Event::Place { lane, class, size, urgent }),
+        4 => (which(), proptest::option::of(0..100_000_u64)).prop_map(|(which, took)| Event::Complete(which, took)),
+        1 => which().prop_map(Event::UseVoid),
+        2 => which().prop_map(Event::Announce),
+        1 => which().prop_map(Event::Due),
+        3 => which().prop_map(Event::Refill),
+        1 => which().prop_map(Event::Idle),
+        2 => (0..4_000_u64).prop_map(Event::Wait),
+    ]
+}
+
+fn of_devices() -> impl Strategy<Value = Event> {
+    let which = any::<Index>;
+    prop_oneof![
+        3 => (1..1_u64 << CLASSES, 1..5_u32).prop_map(|(classes, depth)| Event::Join { classes, depth }),
+        1 => which().prop_map(Event::Drain),
+        2 => which().prop_map(Event::Lose),
+        3 => (which(), 1..5_usize).prop_map(|(device, most)| Event::Rescue(device, most)),
+        3 => which().prop_map(Event::Retry),
+        1 => select(Balance::ALL.to_vec()).prop_map(Event::SetBalance),
+    ]
+}
+
+fn of_clients() -> impl Strategy<Value = Event> {
+    let which = any::<Index>;
+    prop_oneof![
+        4 => (which(), notify()).prop_map(|(client, notify)| Event::OpenLane(client, notify)),
+        2 => which().prop_map(Event::CloseLane),
+        2 => (1..4_u32, 1..6_u32).prop_map(|(weight, credit)| Event::Come { weight, credit }),
+        1 => which().prop_map(Event::Go),
+        1 => (which(), notify()).prop_map(|(lane, notify)| Event::SetNotify(lane, notify)),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    proptest::collection::vec(prop_oneof![16 => of_requests(), 3 => of_devices(), 2 => of_clients()], 1..400)
+}
+
+proptest! {
+    #[test]
+    fn each_request_leaves_exactly_once_whatever_happens(events in events()) {
+        let mut world = World::new();
+        for event in events {
+            world.apply(event);
+            world.check();
+        }
+        world.settle();
+    }
+}
