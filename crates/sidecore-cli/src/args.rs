@@ -56,6 +56,13 @@ pub(crate) struct Top {
     pub(crate) counters: Option<PathBuf>,
 }
 
+impl Top {
+    /// The counter file: the named one, or that of the socket.
+    pub(crate) fn counters_path(&self) -> PathBuf {
+        self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// What to measure; all if none is named

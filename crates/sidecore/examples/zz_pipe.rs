@@ -19,9 +19,11 @@ fn main(){
  for r in 0..3 { let _ = r;
  for i in 0..depth { sub(&mut c,i); } c.ring();
  let t=clock::now(); let mut n=0u64; let mut waits=0u64; let mut unr=0;
- while clock::now()-t < 1_000_000_000 { for _ in 0..256 { let rc = match c.poll() { Some(x)=>x, None=>{ c.ring(); unr=0; waits+=1; c.wait().unwrap() } };
-   if copy && size>0 { let b=&bufs[rc.tag as usize]; c.read(b,off,&mut out).unwrap(); }
-   sub(&mut c, rc.tag); unr+=1; if unr==32 { c.ring(); unr=0; } } n+=256; }
+ let mut batch=[0u32;8];
+ while clock::now()-t < 1_000_000_000 { for _ in 0..32 {
+   let mut k=0; while k<8 { match c.poll() { Some(x)=>{ batch[k]=x.tag; if copy&&size>0 {c.prefetch(&bufs[x.tag as usize]);} k+=1; }, None=>{ if k>0 {break;} c.ring(); unr=0; waits+=1; batch[0]=c.wait().unwrap().tag; k=1; } } }
+   for &tag in &batch[..k] { if copy && size>0 { let b=&bufs[tag as usize]; c.read(b,off,&mut out).unwrap(); }
+   sub(&mut c, tag); unr+=1; if unr==32 { c.ring(); unr=0; } n+=1; } } }
  let dt=clock::now()-t; println!("{op} {size} depth {depth}: {:.2} M/s {:.1} ns/op waits {:.3}/op", n as f64*1e3/dt as f64, dt as f64/n as f64, waits as f64/n as f64);
  while c.in_flight()>0 { c.wait().unwrap(); } }
 }

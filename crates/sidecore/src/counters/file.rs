@@ -44,7 +44,7 @@ impl Draft {
     /// Puts the file in its place and returns it.
     pub(super) fn publish(self, target: &Path) -> io::Result<OwnedFd> {
         rename(&self.path, target)?;
-        Ok(self.file.try_clone()?)
+        self.file.try_clone()
     }
 }
 

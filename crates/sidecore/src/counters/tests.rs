@@ -18,7 +18,7 @@ pub(super) struct Scratch(PathBuf);
 impl Scratch {
     pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidecore-counters-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         Self(folder)
@@ -120,8 +120,12 @@ fn lanes_come_back_and_begin_anew() {
     let counters = scratch.counters();
     let lane = counters.lane(4);
     lane.open(1234, 1000, 1, "nginx").unwrap();
-    LaneCounter::ALL.into_iter().for_each(|counter| lane.add(counter, counter as u64 + 1));
-    Stage::ALL.into_iter().for_each(|stage| lane.record(stage, 100 * (stage as u64 + 1)));
+    for counter in LaneCounter::ALL {
+        lane.add(counter, counter as u64 + 1);
+    }
+    for stage in Stage::ALL {
+        lane.record(stage, 100 * (stage as u64 + 1));
+    }
     let snapshot = scratch.read();
     let [seen] = &snapshot.lanes[..] else { panic!("{snapshot:?}") };
     assert_eq!((seen.index, seen.pid, seen.uid, seen.sidecore, &*seen.name), (4, 1234, 1000, 1, "nginx"));

@@ -116,6 +116,65 @@ impl<'c> Load<'c> {
         Ok(count as u64)
     }
 
+    /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
+    /// so a stalled system cannot hide its stall.
+    pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, String> {
+        let before = self.client.wait_report().audit.empty_polls;
+        let mut random = seed | 1;
+        let (start, cpu) = (clock::now(), clock::thread_cpu());
+        let mut next = start as f64;
+        let (mut now, mut ops) = (start, 0);
+        while now - start < ns {
+            let due = next as u64;
+            if now >= due && !self.free.is_empty() {
+                self.submit_due(due)?;
+                self.client.ring();
+                next += gap(&mut random, per_s);
+            } else if let Some(received) = self.take(due.saturating_sub(now))? {
+                self.received(&received)?;
+                ops += 1;
+            }
+            now = clock::now();
+        }
+        let cpu_ns = clock::thread_cpu() - cpu;
+        self.drain()?;
+        let empty_polls = self.client.wait_report().audit.empty_polls - before;
+        self.end(Measured { ops, ns: now - start, cpu_ns, empty_polls, ..Measured::default() })
+    }
+
+    /// The next completion within so much time. With nothing in flight, sleeps or polls that long as a program would.
+    fn take(&mut self, ns: u64) -> Result<Option<Received>, String> {
+        if let Some(received) = self.client.poll() {
+            return Ok(Some(received));
+        }
+        if self.client.in_flight() > 0 {
+            return self.client.wait_for(ns.max(1)).map_err(text);
+        }
+        if ns > 100_000 {
+            std::thread::sleep(std::time::Duration::from_nanos(ns - 60_000));
+        }
+        Ok(None)
+    }
+
+    fn submit_all(&mut self) -> Result<(), String> {
+        while !self.free.is_empty() {
+            self.submit_due(0)?;
+        }
+        self.client.ring();
+        Ok(())
+    }
+
+    fn submit_due(&mut self, due: u64) -> Result<(), String> {
+        let Some(tag) = self.free.pop() else { return Ok(()) };
+        let place = &mut self.places[tag as usize];
+        place.due = due;
+        self.client.write(&place.buffer, 0, &self.input).map_err(text)?;
+        let (inputs, outputs) = ([place.input], [place.output]);
+        let (session, op, head_len) = (self.session, self.op, self.head_len);
+        let job = Job { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
+        self.client.submit(tag, &job).map_err(text)
+    }
+
     fn received(&mut self, received: &Received) -> Result<(), String> {
         let place = &self.places[received.tag as usize];
         match received.status {

@@ -2,6 +2,7 @@
 
 use super::{ClassStats, DeviceStats, Histogram, LaneStats, SidecoreStats, Snapshot};
 use crate::counters::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+use std::cmp::Ordering;
 
 /// A block that was opened since, and all those of a service that started since, counts from its opening on.
 pub(super) fn since(now: &Snapshot, then: &Snapshot) -> Snapshot {
@@ -11,24 +12,23 @@ pub(super) fn since(now: &Snapshot, then: &Snapshot) -> Snapshot {
         return since;
     }
     for sidecore in &mut since.sidecores {
-        if let Some(then) = then.sidecores.iter().find(|then| then.index == sidecore.index) {
+        if let Some(then) = find(&then.sidecores, |then| then.index.cmp(&sidecore.index)) {
             sidecore.subtract(then);
         }
     }
-    // Both lists are in order of the index, so each search is short.
     for device in &mut since.devices {
-        if let Ok(at) = then.devices.binary_search_by_key(&device.index, |then| then.index) {
-            device.subtract(&then.devices[at]);
+        if let Some(then) = find(&then.devices, |then| then.index.cmp(&device.index)) {
+            device.subtract(then);
         }
     }
     for lane in &mut since.lanes {
-        if let Ok(at) = then.lanes.binary_search_by_key(&lane.index, |then| then.index) {
-            lane.subtract(&then.lanes[at]);
+        if let Some(then) = find(&then.lanes, |then| then.index.cmp(&lane.index)) {
+            lane.subtract(then);
         }
     }
     for class in &mut since.classes {
-        if let Ok(at) = then.classes.binary_search_by_key(&class.class, |then| then.class) {
-            class.subtract(&then.classes[at]);
+        if let Some(then) = find(&then.classes, |then| then.class.cmp(&class.class)) {
+            class.subtract(then);
         }
     }
     since
@@ -68,9 +68,16 @@ impl ClassStats {
     }
 }
 
+/// All lists are in order of their numbers.
+fn find<T>(list: &[T], compare: impl Fn(&T) -> Ordering) -> Option<&T> {
+    list.binary_search_by(compare).ok().map(|at| &list[at])
+}
+
 fn subtract_sums(now: &mut [u64], then: &[u64], is_level: impl Fn(usize) -> bool) {
-    for (_, (now, then)) in now.iter_mut().zip(then).enumerate().filter(|(i, _)| !is_level(*i)) {
-        subtract(now, *then);
+    for (i, (now, then)) in now.iter_mut().zip(then).enumerate() {
+        if !is_level(i) {
+            subtract(now, *then);
+        }
     }
 }
 

@@ -185,12 +185,6 @@ impl Reactor {
     fn replay(&mut self, ticket: Ticket) {
         self.now = clock::now();
         let lost = self.dispatch.device_of(ticket);
-        let replayed = || {
-            self.counters.add(SidecoreCounter::Replayed, 1);
-            if let Some(lost) = lost {
-                self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
-            }
-        };
         match self.dispatch.replace(self.now, ticket) {
             None => {}
             Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
@@ -199,13 +193,20 @@ impl Reactor {
                 self.give_up(&done);
             }
             Some(Replaced::Now(done)) => {
-                replayed();
+                self.count_replay(lost);
                 self.redo_now(ticket, &done);
             }
             Some(Replaced::On { device, ticket }) => {
-                replayed();
+                self.count_replay(lost);
                 self.resubmit(device, ticket);
             }
+        }
+    }
+
+    fn count_replay(&self, lost: Option<usize>) {
+        self.counters.add(SidecoreCounter::Replayed, 1);
+        if let Some(lost) = lost {
+            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
         }
     }
 

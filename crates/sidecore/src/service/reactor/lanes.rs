@@ -195,6 +195,7 @@ impl Lane {
         self.disarm();
         std::mem::take(&mut self.dormant)
     }
+
 }
 
 impl Timers {

@@ -22,7 +22,7 @@ enum End {
     Yield,
     /// No device has room.
     Blocked,
-    /// The control thread sent something, perhaps the session of the next request.
+    /// Commands of the control thread came before the next request.
     Mail,
     /// The client broke the protocol.
     Fault(Fault),
@@ -63,17 +63,20 @@ impl Reactor {
         let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return false };
         let mut turn = Turn::default();
         let end = self.serve_turn(id, &mut lane, &mut turn);
-        if turn.taken > 0 {
+        let busy = turn.taken > 0;
+        if busy {
             self.end_turn(id, &mut lane, &turn);
         }
-        // One that waits for its share only is not idle: the next rounds bring it.
-        let waits = turn.taken == 0 && (end == End::Blocked || self.dispatch.waits_for_device(lane.client));
-        lane.waits_for_device = waits;
+        // With nothing served, only a device can let the client go on: then there is no use in looking before.
+        lane.waits_for_device = !busy && (end == End::Blocked || self.dispatch.waits_for_device(lane.client));
+        let waits = lane.waits_for_device;
         self.lanes[index] = Some(lane);
         match end {
             End::Fault(fault) => self.fault(id, fault),
             // A command to stop is remembered until the next look around.
-            End::Mail => drop(self.obey()),
+            End::Mail => {
+                let _ = self.obey();
+            }
             End::Yield | End::Blocked => {}
         }
         !waits
@@ -126,6 +129,7 @@ impl Reactor {
     /// The first pending request. `Some`: it was not taken, and the turn is over.
     #[inline]
     fn serve(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> Option<End> {
+        // Whoever was told by the control thread that a session is open or closed finds it so.
         if self.setup.mailbox.has_mail() {
             return Some(End::Mail);
         }
@@ -144,19 +148,17 @@ impl Reactor {
         }
         let size = submission.input_len() as u32;
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
-        let work = Work { lane: id, tag, class, size, urgent, submitted };
         if submitted.is_some() {
             // The time of handing over is told.
             self.now = clock::now();
         }
+        let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
             Placed::Now { device, cost } => {
-                self.devices[device].count(u64::from(size));
                 lane.hold(cost);
                 self.do_now(lane, &work, device, turn);
             }
             Placed::On { device, ticket } => {
-                self.devices[device].count(u64::from(size));
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
@@ -176,14 +178,14 @@ impl Reactor {
         let submission = lane.pending.first();
         // The caller found it a moment ago.
         let Some(session) = lane.sessions.get(submission.session()) else { return };
-        let handed = self.now;
+        self.devices[device].count(u64::from(work.size));
         let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
         let stamps = work.submitted.map(|submitted| {
-            self.now = clock::now();
-            let took = self.now.saturating_sub(handed);
-            self.dispatch.observe(device, work.class, work.size, took);
-            self.devices[device].counters.record(took);
-            Stamps { submitted, handed, taken: self.now }
+            let handed = std::mem::replace(&mut self.now, clock::now());
+            let stamps = Stamps { submitted, handed, taken: self.now };
+            self.dispatch.observe(device, work.class, work.size, stamps.device());
+            self.devices[device].counters.record(stamps.device());
+            stamps
         });
         lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
         if let Some(stamps) = stamps {
@@ -213,6 +215,7 @@ impl Reactor {
             // The model begins its work when the request comes, not when the clock was last read.
             self.now = clock::now();
         }
+        self.devices[device].count(job.submission.input_len());
         let state = &mut self.devices[device];
         if self.dispatch.device_load(device).in_flight <= 1 {
             state.progress_at = self.now;
@@ -223,7 +226,6 @@ impl Reactor {
     /// Gives a request of a dead device to another.
     pub(super) fn resubmit(&mut self, device: usize, ticket: Ticket) {
         if let Some(job) = self.jobs[ticket.index()].take() {
-            self.devices[device].count(job.submission.input_len());
             self.submit(device, ticket, job);
         }
     }
@@ -232,11 +234,8 @@ impl Reactor {
     pub(super) fn redo_now(&mut self, ticket: Ticket, done: &Done) {
         if let Some(Job { session, memory, submission }) = self.jobs[ticket.index()].take() {
             self.devices[usize::from(done.device)].count(submission.input_len());
-            let handed = self.now;
             let outcome = execute(&session, &memory, &submission, &mut self.scratch);
-            self.now = clock::now();
-            let stamps = done.work.submitted.map(|submitted| Stamps { submitted, handed, taken: self.now });
-            self.answer(done, status(outcome), stamps);
+            self.answer_now(done, status(outcome));
         }
     }
 
@@ -261,9 +260,16 @@ impl Reactor {
         let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
-        let stamps =
-            done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken: clock::now() });
-        self.answer(&done, status(outcome), stamps);
+        self.answer_now(&done, status(outcome));
+    }
+
+    /// Answers a request whose result is there now, with its stage times if it is sampled.
+    fn answer_now(&mut self, done: &Done, status: Status) {
+        let stamps = done.work.submitted.map(|submitted| {
+            self.now = clock::now();
+            Stamps { submitted, handed: done.handed, taken: self.now }
+        });
+        self.answer(done, status, stamps);
     }
 
     /// Writes and announces the completion of a request that was in flight.
