@@ -23,6 +23,17 @@ fn gone(service: &Running, device: usize) {
     devices_when(service, |all| all[device].state == Some(DeviceState::Gone));
 }
 
+/// A device that takes five seconds for a request of 4000 bytes: what it has it still has when the test goes on.
+fn frozen(name: &str) -> DeviceConfig {
+    DeviceConfig::emulated(name, 1_000_000_000, 1e6)
+}
+
+/// A service that lets a device take its time.
+fn patient(devices: Vec<DeviceConfig>) -> Running {
+    let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
+    start(Config { devices, limits, ..Config::default() })
+}
+
 /// Kills a device again and again while requests are in flight, many of them on it.
 fn killed_under_load(victim: &DeviceConfig, rounds: u32) {
     let service = service([DeviceConfig::inline("survivor")]);
@@ -54,7 +65,7 @@ fn a_worker_killed_under_load_loses_nothing() {
 
 #[test]
 fn what_a_dead_device_had_is_counted_as_replayed() {
-    let service = service([DeviceConfig::emulated("dies", 1_000_000_000, 0.0), DeviceConfig::inline("lives")]);
+    let service = patient(vec![frozen("dies"), DeviceConfig::inline("lives")]);
     let mut control = connect(&service);
     control.set("balance=round-robin").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 32, true);
@@ -70,11 +81,11 @@ fn what_a_dead_device_had_is_counted_as_replayed() {
 
 #[test]
 fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
-    for (victim, count) in [(DeviceConfig::emulated("only", 1_000_000_000, 0.0), 16), (worker("only"), 1)] {
-        let service = service([victim]);
+    for (victim, count) in [(frozen("only"), 16), (worker("only"), 1)] {
+        let service = patient(vec![victim]);
         let mut control = connect(&service);
         // A worker is killed while it computes; an emulated device holds all until their time.
-        let (class, size) = if count == 1 { ("rsa-4096-decrypt", 0) } else { ("aes-256-gcm", 1000) };
+        let (class, size) = if count == 1 { ("rsa-4096-decrypt", 0) } else { ("aes-256-gcm", 4000) };
         let mut load = Load::new(connect(&service), class, size, count, false);
         load.fill(count as u32);
         if count > 1 {
@@ -97,10 +108,10 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
 
 #[test]
 fn requests_that_wait_for_room_fail_with_the_last_device() {
-    let slow = |name: &str| DeviceConfig { depth: 8, ..DeviceConfig::emulated(name, 1_000_000_000, 0.0) };
-    let service = service([slow("a"), slow("b")]);
+    let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
+    let service = patient(vec![shallow("a"), shallow("b")]);
     let mut control = connect(&service);
-    let mut load = Load::new(connect(&service), "aes-256-gcm", 100, 16, false);
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, false);
     load.fill(16);
     devices_when(&service, |all| all.iter().all(|device| device.get(DeviceCounter::InFlight) == 8));
     // The first one's requests find no room on the second; then that dies, too.
@@ -113,10 +124,10 @@ fn requests_that_wait_for_room_fail_with_the_last_device() {
 
 #[test]
 fn requests_that_wait_for_room_are_taken_over_by_a_device_that_joins() {
-    let slow = |name: &str| DeviceConfig { depth: 8, ..DeviceConfig::emulated(name, 1_000_000_000, 0.0) };
-    let service = service([slow("a"), slow("b")]);
+    let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
+    let service = patient(vec![shallow("a"), shallow("b")]);
     let mut control = connect(&service);
-    let mut load = Load::new(connect(&service), "aes-256-gcm", 100, 16, true);
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, true);
     load.fill(16);
     devices_when(&service, |all| all.iter().all(|device| device.get(DeviceCounter::InFlight) == 8));
     control.set("device.a=kill").unwrap();

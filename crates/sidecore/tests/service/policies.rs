@@ -166,7 +166,8 @@ fn as_many_completions_as_are_coalesced_come_at_once() {
 #[test]
 fn a_client_that_looks_by_itself_is_never_woken() {
     let timer = Notify::Timer { period: 200_000 };
-    let service = with(NotifyConfig { client: timer, ..NotifyConfig::all(Notify::Park) }, inline());
+    let slow = vec![DeviceConfig::emulated("slow", 300_000, 0.0)];
+    let service = with(NotifyConfig { client: timer, ..NotifyConfig::all(Notify::Park) }, slow);
     let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 4, false);
     load.run(200);
     let audit = load.client.wait_report().audit;
