@@ -80,6 +80,8 @@ struct Timers {
     housekeeping: Nanos,
     ring_check: Nanos,
     look: Nanos,
+    /// When devices were last looked after.
+    looked_after: Nanos,
     /// The earliest announcement that was put off.
     announce: Option<Nanos>,
 }
@@ -256,7 +258,9 @@ impl Reactor {
     fn obey(&mut self) -> ControlFlow<()> {
         if self.setup.mailbox.has_mail() {
             let commands: Vec<Command> = self.setup.mailbox.take().collect();
-            commands.into_iter().for_each(|command| self.obey_one(command));
+            for command in commands {
+                self.obey_one(command);
+            }
         }
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

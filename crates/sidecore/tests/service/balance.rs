@@ -9,11 +9,11 @@ use sidecore::core::policy::notify::Notify;
 use std::time::Instant;
 
 const SIZE: usize = 16_384;
-const TOTAL: u32 = 3_000;
+const TOTAL: u32 = 2_400;
 
 fn divided(balance: Balance, devices: Vec<DeviceConfig>, in_flight: usize) -> Vec<u64> {
     let service = start(Config { balance, devices, notify: NotifyConfig::all(Notify::Park), ..Config::default() });
-    let mut load = Load::new(connect(&service), "aes-256-gcm", SIZE, in_flight, false);
+    let mut load = Load::new(connect(&service), "aes-256-gcm", SIZE, in_flight, true);
     let start = Instant::now();
     load.run(TOTAL);
     println!("{balance}: {:.0} requests a second", f64::from(TOTAL) / start.elapsed().as_secs_f64());
@@ -37,12 +37,15 @@ fn of_the_sum(times: &[f64], shares: &[u64]) -> f64 {
 
 #[test]
 fn eft_uses_devices_of_unequal_speed_in_full() {
-    // Slow enough that the sidecore, which computes for all of them, never is the bottleneck.
-    let device = |name: &str, fixed: u64, per_byte: f64| DeviceConfig::emulated(name, fixed, per_byte);
-    let three = vec![device("a", 80_000, 4.0), device("b", 160_000, 8.0), device("c", 320_000, 12.0)];
+    // So slow, and with so much in flight, that none runs dry while the sidecore, which computes for all, is kept from it.
+    let device = |name: &str, fixed: u64, per_byte: f64| DeviceConfig {
+        depth: 256,
+        ..DeviceConfig::emulated(name, fixed, per_byte)
+    };
+    let three = vec![device("a", 320_000, 16.0), device("b", 640_000, 32.0), device("c", 1_280_000, 48.0)];
     for devices in [three[..2].to_vec(), three] {
         let times = times(&devices);
-        let shares = divided(Balance::Eft, devices, 48);
+        let shares = divided(Balance::Eft, devices, 192);
         let rates: f64 = times.iter().map(|time| 1.0 / time).sum();
         println!("times {times:?} ns, shares {shares:?}, {:.3} of the sum", of_the_sum(&times, &shares));
         for (time, share) in times.iter().zip(&shares) {

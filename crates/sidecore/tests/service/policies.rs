@@ -79,7 +79,8 @@ fn a_client_may_wait_as_it_likes_whatever_the_service_advises() {
 
 #[test]
 fn policies_change_under_load_and_nothing_is_lost() {
-    let devices = vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
+    let devices =
+        vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
     let service = with(NotifyConfig::default(), devices);
     connect(&service).set("balance=round-robin").unwrap();
     let ended = AtomicBool::new(false);
@@ -112,7 +113,8 @@ fn policies_change_under_load_and_nothing_is_lost() {
 
 #[test]
 fn balance_changes_under_load_and_nothing_is_lost() {
-    let devices = vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
+    let devices =
+        vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
     let service = with(NotifyConfig::default(), devices);
     let mut control = connect(&service);
     let mut load = Load::new(connect(&service), "aes-128-gcm", 300, 32, true);
@@ -164,7 +166,8 @@ fn as_many_completions_as_are_coalesced_come_at_once() {
 #[test]
 fn a_client_that_looks_by_itself_is_never_woken() {
     let timer = Notify::Timer { period: 200_000 };
-    let service = with(NotifyConfig { client: timer, ..NotifyConfig::all(Notify::Park) }, inline());
+    let slow = vec![DeviceConfig::emulated("slow", 300_000, 0.0)];
+    let service = with(NotifyConfig { client: timer, ..NotifyConfig::all(Notify::Park) }, slow);
     let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 4, false);
     load.run(200);
     let audit = load.client.wait_report().audit;
@@ -176,8 +179,7 @@ fn a_client_that_looks_by_itself_is_never_woken() {
 #[test]
 fn resting_lanes_wake_up_for_each_burst() {
     let service = with(NotifyConfig::all(Notify::Park), vec![DeviceConfig::inline("inline"), worker("worker")]);
-    let mut loads: Vec<Load> =
-        (0..40).map(|_| Load::new(connect(&service), "aes-128-gcm", 64, 4, false)).collect();
+    let mut loads: Vec<Load> = (0..40).map(|_| Load::new(connect(&service), "aes-128-gcm", 64, 4, false)).collect();
     let resting = || {
         let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
         sidecore.get(sidecore::counters::SidecoreCounter::DormantLanes)

@@ -37,7 +37,7 @@ fn sampled_requests_carry_all_stages_in_order() {
 
 #[test]
 fn replayed_requests_carry_their_stages_too() {
-    let service = sampled(1, DeviceConfig::emulated("dies", 1_000_000_000, 0.0));
+    let service = sampled(1, DeviceConfig::emulated("dies", 1_000_000_000, 5e5));
     let mut load = Load::new(connect(&service), "aes-256-gcm", 2000, 32, false);
     load.fill(32);
     devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 32);

@@ -1,6 +1,6 @@
 //! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
 
-use super::{Device, Reactor};
+use super::{Device, HOUSEKEEPING, Reactor};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
 use crate::counters::{DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
@@ -129,12 +129,16 @@ impl Reactor {
     /// Finds devices that died, that do not answer, and that are to be taken away.
     pub(super) fn look_after_devices(&mut self) {
         let timeout = Nanos::from(self.setup.config.limits.device_timeout_ms) * 1_000_000;
+        // While the sidecore itself was away, no device could show its progress.
+        let since = self.now.saturating_sub(std::mem::replace(&mut self.timers.looked_after, self.now));
+        let away = since.saturating_sub(2 * HOUSEKEEPING);
         for index in 0..self.devices.len() {
             if self.dispatch.device_state(index) == DeviceState::Gone {
                 continue;
             }
             let in_flight = self.dispatch.device_load(index).in_flight;
             let device = &mut self.devices[index];
+            device.progress_at += away;
             let stuck = in_flight > 0 && self.now.saturating_sub(device.progress_at) > timeout;
             let health = if stuck { device.port.revoke() } else { device.port.health() };
             if health != Health::Alive {
