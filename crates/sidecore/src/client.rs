@@ -344,4 +344,3 @@ impl Client {
         Lane::attach(&options.socket, &options.name, shape, adopt)
     }
 }
-

@@ -104,7 +104,8 @@ impl Service {
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
         let stopped = service.stop.clone();
-        let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
+        let thread =
+            thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
         service.listener = Some(thread);
         Ok(service)
     }

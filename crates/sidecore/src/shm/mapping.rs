@@ -60,7 +60,6 @@ impl Mapping {
         // SAFETY: within the mapping or one past its end.
         unsafe { self.start.add(offset) }
     }
-
 }
 
 impl Drop for Mapping {

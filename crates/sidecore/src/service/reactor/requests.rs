@@ -290,15 +290,15 @@ impl Reactor {
             let device = self.remote[index];
             while let Some(reply) = self.devices[device].port.poll(self.now) {
                 self.devices[device].progress_at = self.now;
-                self.finish_remote(reply);
+                self.finish_remote(&reply);
                 busy = true;
             }
         }
         busy
     }
 
-    pub(super) fn finish_remote(&mut self, reply: Reply) {
-        let Reply { ticket, outcome, took, .. } = reply;
+    pub(super) fn finish_remote(&mut self, reply: &Reply) {
+        let Reply { ticket, outcome, took, .. } = *reply;
         // A void ticket: the request was taken from this device before, and its place may be another's now.
         let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
         self.jobs[ticket.index()] = None;
