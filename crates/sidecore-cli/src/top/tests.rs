@@ -1,3 +1,5 @@
+//! The views on a counter file that is made up.
+
 use super::live::Screen;
 use super::rows::{Sort, View, clients, header};
 use super::{TopError, text};

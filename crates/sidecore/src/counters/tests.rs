@@ -1,3 +1,5 @@
+//! Counter files, whole and damaged.
+
 use super::*;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;

@@ -32,6 +32,13 @@ impl Span<'_> {
         Self { ptr, len, _memory: PhantomData }
     }
 
+    /// Private memory as if it were shared.
+    #[cfg(test)]
+    pub(crate) fn of(memory: &'a mut [u8]) -> Self {
+        // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
+        unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
