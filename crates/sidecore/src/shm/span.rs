@@ -32,13 +32,6 @@ impl Span<'_> {
         Self { ptr, len, _memory: PhantomData }
     }
 
-    /// Private memory as if it were shared.
-    #[cfg(test)]
-    pub(crate) fn of(memory: &'a mut [u8]) -> Self {
-        // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
-        unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }
-    }
-
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
@@ -117,5 +110,14 @@ impl Span<'_> {
         assert!(private.len() <= self.len);
         // SAFETY: self.len bytes are writable; no Rust reference to them is in use, so `private` lies elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.as_mut_ptr(), private.len()) };
+    }
+}
+
+#[cfg(test)]
+impl<'a> Span<'a> {
+    /// Private memory as if it were shared.
+    pub(crate) fn of(memory: &'a mut [u8]) -> Self {
+        // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
+        unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }
     }
 }
