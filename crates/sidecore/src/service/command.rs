@@ -56,6 +56,8 @@ pub(super) enum Event {
     Fault(LaneKey, Fault),
     /// The lane could not be taken: the tables are full.
     NoRoom(LaneKey),
+    /// A session of this lane is closed: no request finds it any more.
+    SessionClosed(LaneKey),
 }
 
 /// Reaches one sidecore from the control thread.

@@ -168,6 +168,12 @@ impl Listener {
         let (key, message) = match *event {
             Event::Fault(key, fault) => (key, format!("its client broke the protocol ({})", fault.name())),
             Event::NoRoom(key) => (key, "the sidecore's tables are full".to_owned()),
+            Event::SessionClosed(key) => {
+                if self.connections.contains_key(&key) && self.reply(key, &Reply::Done).is_err() {
+                    self.disconnect(key);
+                }
+                return;
+            }
         };
         if let Some(connection) = self.connections.get(&key) {
             // Only to say why; the connection ends in any case.
@@ -253,7 +259,13 @@ impl Listener {
                 };
             }
             Request::OpenSession(spec) => self.open_session(key, &spec),
-            Request::CloseSession { handle } => self.close_session(key, handle),
+            Request::CloseSession { handle } => {
+                return match self.close_session(key, handle) {
+                    // The sidecore says when it is: no request that follows may still find the session.
+                    Ok(()) => Ok(()),
+                    Err(reason) => self.reply(key, &Reply::Refused(reason)),
+                };
+            }
             Request::Set(text) => self.set(key, &text),
         };
         self.reply(key, &reply.unwrap_or_else(Reply::Refused))
@@ -364,14 +376,14 @@ impl Listener {
         Ok(Reply::Session { handle })
     }
 
-    fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<Reply, String> {
+    fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), String> {
         let attached = self.attached(key)?;
         if !attached.sessions.close(handle) {
             return Err(format!("this lane has no session {handle}"));
         }
         let sidecore = attached.sidecore;
         self.sidecores[sidecore].send(Command::CloseSession { lane: key, handle });
-        Ok(Reply::Done)
+        Ok(())
     }
 
     fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, String> {

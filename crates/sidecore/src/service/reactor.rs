@@ -278,6 +278,7 @@ impl Reactor {
                 if let Some(lane) = self.lane_of(lane) {
                     lane.sessions.close(handle);
                 }
+                self.tell(Event::SessionClosed(lane));
             }
             Command::SetNotify(notify) => self.set_notify(notify),
             Command::SetBalance(balance) => self.dispatch.set_balance(balance),

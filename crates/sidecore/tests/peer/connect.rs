@@ -1,0 +1,115 @@
+//! Clients of the control socket: one that asks once, and one that keeps no rule.
+
+use crate::checked::Random;
+use crate::options;
+use crate::raw::{Control, attach_request};
+use rustix::net::Shutdown;
+use sidecore::client::Client;
+use sidecore::control::{Reply, Request};
+use sidecore::core::session::Class;
+use sidecore::engine::crypto::sample::sample;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Rounds of the attack.
+const ROUNDS: usize = 300;
+
+/// What a client hears that asks for a lane.
+pub(crate) fn once(socket: &str) -> String {
+    match Client::connect(&options(socket)) {
+        Ok(_) => "attached".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Breaks every rule of the control socket, and says what it was refused.
+pub(crate) fn attack(socket: &str, seed: u64) {
+    let mut random = Random(seed);
+    for _ in 0..ROUNDS {
+        let attack = [garbage, descriptors, attach_twice, too_early, no_reader, half_open][random.below(6)];
+        attack(socket, &mut random);
+    }
+    println!("{}", hold_connections(socket));
+}
+
+fn control(socket: &str) -> Control {
+    Control::connect(socket).expect("the service listens")
+}
+
+/// Packets of any bytes, up to the largest that a socket takes.
+fn garbage(socket: &str, random: &mut Random) {
+    let control = control(socket);
+    let len = [0, 1, 20, 16_384, 16_385, 150_000][random.below(6)];
+    let bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+    let refused = control.send_bytes(&bytes, &[]).and_then(|()| control.receive());
+    // Very few byte strings are a message; `Attach` of an impossible shape is the likeliest.
+    assert!(matches!(refused, Err(_) | Ok((Reply::Refused(_), _))), "{refused:?}");
+}
+
+/// Descriptors come with a message that takes none.
+fn descriptors(socket: &str, random: &mut Random) {
+    let control = control(socket);
+    let count = 1 + random.below(16);
+    let fds = vec![control.0.as_fd(); count];
+    let _ = control.send_bytes(b"\x02\x00", &fds);
+    // It may have hung up before, which is as good.
+    let _ = control.receive();
+}
+
+fn attach_twice(socket: &str, _: &mut Random) {
+    let control = control(socket);
+    let attached = control.ask(&attach_request(8, 4096));
+    assert!(matches!(attached, Ok((Reply::Attached { .. }, _))), "{attached:?}");
+    expect_refusal(control.ask(&attach_request(8, 4096)), "has its lane already");
+}
+
+fn too_early(socket: &str, _: &mut Random) {
+    let control = control(socket);
+    let spec = sample(Class::NOOP, 0, 0).spec;
+    expect_refusal(control.ask(&Request::OpenSession(spec)), "attach first");
+    expect_refusal(control.ask(&Request::CloseSession { handle: 0 }), "attach first");
+}
+
+fn expect_refusal(answer: io::Result<(Reply, Vec<OwnedFd>)>, reason: &str) {
+    match answer {
+        Ok((Reply::Refused(text), _)) if text.contains(reason) => {}
+        other => panic!("{reason:?} expected: {other:?}"),
+    }
+}
+
+/// Asks and asks and reads no answer.
+fn no_reader(socket: &str, _: &mut Random) {
+    let control = control(socket);
+    let request = Request::Set("nonsense".repeat(100));
+    while control.send(&request).is_ok() {}
+}
+
+fn half_open(socket: &str, random: &mut Random) {
+    let control = control(socket);
+    let how = [Shutdown::Read, Shutdown::Write, Shutdown::Both][random.below(3)];
+    let _ = rustix::net::shutdown(&control.0, how);
+    let _ = control.send(&attach_request(8, 4096));
+}
+
+/// Opens connections and says nothing on them, until the service refuses more; keeps them for a while.
+fn hold_connections(socket: &str) -> String {
+    let mut held = Vec::new();
+    for count in 1..=5000 {
+        held.push(control(socket));
+        // The service may still be behind; it need not answer each at once.
+        let reason = if count % 16 == 0 { held.iter().find_map(refusal) } else { None };
+        if let Some(reason) = reason {
+            println!("{count} connections");
+            crate::wait_for_line();
+            return reason;
+        }
+    }
+    "never refused".to_owned()
+}
+
+fn refusal(control: &Control) -> Option<String> {
+    match control.ready().then(|| control.receive()) {
+        Some(Ok((Reply::Refused(reason), _))) => Some(reason),
+        _ => None,
+    }
+}

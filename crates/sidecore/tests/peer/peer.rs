@@ -1,0 +1,77 @@
+//! The other process of the integration tests: a service, a client, or an attacker, told by its arguments.
+//!
+//! It answers on stdout, one line for each thing asked. A failure panics, which its exit code tells.
+
+#[path = "../service/busy.rs"]
+mod busy;
+#[path = "../service/checked.rs"]
+mod checked;
+mod connect;
+mod forks;
+mod greedy;
+mod hostile;
+mod raw;
+
+use checked::Load;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use sidecore::client::Options;
+use sidecore::config::Config;
+use sidecore::service::Service;
+use std::path::PathBuf;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["serve", socket, config] => serve(socket, config),
+        ["serve-with", descriptors, socket] => {
+            let most = Some(number(descriptors));
+            setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("a lower limit");
+            serve(socket, "");
+        }
+        ["load", socket, seed] => keep_loading(socket, number(seed)),
+        ["greedy", socket, op, size, lanes, uid] => {
+            greedy::run(socket, op, number(size) as usize, number(lanes), number(uid) as u32);
+        }
+        ["cheat", socket] => greedy::cheat(socket),
+        ["connect", socket] => println!("{}", connect::once(socket)),
+        ["knock", socket, seed] => connect::attack(socket, number(seed)),
+        ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),
+        ["faults", socket] => hostile::break_each_rule(socket),
+        ["flood", socket] => hostile::flood(socket),
+        ["fork", scenario, socket] => forks::run(scenario, socket),
+        _ => panic!("no such part to play: {arguments:?}"),
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+fn options(socket: &str) -> Options {
+    Options { socket: socket.into(), name: "peer".to_owned(), ..Options::default() }
+}
+
+/// Serves until killed or told to end.
+fn serve(socket: &str, config: &str) {
+    let config = Config { socket: PathBuf::from(socket), ..Config::parse(config).expect("a good configuration") };
+    let service = Service::start(config).expect("a service");
+    println!("serving");
+    wait_for_line();
+    assert!(service.is_alive(), "a thread of the service ended");
+}
+
+/// Until the test lets go of stdin, or says something.
+fn wait_for_line() -> Option<String> {
+    let mut line = String::new();
+    (std::io::stdin().read_line(&mut line).expect("a pipe") > 0).then(|| line.trim().to_owned())
+}
+
+/// Submits and checks until killed.
+fn keep_loading(socket: &str, seed: u64) {
+    let mut load = Load::new(&options(socket), 32, seed).expect("a lane");
+    println!("loading");
+    loop {
+        load.step().expect("an answer");
+    }
+}

@@ -1,0 +1,192 @@
+//! What one client may take, and what is left for the others.
+
+use crate::busy::Busy;
+use crate::common::{Running, connect, options, start};
+use crate::peer::Peer;
+use sidecore::client::{Client, Error, Job, Options};
+use sidecore::config::{ClientConfig, Config, DeviceConfig, LimitsConfig};
+use sidecore::core::session::{Class, Op};
+use sidecore::core::wire::Status;
+use sidecore::engine::crypto::sample::sample;
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+
+/// Requests of the modest client over which shares are counted.
+const COUNTED: u64 = 1500;
+/// A user that is not the one the tests run as.
+const NOBODY: u32 = 65_534;
+
+fn limited(limits: LimitsConfig) -> Running {
+    start(Config { limits, ..Config::default() })
+}
+
+fn refusal(result: Result<Client, impl ToString>) -> String {
+    result.map(|_| "attached").expect_err("a refusal").to_string()
+}
+
+#[test]
+fn lanes_of_a_client_are_limited() {
+    let service = limited(LimitsConfig { lanes_per_client: 2, ..LimitsConfig::default() });
+    let (first, _second) = (connect(&service), connect(&service));
+    let message = refusal(Client::connect(&options(&service)));
+    assert!(message.contains("2 lanes already (limits.lanes_per_client)"), "{message}");
+    drop(first);
+    crate::peer::until("the lane is free again", || Client::connect(&options(&service)).is_ok());
+}
+
+#[test]
+fn lanes_of_all_are_limited() {
+    let service = limited(LimitsConfig { lanes: 1, ..LimitsConfig::default() });
+    let _only = connect(&service);
+    let message = refusal(Client::connect(&options(&service)));
+    assert!(message.contains("limits.lanes allows"), "{message}");
+}
+
+#[test]
+fn clients_of_a_user_are_limited() {
+    let service = limited(LimitsConfig { clients_per_uid: 1, ..LimitsConfig::default() });
+    let other = || Peer::start(&["connect", service.socket().to_str().unwrap()]).finish();
+    assert_eq!(other(), ["attached"]);
+    let _one = connect_when_free(&service);
+    let lines = other();
+    assert!(lines[0].contains("1 clients already (limits.clients_per_uid)"), "{lines:?}");
+}
+
+/// The process before may not be noticed to have ended.
+fn connect_when_free(service: &Running) -> Client {
+    let mut client = None;
+    crate::peer::until("the client is forgotten", || {
+        client = Client::connect(&options(service)).ok();
+        client.is_some()
+    });
+    client.unwrap()
+}
+
+#[test]
+fn the_shape_of_a_lane_is_limited() {
+    let limits = LimitsConfig { slots_per_lane: 64, arena_bytes_per_client: 3 << 20, ..LimitsConfig::default() };
+    let service = limited(limits);
+    let with = |slots, arena_bytes| Client::connect(&Options { slots, arena_bytes, ..options(&service) });
+    let message = refusal(with(128, 4096));
+    assert!(message.contains("use up to 64 (limits.slots_per_lane)"), "{message}");
+    let _first = with(64, 2 << 20).unwrap();
+    let message = refusal(with(64, 2 << 20));
+    assert!(message.contains("1048576 are left (limits.arena_bytes_per_client)"), "{message}");
+    assert!(with(64, 1 << 20).is_ok());
+}
+
+#[test]
+fn sessions_of_a_lane_are_limited() {
+    let service = limited(LimitsConfig { sessions_per_lane: 3, ..LimitsConfig::default() });
+    let mut client = connect(&service);
+    let spec = sample(Class::NOOP, 0, 0).spec;
+    let sessions = [(); 3].map(|()| client.open_session(&spec).unwrap());
+    match client.open_session(&spec) {
+        Err(Error::Service(message)) => assert!(message.contains("3 sessions already (limits.sessions_per_lane)")),
+        other => panic!("{other:?}"),
+    }
+    client.close_session(sessions[1]).unwrap();
+    assert!(client.open_session(&spec).is_ok());
+}
+
+/// With two in flight of three the rest waits in the ring, its payload unread: it can still be changed.
+#[test]
+fn requests_beyond_the_limit_in_flight_are_held() {
+    let slow = DeviceConfig::emulated("slow", 100_000_000, 0.0);
+    let limits = LimitsConfig { in_flight_per_client: 2, ..LimitsConfig::default() };
+    let service = start(Config { devices: vec![slow], limits, ..Config::default() });
+    let mut client = connect(&service);
+    let session = client.open_session(&sample(Class::from_name("sha-256").unwrap(), 0, 0).spec).unwrap();
+    let buffers = [(); 8].map(|()| (client.alloc(64).unwrap(), client.alloc(64).unwrap()));
+    for (tag, (input, output)) in buffers.iter().enumerate() {
+        client.write(input, 0, &[1; 64]).unwrap();
+        let (inputs, outputs) = ([input.extent()], [output.extent()]);
+        let job = Job { session, op: Op::Digest, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+        client.submit(tag as u32, &job).unwrap();
+    }
+    client.ring();
+    assert_eq!(client.wait().unwrap().tag, 0);
+    client.write(&buffers[7].0, 0, &[2; 64]).unwrap();
+    for tag in 1..8 {
+        let received = client.wait().unwrap();
+        assert_eq!((received.tag, received.status), (tag, Status::Done { len: 32 }));
+    }
+    let mut digests = [[0; 32]; 2];
+    client.read(&buffers[0].1, 0, &mut digests[0]).unwrap();
+    client.read(&buffers[7].1, 0, &mut digests[1]).unwrap();
+    assert_ne!(digests[0], digests[1], "the last request was read before there was room for it");
+}
+
+/// Work done by the modest client of one lane and by its rival, from when both were at work.
+fn shares(service: &Running, op: &str, size: usize, mut rival: Peer) -> (u64, Vec<u64>) {
+    rival.expect("busy");
+    let counts = |rival: &mut Peer| {
+        rival.say("how many?");
+        rival.line().split(' ').map(|count| count.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let mut modest = Busy::new(&Options { slots: 64, ..options(service) }, op, size).unwrap();
+    (0..100).for_each(|_| modest.step().unwrap());
+    let (own, before) = (modest.done, counts(&mut rival));
+    (0..COUNTED).for_each(|_| modest.step().unwrap());
+    let done = counts(&mut rival).iter().zip(before).map(|(after, before)| after - before).collect();
+    (modest.done - own, done)
+}
+
+fn greedy(service: &Running, op: &str, size: usize, uid: u32) -> Peer {
+    let (socket, size, uid) = (service.socket().to_str().unwrap(), size.to_string(), uid.to_string());
+    Peer::start(&["greedy", socket, op, &size, "8", &uid])
+}
+
+fn part(own: u64, others: &[u64]) -> f64 {
+    let share = own as f64 / (own + others.iter().sum::<u64>()) as f64;
+    println!("{own} of this client, {others:?} of the other: {share:.3}");
+    share
+}
+
+fn check_equal_shares(devices: Vec<DeviceConfig>, op: &str, size: usize) {
+    let service = start(Config { devices, ..Config::default() });
+    let rival = greedy(&service, op, size, 0);
+    let (own, others) = shares(&service, op, size, rival);
+    assert!(part(own, &others) >= 0.4);
+    assert!(others.iter().all(|lane| *lane > 0), "no lane of a client starves another of it");
+}
+
+#[test]
+fn eight_full_lanes_do_not_starve_one() {
+    check_equal_shares(vec![DeviceConfig::inline("inline")], "rsa-2048-sign", 100);
+}
+
+#[test]
+fn eight_full_lanes_do_not_starve_one_on_a_full_worker() {
+    check_equal_shares(vec![DeviceConfig::worker("worker", None, false)], "rsa-2048-sign", 100);
+}
+
+#[test]
+fn eight_full_lanes_do_not_starve_one_on_a_full_card() {
+    let card = DeviceConfig { depth: 8, ..DeviceConfig::emulated("card", 500_000, 0.0) };
+    check_equal_shares(vec![card], "sha-256", 100);
+}
+
+#[test]
+fn a_client_cannot_make_its_work_look_cheap() {
+    let service = start(Config::default());
+    let rival = Peer::start(&["cheat", service.socket().to_str().unwrap()]);
+    let (own, others) = shares(&service, "rsa-2048-sign", 100, rival);
+    assert!(part(own, &others) >= 0.4);
+}
+
+/// Shares go by user, so this needs the right to be another one.
+#[test]
+fn weights_divide_the_work() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not tested: only root can play two users");
+        return;
+    }
+    let heavy = ClientConfig { uid: 0, weight: Some(3), lanes: None, in_flight: None, arena_bytes: None };
+    let service = start(Config { socket_mode: 0o666, clients: vec![heavy], ..Config::default() });
+    set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o711)).unwrap();
+    let rival = greedy(&service, "rsa-2048-sign", 100, NOBODY);
+    let (own, others) = shares(&service, "rsa-2048-sign", 100, rival);
+    let share = part(own, &others);
+    assert!((0.65..0.85).contains(&share), "3 to 1");
+}

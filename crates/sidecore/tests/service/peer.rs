@@ -1,0 +1,106 @@
+//! Other processes: `tests/peer` plays the part that it is told to.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything takes here, so that a hang is found and a slow machine is not.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process. Killed when dropped.
+pub(crate) struct Peer {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { stdin: child.stdin.take(), stdout, child }
+    }
+
+    /// A service in a process of its own.
+    pub(crate) fn serve(socket: &Path, config: &str) -> Self {
+        let mut peer = Self::start(&["serve", socket.to_str().unwrap(), config]);
+        peer.expect("serving");
+        peer
+    }
+
+    /// The next line that it says; empty when it ended.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn expect(&mut self, line: &str) {
+        assert_eq!(self.line(), line);
+    }
+
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// What it still says until it ends of its own, which it must, and well.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        self.stdin = None;
+        let lines = (&mut self.stdout).lines().map(Result::unwrap).collect();
+        assert!(self.child.wait().unwrap().success(), "{lines:?}");
+        lines
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Kills a process that this one did not start.
+pub(crate) fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Waits until it holds. What is waited for takes milliseconds.
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    let mut holds = holds;
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What a service process holds of its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) descriptors: usize,
+    /// Lanes whose memory is mapped.
+    pub(crate) lanes: usize,
+}
+
+impl Held {
+    pub(crate) fn by(pid: u32) -> Self {
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        Self { descriptors, lanes: maps.lines().filter(|line| line.contains("memfd:sidecore-lane")).count() }
+    }
+}
