@@ -72,14 +72,18 @@ fn an_idle_service_takes_no_cpu_time() {
     for (notify, lanes) in [(Notify::Park, 1), (Notify::Park, 300), (Notify::BreakEven, 300)] {
         let (service, _directory) = start(notify, devices());
         let mut clients: Vec<Client> = (0..lanes).map(|_| connect(&service)).collect();
-        clients.iter_mut().for_each(|client| work(client, 2));
+        for client in &mut clients {
+            work(client, 2);
+        }
         thread::sleep(Duration::from_millis(30));
         let before = ticks();
         thread::sleep(Duration::from_secs(1));
         let took = ticks() - before;
         println!("{notify}, {lanes} lanes: {took} ticks");
         assert!(took <= TICKS, "{notify}, {lanes} lanes: {took} ticks");
-        clients.iter_mut().for_each(|client| work(client, 2));
+        for client in &mut clients {
+            work(client, 2);
+        }
     }
 }
 
