@@ -105,6 +105,5 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
+    pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
 }

@@ -257,6 +257,12 @@ impl Dispatch {
         self.inflight.len()
     }
 
+    /// Whether a device has room for a request of that class; of `None`, of any.
+    pub fn has_room(&self, class: Option<Class>) -> bool {
+        let can = |device: &Device| class.is_none_or(|class| device.can(class));
+        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && load.has_room())
+    }
+
     /// Chooses a device for a request and enters it in the table.
     #[inline]
     pub fn place(&mut self, now: Nanos, work: Work) -> Placed {

@@ -96,7 +96,8 @@ impl InFlight {
     /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
-        let offset = rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
+        let offset =
+            rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
         let index = from + offset;
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }

@@ -333,8 +333,7 @@ impl Client {
     #[cold]
     fn attach_child(&mut self) -> Result<(), Error> {
         let (lane, token) = Self::attach(&self.options, Some(self.token)).map_err(Error::Connect)?;
-        // The parent's mapping is not here (it is not inherited) and must not be unmapped: its addresses may be in use.
-        std::mem::replace(&mut self.lane, lane).abandon();
+        self.lane = lane;
         self.token = token;
         self.guard.claim();
         Ok(())
@@ -345,4 +344,3 @@ impl Client {
         Lane::attach(&options.socket, &options.name, shape, adopt)
     }
 }
-

@@ -91,11 +91,24 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
     let mut buffer = Zeroizing::new([0; MAX_PACKET]);
     let (len, fds) = packet::receive(socket, &mut *buffer)?;
-    if len == 0 {
+    Ok((read(&buffer[..len])?, fds))
+}
+
+/// Receives a request, which comes without descriptors. `UnexpectedEof`: the client is gone.
+///
+/// # Errors
+/// Those of the socket, or `InvalidData`.
+pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<Request> {
+    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
+    let len = packet::receive_plain(socket, &mut *buffer)?;
+    read(&buffer[..len])
+}
+
+fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
+    if packet.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let message = decode(&buffer[..len]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok((message, fds))
+    decode(packet).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Encodes a message into `buffer`. Returns the part that was used.

@@ -140,6 +140,13 @@ impl Port {
         }
     }
 
+    /// The device is dead and its requests are elsewhere.
+    pub(crate) fn forget(&mut self) {
+        if let Self::Worker(worker) = self {
+            worker.forget();
+        }
+    }
+
     /// Changes how the device waits and when it wakes its sidecore.
     pub(crate) fn set_notify(&self, to_device: Notify, from_device: Notify) {
         if let Self::Worker(worker) = self {

@@ -104,7 +104,8 @@ impl Service {
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
         let stopped = service.stop.clone();
-        let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
+        let thread =
+            thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
         service.listener = Some(thread);
         Ok(service)
     }
@@ -195,14 +196,15 @@ fn raise_file_limit() {
 fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
     if let Ok(found) = fs::symlink_metadata(path) {
-        if packet::connect_to(path).is_ok() {
-            return Err(StartError::AlreadyRunning(path.to_owned()));
+        let is_socket = found.file_type().is_socket();
+        match packet::connect_to(path) {
+            Ok(_) => return Err(StartError::AlreadyRunning(path.to_owned())),
+            // Left by a service that died.
+            Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(at)?;
+            }
+            Err(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket"))),
         }
-        if !found.file_type().is_socket() {
-            return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket")));
-        }
-        // Left by a service that died.
-        fs::remove_file(path).map_err(at)?;
     }
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         fs::create_dir_all(directory).map_err(at)?;

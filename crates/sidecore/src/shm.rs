@@ -4,7 +4,7 @@ pub(crate) mod fork;
 mod lane;
 mod mapping;
 pub(crate) mod prefetch;
-pub mod span;
+pub(crate) mod span;
 
 pub(crate) use lane::LaneMemory;
-pub(crate) use mapping::{Access, Mapping};
+pub(crate) use mapping::Mapping;

@@ -189,7 +189,10 @@ impl Stages {
 
     fn into(self, measured: Measured) -> Measured {
         let counts = |histogram: Histogram<u64>| -> Counts {
-            histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
+            histogram
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+                .collect()
         };
         Measured {
             total: counts(self.total),

@@ -67,11 +67,8 @@ struct Rates {
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {
-    let (sized, fixed, sizes): (&[&str], &[&str], &[u32]) = if settings.quick {
-        (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES)
-    } else {
-        (&SIZED, &FIXED, &SIZES)
-    };
+    let (sized, fixed, sizes): (&[&str], &[&str], &[u32]) =
+        if settings.quick { (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES) } else { (&SIZED, &FIXED, &SIZES) };
     let named: Vec<String> = if settings.ops.is_empty() {
         sized.iter().chain(fixed).map(|op| (*op).to_owned()).collect()
     } else {
@@ -161,8 +158,7 @@ fn one_repeat(
         let inline = crew.together(clients, |_, _| Task::Inline { op: op.clone(), size, ns })?;
         rates.inline.push(total_per_s(&inline) / clients as f64);
     }
-    let measured =
-        crew.together(clients, |_, start| Task::Closed { op: op.clone(), size, depth: DEPTH, start, ns })?;
+    let measured = crew.together(clients, |_, start| Task::Closed { op: op.clone(), size, depth: DEPTH, start, ns })?;
     rates.lane.push(total_per_s(&measured));
     rates.measured.extend(measured);
     Ok(())

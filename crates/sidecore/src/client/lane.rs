@@ -97,8 +97,9 @@ impl Lane {
         let connection = packet::connect_to(socket).map_err(|error| ConnectError::from_io(socket, error))?;
         let Shape { slots, arena_bytes, notify } = shape;
         let request = Request::Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt };
-        control::send(&connection, &request, &[])?;
-        let (reply, fds) = answer(&connection)?;
+        // A service that will not have one more connection says so without being asked.
+        let sent = control::send(&connection, &request, &[]);
+        let (reply, fds) = answer(&connection).map_err(|error| sent.err().unwrap_or(error))?;
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
             return Err(match reply {
                 Reply::Refused(reason) => ConnectError::Refused(reason),
@@ -128,12 +129,6 @@ impl Lane {
             reported_at: 0,
         };
         Ok((lane, token))
-    }
-
-    /// Lets go of a lane whose memory a fork did not bring along.
-    pub(super) fn abandon(self) {
-        let Self { memory, .. } = self;
-        std::mem::forget(memory);
     }
 
     #[inline]
@@ -358,5 +353,9 @@ fn answer(socket: &OwnedFd) -> io::Result<(Reply, Vec<OwnedFd>)> {
     if !wait_readable(socket.as_fd(), Some(ANSWER_TIMEOUT))? {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the service does not answer"));
     }
-    control::receive(socket)
+    match control::receive(socket) {
+        // It hung up with something unread; what it said before is still there.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(socket),
+        other => other,
+    }
 }

@@ -1,6 +1,6 @@
 //! Making the counter file: complete under another name first, then in place of the old one at once.
 
-use crate::shm::{Access, Mapping};
+use crate::shm::Mapping;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
 use std::io;
@@ -33,7 +33,7 @@ impl Draft {
 
     /// Maps the whole file.
     pub(super) fn map(&self, bytes: usize) -> io::Result<Mapping> {
-        Mapping::new(&self.file, bytes, Access::Write)
+        Mapping::new(&self.file, bytes)
     }
 
     /// Sets space aside, see [`reserve`].

@@ -15,8 +15,8 @@ use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -128,6 +128,11 @@ impl Worker {
                 Err(_) => thread::yield_now(),
             }
         }
+    }
+
+    /// Lets go of the requests that it never took, and of the lanes that they keep.
+    pub(crate) fn forget(&mut self) {
+        (self.jobs, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
 
     pub(crate) fn set_notify(&self, to_device: Notify, from_device: Notify) {

@@ -15,6 +15,7 @@ use crate::engine::crypto::{Session, SessionSpec};
 use crate::shm::LaneMemory;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, packet, wake};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::layout::{ABI, Layout};
 use sidecore_core::time::Nanos;
@@ -31,6 +32,10 @@ const WAKE: u64 = 1;
 const FIRST: u64 = 2;
 /// How often clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's period.
 const PUBLISH: Nanos = 250_000_000;
+/// Most connections without a lane, of one process and of one user. A client asks for its lane as soon as it is
+/// connected, so there are few at a time.
+const LANELESS_PER_CLIENT: u32 = 64;
+const LANELESS_PER_UID: u32 = 1024;
 
 /// The lane of a connection.
 #[derive(Debug)]
@@ -79,6 +84,10 @@ pub(super) struct Listener {
     poller: Poller,
     next: u64,
     connections: HashMap<LaneKey, Connection>,
+    /// Connections without a lane, of those that have such.
+    laneless: HashMap<ClientKey, u32>,
+    /// Given up for a moment where there is no other descriptor left, to say so.
+    spare: Option<OwnedFd>,
     clients: HashMap<ClientKey, Client>,
     /// Which process a poller number watches.
     processes: HashMap<u64, ClientKey>,
@@ -114,6 +123,8 @@ impl Listener {
             poller,
             next: FIRST,
             connections: HashMap::new(),
+            laneless: HashMap::new(),
+            spare: wake::event().ok(),
             clients: HashMap::new(),
             processes: HashMap::new(),
             tokens: HashMap::new(),
@@ -137,7 +148,7 @@ impl Listener {
                 self.happened(number);
             }
             while let Ok(event) = self.events.try_recv() {
-                self.heard(event);
+                self.heard(&event);
             }
         }
     }
@@ -153,8 +164,8 @@ impl Listener {
         }
     }
 
-    fn heard(&mut self, event: Event) {
-        let (key, message) = match event {
+    fn heard(&mut self, event: &Event) {
+        let (key, message) = match *event {
             Event::Fault(key, fault) => (key, format!("its client broke the protocol ({})", fault.name())),
             Event::NoRoom(key) => (key, "the sidecore's tables are full".to_owned()),
         };
@@ -166,20 +177,60 @@ impl Listener {
     }
 
     fn accept(&mut self) {
-        let Ok(socket) = packet::accept(&self.socket) else { return };
+        let socket = match packet::accept(&self.socket) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
+            // Gone again.
+            Err(_) => return,
+        };
         let Ok(peer) = packet::peer(&socket) else { return };
-        let key = self.number();
-        if self.poller.add_level(&socket, key).is_ok() {
-            let client = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().cast_unsigned());
-            self.connections.insert(key, Connection { socket, client, attached: None });
+        let client = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().cast_unsigned());
+        if let Err(why) = self.one_more_laneless(client) {
+            return decline(&socket, why);
         }
+        let key = self.number();
+        let polled = self.poller.add_level(&socket, key);
+        self.connections.insert(key, Connection { socket, client, attached: None });
+        if polled.is_err() {
+            self.disconnect(key);
+        }
+    }
+
+    /// Left alone, the next client would be announced again and again, and never know.
+    fn accept_without_descriptors(&mut self) {
+        if self.spare.take().is_some()
+            && let Ok(socket) = packet::accept(&self.socket)
+        {
+            decline(&socket, "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned());
+        }
+        self.spare = wake::event().ok();
+    }
+
+    fn one_more_laneless(&mut self, client: ClientKey) -> Result<(), String> {
+        let of_user: u32 = self.laneless.iter().filter(|(other, _)| other.0 == client.0).map(|(_, count)| count).sum();
+        let own = self.laneless.entry(client).or_default();
+        if *own >= LANELESS_PER_CLIENT {
+            return Err(format!("this process has {own} connections without a lane: attach or close them"));
+        }
+        if of_user >= LANELESS_PER_UID {
+            return Err(format!("user {} has {of_user} connections without a lane: attach or close them", client.0));
+        }
+        *own += 1;
+        Ok(())
+    }
+
+    fn one_less_laneless(&mut self, client: ClientKey) {
+        if let Some(count) = self.laneless.get_mut(&client) {
+            *count -= 1;
+        }
+        self.laneless.retain(|_, count| *count > 0);
     }
 
     /// One message of one connection.
     fn serve(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.get(&key) else { return };
-        let answered = match control::receive::<Request>(&connection.socket) {
-            Ok((request, _)) => self.answer(key, request),
+        let answered = match control::receive_request(&connection.socket) {
+            Ok(request) => self.answer(key, request),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = "no message of this protocol: client and service must be of one version".to_owned();
@@ -230,7 +281,7 @@ impl Listener {
         }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let limits = self.config.limits_of(client.0);
-        self.check_limits(client, &limits, &layout)?;
+        self.check_limits(client, &limits, layout)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
         self.advice.give(&memory, self.config.notify.client);
@@ -238,7 +289,8 @@ impl Listener {
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.least_loaded();
         let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(client.0, token));
-        let block = self.blocks.pop().ok_or("the service has as many lanes as limits.lanes allows")?;
+        let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
+        let token = new_token().map_err(system)?;
         let counters = self.counters.lane(block);
         counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
         let lane = NewLane {
@@ -252,15 +304,13 @@ impl Listener {
             counters: counters.clone(),
             sessions: sessions.all().collect(),
         };
-        let token = new_token().map_err(system)?;
         let memory = lane.memory.clone();
-        let attached =
-            Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
+        let attached = Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
         self.enter(key, attached, arena_bytes);
         Ok((Box::new(lane), [file, theirs, reader]))
     }
 
-    fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: &Layout) -> Result<(), String> {
+    fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: Layout) -> Result<(), String> {
         let known = self.clients.get(&client);
         if known.is_none() {
             let processes = self.clients.keys().filter(|other| other.0 == client.0).count();
@@ -279,7 +329,10 @@ impl Listener {
         }
         if bytes.checked_add(layout.arena_bytes()).is_none_or(|sum| sum > limits.arena_bytes) {
             let left = limits.arena_bytes.saturating_sub(bytes);
-            return Err(format!("{} arena bytes: {left} are left (limits.arena_bytes_per_client)", layout.arena_bytes()));
+            return Err(format!(
+                "{} arena bytes: {left} are left (limits.arena_bytes_per_client)",
+                layout.arena_bytes()
+            ));
         }
         Ok(())
     }
@@ -344,6 +397,8 @@ impl Listener {
             self.processes.insert(number, attached.client);
             self.next += 1;
         }
+        self.blocks.pop();
+        self.one_less_laneless(attached.client);
         self.loads[attached.sidecore] += 1;
         self.tokens.insert(attached.token, key);
         if let Some(connection) = self.connections.get_mut(&key) {
@@ -354,7 +409,7 @@ impl Listener {
     fn disconnect(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.remove(&key) else { return };
         self.poller.remove(&connection.socket);
-        let Some(attached) = connection.attached else { return };
+        let Some(attached) = connection.attached else { return self.one_less_laneless(connection.client) };
         self.sidecores[attached.sidecore].send(Command::CloseLane(key));
         self.loads[attached.sidecore] -= 1;
         self.tokens.remove(&attached.token);
@@ -373,9 +428,15 @@ impl Listener {
 
     /// Its lanes end, even if a child of it still holds the sockets.
     fn process_ended(&mut self, client: ClientKey) {
-        let lanes: Vec<LaneKey> =
-            self.connections.iter().filter(|(_, connection)| connection.client == client).map(|(key, _)| *key).collect();
-        lanes.into_iter().for_each(|key| self.disconnect(key));
+        let lanes: Vec<LaneKey> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.client == client)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in lanes {
+            self.disconnect(key);
+        }
     }
 
     fn least_loaded(&self) -> usize {
@@ -398,6 +459,11 @@ impl Listener {
         self.next += 1;
         self.next - 1
     }
+}
+
+/// Says why there is no connection. Nothing to do where the client does not even take that.
+fn decline(socket: &OwnedFd, why: String) {
+    let _ = control::send(socket, &Reply::Refused(why), &[]);
 }
 
 /// Watches a process for its end. `None`: it is gone already, or not visible from here.

@@ -98,9 +98,13 @@ pub(super) struct Reactor {
     clients: HashMap<ClientKey, (ClientId, u32)>,
     /// Lanes that are looked at.
     hot: Vec<LaneId>,
-    /// Counts rounds, so that each client gets its share once in each.
+    /// Counts rounds.
     round: u64,
+    /// Numbers the shares that are handed out, one to each client; by client, which one it had last.
+    share: u64,
     refilled: Vec<u64>,
+    /// A client within its share found no room on any device that can do its request.
+    blocked: bool,
     devices: Vec<Device>,
     /// Devices that answer later, by number.
     remote: Vec<usize>,
@@ -108,9 +112,13 @@ pub(super) struct Reactor {
     jobs: Vec<Option<Job>>,
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
+    /// No new shares are handed out in this round.
+    withheld: bool,
     scratch: Scratch,
     /// Largest input or output of one request, bytes.
     max_request: u64,
+    /// Told to stop.
+    stopping: bool,
     poller: Poller,
     waiter: Waiter,
     now: Nanos,
@@ -118,8 +126,6 @@ pub(super) struct Reactor {
     counters: SidecoreBlock,
     /// Requests and bytes since the last housekeeping, by class.
     tally: Vec<(u64, u64)>,
-    /// Told to stop.
-    stopping: bool,
 }
 
 impl Reactor {
@@ -150,20 +156,23 @@ impl Reactor {
             clients: HashMap::new(),
             hot: Vec::with_capacity(limits.lanes as usize),
             round: 0,
+            share: 0,
+            blocked: false,
             refilled: vec![0; limits.lanes as usize],
             devices: Vec::new(),
             remote: Vec::new(),
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
+            withheld: false,
             scratch: Scratch::new(limits.max_request_bytes),
             max_request: u64::from(limits.max_request_bytes),
+            stopping: false,
             poller,
             waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
             now: clock::now(),
             timers: Timers::default(),
             counters,
             tally: vec![(0, 0); Class::COUNT],
-            stopping: false,
             setup,
         };
         reactor.add_configured_devices()?;

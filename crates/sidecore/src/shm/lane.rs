@@ -3,7 +3,7 @@
 //! The service makes it as a memfd and seals its size before anyone else sees it, so no client can make the service
 //! fault by shrinking it. The client checks the seals as well, so that neither can a service harm its client that way.
 
-use super::mapping::{Access, Mapping};
+use super::mapping::Mapping;
 use super::prefetch;
 use super::span::Span;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
@@ -30,7 +30,7 @@ impl LaneMemory {
         let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
-        Ok((Self { mapping: Mapping::new(&file, layout.total_bytes(), Access::Write)?, layout }, file))
+        Ok((Self { mapping: Mapping::new(&file, layout.total_bytes())?, layout }, file))
     }
 
     /// Maps the memory that a service handed over.
@@ -38,7 +38,7 @@ impl LaneMemory {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
         }
-        let mapping = Mapping::new(file, layout.total_bytes(), Access::Write)?;
+        let mut mapping = Mapping::new(file, layout.total_bytes())?;
         mapping.not_in_children()?;
         Ok(Self { mapping, layout })
     }

@@ -71,16 +71,22 @@ impl Span<'_> {
     /// Asks the core to fetch the first lines, up to 256 bytes, before they are read. Never faults, decides nothing.
     #[inline]
     pub fn prefetch(&self) {
-        for line in (0..self.len.min(PREFETCHED)).step_by(LINE_BYTES) {
-            prefetch::read(self.as_ptr().wrapping_add(line));
-        }
+        self.first_lines(prefetch::read);
     }
 
     /// As [`Span::prefetch`], before they are written.
     #[inline]
     pub fn prefetch_write(&self) {
-        for line in (0..self.len.min(PREFETCHED)).step_by(LINE_BYTES) {
-            prefetch::write(self.as_ptr().wrapping_add(line));
+        self.first_lines(prefetch::write);
+    }
+
+    #[inline]
+    fn first_lines(&self, fetch: fn(*const u8)) {
+        let end = self.len.min(PREFETCHED);
+        let mut offset = 0;
+        while offset < end {
+            fetch(self.as_ptr().wrapping_add(offset));
+            offset += LINE_BYTES;
         }
     }
 

@@ -1,9 +1,10 @@
 //! Unix sockets that carry whole messages, with file descriptors when needed.
 
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect, listen, recvmsg, sendmsg,
-    socket_with, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
+    listen, recvmsg, sendmsg, socket_with, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,6 +26,8 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
+    // A client that is gone again must not make the service wait for the next.
+    ioctl_fionbio(&socket, true)?;
     Ok(socket)
 }
 
@@ -36,8 +39,8 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The next client of a listening socket, never blocking on it afterwards.
-pub(crate) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
-    Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
+    accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
 }
 
 /// Who is at the other end, as the kernel vouches for.
@@ -56,6 +59,15 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     Ok(())
 }
 
+/// Receives one message that has no descriptors into `buffer`. `Ok(0)`: the peer is gone. Descriptors make it an error
+/// and never become this process's: to close one can take as long as whoever made it likes.
+pub(crate) fn receive_plain(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut control = RecvAncillaryBuffer::default();
+    let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    within_limits(got.flags)?;
+    Ok(got.bytes)
+}
+
 /// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone. A message or descriptors beyond the limits are
 /// an error; descriptors that were received with it are closed.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
@@ -68,8 +80,13 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize
             fds.extend(received);
         }
     }
-    if got.flags.intersects(rustix::net::ReturnFlags::TRUNC | rustix::net::ReturnFlags::CTRUNC) {
+    within_limits(got.flags)?;
+    Ok((got.bytes, fds))
+}
+
+fn within_limits(flags: ReturnFlags) -> io::Result<()> {
+    if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
     }
-    Ok((got.bytes, fds))
+    Ok(())
 }

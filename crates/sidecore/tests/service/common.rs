@@ -7,7 +7,7 @@ use std::ops::Deref;
 use tempfile::TempDir;
 
 /// A running service. Stops when dropped.
-pub struct Running {
+pub(crate) struct Running {
     service: Service,
     _directory: TempDir,
 }
@@ -21,18 +21,18 @@ impl Deref for Running {
 }
 
 /// Starts a service with its socket in a fresh directory.
-pub fn start(config: Config) -> Running {
+pub(crate) fn start(config: Config) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(Config { socket: directory.path().join("socket"), ..config }).unwrap();
     Running { service, _directory: directory }
 }
 
 /// How to reach a service.
-pub fn options(service: &Service) -> Options {
+pub(crate) fn options(service: &Service) -> Options {
     Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
 }
 
 /// A client of that service.
-pub fn connect(service: &Service) -> Client {
+pub(crate) fn connect(service: &Service) -> Client {
     Client::connect(&options(service)).unwrap()
 }

@@ -61,7 +61,13 @@ impl Reactor {
         let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
         counters.open(&config.name, self.setup.index as u32, config.kind.name());
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
-        let capability = Capability { classes: config.classes(), immediate: config.kind == DeviceKind::Inline, depth: config.depth, weight, rates };
+        let capability = Capability {
+            classes: config.classes(),
+            immediate: config.kind == DeviceKind::Inline,
+            depth: config.depth,
+            weight,
+            rates,
+        };
         if let Some(index) = self.dispatch.add_device(capability) {
             if !matches!(port, Port::Inline) {
                 self.remote.push(index);
@@ -101,8 +107,8 @@ impl Reactor {
     /// What `sidecore set device.NAME=…` asks for.
     pub(super) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
         let state = |index: &usize| self.dispatch.device_state(*index);
-        let found = (0..self.devices.len()).filter(|index| self.devices[*index].name == name);
-        let Some(index) = found.filter(|index| state(index) != DeviceState::Gone).last() else {
+        let mut found = (0..self.devices.len()).rev().filter(|index| self.devices[*index].name == name);
+        let Some(index) = found.find(|index| state(index) != DeviceState::Gone) else {
             let here = (0..self.devices.len()).filter(|index| state(index) != DeviceState::Gone);
             let names: Vec<&str> = here.map(|index| self.devices[index].name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {names:?}"));
@@ -154,7 +160,7 @@ impl Reactor {
     fn bury(&mut self, index: usize, health: Health) {
         // What it still answered before it died counts.
         while let Some(reply) = self.devices[index].port.poll(Nanos::MAX) {
-            self.finish_remote(reply);
+            self.finish_remote(&reply);
         }
         self.dispatch.lose(index);
         self.remote.retain(|remote| *remote != index);
@@ -166,6 +172,7 @@ impl Reactor {
             from = ticket.index() + 1;
             self.replay(ticket);
         }
+        self.devices[index].port.forget();
         self.devices[index].publish(&self.dispatch, index);
         self.ring_devices();
     }

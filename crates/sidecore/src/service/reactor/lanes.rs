@@ -195,7 +195,6 @@ impl Lane {
         self.disarm();
         std::mem::take(&mut self.dormant)
     }
-
 }
 
 impl Timers {

@@ -28,6 +28,19 @@ enum End {
     Fault(Fault),
 }
 
+/// What a look at a lane found.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    /// `false`: there was nothing to do, or only a device can change that.
+    busy: bool,
+    /// Its client's share was used up by it, and more requests wait.
+    cut_off: bool,
+}
+
+impl Looked {
+    const NOTHING: Self = Self { busy: false, cut_off: false };
+}
+
 /// What a lane's turn counted. Added to the shared counters once.
 #[derive(Debug, Default)]
 struct Turn {
@@ -42,13 +55,23 @@ impl Reactor {
     /// Looks once at all devices and lanes. `false`: there was nothing to do.
     pub(super) fn serve_round(&mut self) -> bool {
         self.round += 1;
+        self.withheld = self.blocked && !self.is_room_wasted();
+        self.share += u64::from(!self.withheld);
+        self.blocked = false;
         let remote = !self.remote.is_empty() || !self.orphans.is_empty();
         let mut busy = remote && self.collect_replies();
         let mut index = 0;
-        // A lane that ends makes room for another at its place; that one's turn comes in the next round.
-        while let Some(id) = self.hot.get(index).copied() {
-            busy |= self.serve_lane(id);
-            index += 1;
+        for _ in 0..self.hot.len() {
+            // A lane that ends makes room for another at its place; that one's turn comes in the next round.
+            let Some(id) = self.hot.get(index).copied() else { break };
+            let looked = self.serve_lane(id);
+            busy |= looked.busy;
+            if looked.cut_off && self.hot.get(index) == Some(&id) {
+                // The other lanes of its client come first next time.
+                self.hot[index..].rotate_left(1);
+            } else {
+                index += 1;
+            }
         }
         if busy && !self.remote.is_empty() {
             self.ring_devices();
@@ -56,19 +79,33 @@ impl Reactor {
         busy
     }
 
-    /// Gives one lane its turn. `false`: there was nothing to do, or only a device can change that.
-    fn serve_lane(&mut self, id: LaneId) -> bool {
+    /// Whether a device has room for what clients want that have used their shares. As long as it has not, no new
+    /// shares are handed out while a client with some left waits for a device: else whoever's lane comes first would
+    /// take each place that gets free there.
+    fn is_room_wasted(&mut self) -> bool {
+        let Self { lanes, hot, dispatch, .. } = self;
+        hot.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
+            let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
+            let class = wanted.and_then(|next| lane.sessions.get(next.session())?.class(next.op()));
+            lane.ready() && !dispatch.may_take(lane.client) && dispatch.has_room(class)
+        })
+    }
+
+    /// Gives one lane its turn.
+    fn serve_lane(&mut self, id: LaneId) -> Looked {
         let index = id.0 as usize;
         // Taken out of the table for its turn, so that it can be used beside everything else.
-        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return false };
+        let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return Looked::NOTHING };
         let mut turn = Turn::default();
         let end = self.serve_turn(id, &mut lane, &mut turn);
-        let busy = turn.taken > 0;
-        if busy {
+        let served = turn.taken > 0;
+        if served {
             self.end_turn(id, &mut lane, &turn);
         }
+        let cut_off = served && lane.ready() && !self.dispatch.may_take(lane.client);
         // With nothing served, only a device can let the client go on: then there is no use in looking before.
-        lane.waits_for_device = !busy && (end == End::Blocked || self.dispatch.waits_for_device(lane.client));
+        lane.waits_for_device =
+            !served && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
         let waits = lane.waits_for_device;
         self.lanes[index] = Some(lane);
         match end {
@@ -79,14 +116,14 @@ impl Reactor {
             }
             End::Yield | End::Blocked => {}
         }
-        !waits
+        Looked { busy: !waits, cut_off }
     }
 
     #[inline]
     fn serve_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> End {
         let client = lane.client;
-        if self.refilled[client.0 as usize] != self.round {
-            self.refilled[client.0 as usize] = self.round;
+        if self.refilled[client.0 as usize] != self.share {
+            self.refilled[client.0 as usize] = self.share;
             self.dispatch.refill(client);
         }
         while turn.taken < TURN && self.dispatch.may_take(client) {
@@ -162,7 +199,10 @@ impl Reactor {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
-            Placed::Full => return Some(End::Blocked),
+            Placed::Full => {
+                self.blocked = true;
+                return Some(End::Blocked);
+            }
             Placed::NoDevice => {
                 self.refuse(id, lane, Refusal::NoDevice, turn);
                 return None;
@@ -183,8 +223,11 @@ impl Reactor {
         let stamps = work.submitted.map(|submitted| {
             let handed = std::mem::replace(&mut self.now, clock::now());
             let stamps = Stamps { submitted, handed, taken: self.now };
-            self.dispatch.observe(device, work.class, work.size, stamps.device());
             self.devices[device].counters.record(stamps.device());
+            // A request that is refused in no time says nothing of one that is not.
+            if outcome.is_ok() {
+                self.dispatch.observe(device, work.class, work.size, stamps.device());
+            }
             stamps
         });
         lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
@@ -247,17 +290,17 @@ impl Reactor {
             let device = self.remote[index];
             while let Some(reply) = self.devices[device].port.poll(self.now) {
                 self.devices[device].progress_at = self.now;
-                self.finish_remote(reply);
+                self.finish_remote(&reply);
                 busy = true;
             }
         }
         busy
     }
 
-    pub(super) fn finish_remote(&mut self, reply: Reply) {
-        let Reply { ticket, outcome, took, .. } = reply;
+    pub(super) fn finish_remote(&mut self, reply: &Reply) {
+        let Reply { ticket, outcome, took, .. } = *reply;
         // A void ticket: the request was taken from this device before, and its place may be another's now.
-        let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
+        let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
         self.answer_now(&done, status(outcome));
