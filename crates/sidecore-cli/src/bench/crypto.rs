@@ -1,9 +1,10 @@
 //! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
 
 use super::crew::{BenchError, Crew, Plan};
-use super::series::{median, ratio, spread, times, total_per_s};
+use super::series::{median, ratio, spread, total_per_s, with_stages};
 use super::task::{Measured, Task};
 use super::{Outcome, Settings};
+use crate::baseline::openssl::OpenSsl;
 use crate::progress::Progress;
 use crate::report::Row;
 use sidecore::bare::Exchange;
@@ -164,6 +165,12 @@ fn one_repeat(
     Ok(())
 }
 
+/// The library as it names itself, e.g. `openssl 3.0.19`.
+fn openssl_library() -> Option<String> {
+    let version = OpenSsl::load().ok()?.version();
+    Some(format!("openssl {}", version.split(' ').nth(1)?))
+}
+
 fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
     let pinned = crew.pinning.describe(case.clients);
     let row = |variant: &str, rates: &[f64]| Row {
@@ -179,7 +186,7 @@ fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
     };
     let mut rows = vec![Row { library: Some("aws-lc".to_owned()), ..row("inline", &rates.inline) }];
     if !rates.openssl.is_empty() {
-        rows.push(Row { library: Some("openssl".to_owned()), ..row("openssl", &rates.openssl) });
+        rows.push(Row { library: openssl_library(), ..row("openssl", &rates.openssl) });
     }
     let moved: Vec<f64> = rates.inline.iter().zip(&rates.moving).map(|(i, m)| 1.0 / (1.0 / i + 1.0 / m)).collect();
     if !moved.is_empty() {
@@ -188,11 +195,7 @@ fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
     let lane = Row {
         library: Some("aws-lc".to_owned()),
         notify: Some("spin".to_owned()),
-        total_us: times(rates.measured.iter().map(|m| &m.total)),
-        queue_us: times(rates.measured.iter().map(|m| &m.queue)),
-        device_us: times(rates.measured.iter().map(|m| &m.device)),
-        deliver_us: times(rates.measured.iter().map(|m| &m.deliver)),
-        ..row("sidecore", &rates.lane)
+        ..with_stages(row("sidecore", &rates.lane), &rates.measured)
     };
     for (baseline, values) in [("inline", &rates.inline), ("openssl", &rates.openssl), ("inline+move", &moved)] {
         if !values.is_empty() {
