@@ -57,9 +57,9 @@ fn end(extent: Extent) -> u64 {
 pub fn submission(mut data: &[u8]) {
     let arena = next_word(&mut data) as u32;
     let Ok(got) = Submission::parse(&next_message(&mut data), arena) else { return };
-    assert!(got.inputs().iter().chain(got.outputs()).all(|&extent| end(extent) <= u64::from(arena)));
+    assert!(got.inputs().chain(got.outputs()).all(|extent| end(extent) <= u64::from(arena)));
     assert!(got.inputs().len() + got.outputs().len() <= MAX_EXTENTS);
-    assert!(u64::from(got.head_len) <= got.input_len());
+    assert!(u64::from(got.head_len()) <= got.input_len());
     assert_eq!(Submission::parse(got.words(), arena), Ok(got));
 }
 

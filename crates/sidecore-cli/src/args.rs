@@ -56,6 +56,13 @@ pub(crate) struct Top {
     pub(crate) counters: Option<PathBuf>,
 }
 
+impl Top {
+    /// The counter file: the named one, or that of the socket.
+    pub(crate) fn counters_path(&self) -> PathBuf {
+        self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// What to measure; all if none is named
@@ -76,7 +83,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations, e.g. aes-256-gcm or rsa-2048-sign
+    /// Only these operations in the scenario crypto, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
 }
@@ -98,6 +105,5 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
+    pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
 }

@@ -1,9 +1,13 @@
 //! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
 
+mod balance;
 pub(crate) mod client;
 mod crew;
 mod crypto;
 mod lane;
+mod notify;
+mod ocf;
+mod scaling;
 mod series;
 mod task;
 
@@ -107,7 +111,10 @@ fn steps(scenario: Scenario, settings: &Settings) -> usize {
     match scenario {
         Scenario::Lane => lane::steps(settings),
         Scenario::Crypto => crypto::steps(settings),
-        _ => 0,
+        Scenario::Ocf => ocf::steps(settings),
+        Scenario::Notify => notify::steps(settings),
+        Scenario::Balance => balance::steps(settings),
+        Scenario::Scaling => scaling::steps(settings),
     }
 }
 
@@ -115,6 +122,9 @@ fn measure(scenario: Scenario, settings: &Settings, progress: &Progress) -> Resu
     match scenario {
         Scenario::Lane => lane::measure(settings, progress),
         Scenario::Crypto => crypto::measure(settings, progress),
-        _ => Ok(Outcome::default()),
+        Scenario::Ocf => ocf::measure(settings, progress),
+        Scenario::Notify => notify::measure(settings, progress),
+        Scenario::Balance => balance::measure(settings, progress),
+        Scenario::Scaling => scaling::measure(settings, progress),
     }
 }

@@ -97,6 +97,8 @@ pub enum Placed {
     Now {
         /// Number of the device.
         device: usize,
+        /// How long it is expected to take, ns.
+        cost: Nanos,
     },
     /// Every device that could do it is full: try again after a completion.
     Full,
@@ -152,6 +154,8 @@ struct Device {
     classes: u64,
     immediate: bool,
     rates: Rates,
+    /// The last estimate: requests mostly come in runs of one kind.
+    last: Option<(Class, u32, Nanos)>,
 }
 
 /// The state machine. One for each sidecore; it owns no memory that another thread sees.
@@ -235,6 +239,13 @@ impl Dispatch {
         !full && client.in_flight < client.credit && client.share.may_take()
     }
 
+    /// Whether only the answer of a device can let this client go on: its credit is used up, or the table is full.
+    pub fn waits_for_device(&mut self, client: ClientId) -> bool {
+        let full = self.inflight.is_full();
+        let client = self.clients.client_mut(client);
+        full || client.in_flight >= client.credit
+    }
+
     /// Requests of this lane in flight.
     #[inline]
     pub fn in_flight(&self, lane: LaneId) -> u32 {
@@ -258,10 +269,10 @@ impl Dispatch {
         let Some(device) = self.choose(work) else {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
-        let cost = self.devices[device].rates.estimate(work.class, work.size);
+        let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
             self.clients.done_at_once(work.lane, work.urgent, cost);
-            return Placed::Now { device };
+            return Placed::Now { device, cost };
         }
         let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
@@ -280,7 +291,7 @@ impl Dispatch {
     /// How long an immediate device took for a request, where it was measured.
     #[inline]
     pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
-        self.devices[device].rates.observe(class, size, took);
+        self.devices[device].observe(class, size, took);
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.
@@ -292,7 +303,7 @@ impl Dispatch {
         let device = usize::from(entry.device);
         self.unload(device, entry.cost);
         if let Some(took) = took {
-            self.devices[device].rates.observe(entry.work.class, entry.work.size, took);
+            self.devices[device].observe(entry.work.class, entry.work.size, took);
         }
         Some(self.finish(entry))
     }
@@ -318,7 +329,7 @@ impl Dispatch {
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates });
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         Some(self.devices.len() - 1)
     }
@@ -355,6 +366,11 @@ impl Dispatch {
     /// The first request at or after table index `from` that a lost device still has.
     pub fn next_orphan(&self, device: usize, from: usize) -> Option<Ticket> {
         self.inflight.next_on(device as u8, from)
+    }
+
+    /// The device that has a request, or had it when it died. `None`: the ticket is void.
+    pub fn device_of(&self, ticket: Ticket) -> Option<usize> {
+        self.inflight.get(ticket).map(|entry| usize::from(entry.device))
     }
 
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
@@ -419,6 +435,24 @@ impl Dispatch {
 }
 
 impl Device {
+    #[inline]
+    fn estimate(&mut self, class: Class, size: u32) -> Nanos {
+        if let Some((last_class, last_size, cost)) = self.last
+            && (last_class, last_size) == (class, size)
+        {
+            return cost;
+        }
+        let cost = self.rates.estimate(class, size);
+        self.last = Some((class, size, cost));
+        cost
+    }
+
+    #[inline]
+    fn observe(&mut self, class: Class, size: u32, took: Nanos) {
+        self.rates.observe(class, size, took);
+        self.last = None;
+    }
+
     #[inline]
     fn can(&self, class: Class) -> bool {
         self.classes >> class.index() & 1 != 0

@@ -88,6 +88,11 @@ impl InFlight {
         Some(entry)
     }
 
+    /// The entry of a ticket that is not void.
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&Entry> {
+        self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
+    }
+
     /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;

@@ -213,15 +213,14 @@ impl Submission {
     /// Extents that the operation reads, in order.
     #[inline]
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Extent> {
-        let words = self.0;
-        (0..self.counts().0).map(move |i| extent(words[EXTENTS + i]))
+        self.extents(0, self.counts().0)
     }
 
     /// Extents that the operation writes, in order.
     #[inline]
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = Extent> {
-        let (words, (inputs, outputs)) = (self.0, self.counts());
-        (inputs..inputs + outputs).map(move |i| extent(words[EXTENTS + i]))
+        let (inputs, outputs) = self.counts();
+        self.extents(inputs, outputs)
     }
 
     /// Bytes of all inputs. Below 2^34, whatever the client wrote.
@@ -266,6 +265,13 @@ impl Submission {
             *self = Self::EMPTY;
         }
         checked.map(|()| true)
+    }
+
+    #[inline]
+    fn extents(&self, first: usize, count: usize) -> impl ExactSizeIterator<Item = Extent> {
+        // In range since the counts were checked.
+        let words = self.0[EXTENTS..STAMP].get(first..first + count).unwrap_or(&[]);
+        words.iter().map(|word| extent(*word))
     }
 
     #[inline]
@@ -431,7 +437,7 @@ mod tests {
     }
 
     fn valid() -> Message {
-        Submission::new(7, Op::Encrypt, 3, &[Extent::new(0, 76)], &[Extent::new(0, 80)]).unwrap().words().to_owned()
+        *Submission::new(7, Op::Encrypt, 3, &[Extent::new(0, 76)], &[Extent::new(0, 80)]).unwrap().words()
     }
 
     #[test]

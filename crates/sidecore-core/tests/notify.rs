@@ -241,11 +241,8 @@ proptest! {
             now += pause;
             hop.pass_until(now);
             hop.complete(now, count, false);
-            // Under a timer nobody rings: its waiter looks.
-            if !matches!(policy, Notify::Timer { .. }) {
-                hop.switch(now, policy);
-                longest = longest.max(limits(policy).1);
-            }
+            hop.switch(now, policy);
+            longest = longest.max(limits(policy).1);
         }
         hop.pass_until(Nanos::MAX);
         prop_assert!(hop.unannounced.is_empty() && hop.longest <= longest);

@@ -87,9 +87,9 @@ impl Bare {
     pub fn prepare(&self) {
         let lines = self.memory.submission().iter().chain(self.memory.completion());
         lines.flat_map(|line| &line.0).for_each(|word| word.store(0, Ordering::Relaxed));
-        let (ping, pong) = self.words();
-        ping.store(0, Ordering::Relaxed);
-        pong.store(0, Ordering::SeqCst);
+        let (asked, answered) = self.words();
+        asked.store(0, Ordering::Relaxed);
+        answered.store(0, Ordering::SeqCst);
     }
 
     /// Answers until told to stop, after [`Bare::prepare`].
@@ -126,22 +126,22 @@ impl Bare {
     }
 
     fn ping(&self, number: u64) {
-        let (ping, pong) = self.words();
-        ping.store(number, Ordering::Release);
-        while pong.load(Ordering::Acquire) != number {
+        let (asked, answered) = self.words();
+        asked.store(number, Ordering::Release);
+        while answered.load(Ordering::Acquire) != number {
             std::hint::spin_loop();
         }
     }
 
     fn answer_pings(&self, stop: &AtomicBool) {
-        let (ping, pong) = self.words();
+        let (asked, answered) = self.words();
         let mut last = 0;
         while !stop.load(Ordering::Relaxed) {
             for _ in 0..POLLS {
-                let number = ping.load(Ordering::Acquire);
+                let number = asked.load(Ordering::Acquire);
                 if number != last {
                     last = number;
-                    pong.store(number, Ordering::Release);
+                    answered.store(number, Ordering::Release);
                 }
                 std::hint::spin_loop();
             }

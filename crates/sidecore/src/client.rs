@@ -188,6 +188,15 @@ impl Client {
         Ok(())
     }
 
+    /// Starts the transfer of a buffer's first lines to this core, for reading and writing. After taking many completions
+    /// and before looking at their results, so that the transfers overlap.
+    #[inline]
+    pub fn prefetch(&self, buffer: &Buffer) {
+        if !self.guard.forked() {
+            self.lane.prefetch(buffer);
+        }
+    }
+
     /// Queues a request under a tag of the caller's choice. The service sees it at the latest after [`Client::ring`].
     ///
     /// # Errors
@@ -335,4 +344,3 @@ impl Client {
         Lane::attach(&options.socket, &options.name, shape, adopt)
     }
 }
-

@@ -49,7 +49,7 @@ pub struct Config {
 }
 
 /// The cores that serve.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sidecores {
     /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
@@ -193,12 +193,6 @@ impl Default for Config {
     }
 }
 
-impl Default for Sidecores {
-    fn default() -> Self {
-        Self { cpus: Vec::new(), owned: false }
-    }
-}
-
 impl Default for NotifyConfig {
     fn default() -> Self {
         Self::all(Notify::BreakEven)
@@ -302,15 +296,28 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
         if self.devices.is_empty() {
-            return Err(ConfigError::new("device = []: without a device nothing can be done; leave the key out or add one"));
+            return Err(ConfigError::new(
+                "device = []: without a device nothing can be done; leave the key out or add one",
+            ));
         }
         if self.sidecores.cpus.len() > 64 {
             return Err(ConfigError::new("sidecores.cpus: at most 64"));
         }
+        let sidecores = self.sidecores.cpus.len().max(1);
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
+            if let Some(number) = device.sidecore.filter(|number| *number >= sidecores) {
+                return Err(ConfigError::new(format!(
+                    "device {:?}: sidecore = {number}: use 0 to {}, one for each of sidecores.cpus",
+                    device.name,
+                    sidecores - 1
+                )));
+            }
             if self.devices[..i].iter().any(|other| other.name == device.name) {
-                return Err(ConfigError::new(format!("two devices are named {:?}: give each its own name", device.name)));
+                return Err(ConfigError::new(format!(
+                    "two devices are named {:?}: give each its own name",
+                    device.name
+                )));
             }
         }
         for client in &self.clients {
@@ -360,7 +367,10 @@ impl DeviceConfig {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() || self.name.len() > 32 || self.name.contains(['.', '=']) {
-            return Err(ConfigError::new(format!("device name {:?}: use 1 to 32 characters without . and =", self.name)));
+            return Err(ConfigError::new(format!(
+                "device name {:?}: use 1 to 32 characters without . and =",
+                self.name
+            )));
         }
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;

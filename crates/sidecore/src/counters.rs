@@ -24,11 +24,15 @@ mod file;
 mod kinds;
 mod layout;
 pub mod report;
+mod snapshot;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use block::{DeviceBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
 pub use layout::Shape;
+pub use snapshot::{ClassStats, DeviceStats, Histogram, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot};
 
 /// Bytes of a word.
 const WORD: usize = 8;
@@ -50,6 +54,8 @@ pub struct Counters {
     mapping: Mapping,
     file: OwnedFd,
     shape: Shape,
+    /// Of the whole mapping: known here, so that counting computes nothing.
+    bytes: usize,
 }
 
 impl Counters {
@@ -66,7 +72,7 @@ impl Counters {
         draft.reserve(0, shape.lanes_start() * WORD)?;
         let mapping = draft.map(bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
-        Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape }))
+        Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
     }
 
     /// How many blocks it has.
@@ -118,7 +124,7 @@ impl Counters {
 
     #[inline]
     fn word(&self, word: usize) -> &AtomicU64 {
-        word_of(self.mapping.lines(self.shape.words() * WORD), word)
+        word_of(self.mapping.lines(self.bytes), word)
     }
 
     fn set(&self, word: usize, value: u64) {

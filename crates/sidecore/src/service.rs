@@ -2,6 +2,7 @@
 //!
 //! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
 
+mod advice;
 mod calibrate;
 mod command;
 mod listener;
@@ -11,8 +12,9 @@ mod sessions;
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::sys::{clock, cpu, packet, wake};
+use advice::Advice;
 use calibrate::Calibration;
-use command::{Command, SidecoreHandle};
+use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};
 use sidecore_core::dispatch::MAX_DEVICES;
@@ -67,37 +69,45 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
+        let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
+        let mut service = Self {
+            socket: config.socket.clone(),
+            counters: config.counters_path(),
+            stop: Arc::new(AtomicBool::new(false)),
+            listener_wake: listener_wake.clone(),
+            listener: None,
+            sidecores: Vec::new(),
+        };
         let counters = create_counters(&config)?;
         let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
-        let listener_wake = Arc::new(wake::event()?);
+        let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
-        let mut sidecores = Vec::new();
         for (index, cpu) in sidecore_cpus(&config).into_iter().enumerate() {
-            let (commands, mailbox) = mpsc::channel();
             let wake = Arc::new(wake::event()?);
+            let (handle, mailbox) = mailbox(wake.clone());
             let setup = Setup {
                 index,
                 cpu,
-                clients_may_spin: cpu::allowed().len() > config.sidecores.cpus.len().max(1),
                 config: config.clone(),
                 calibration: calibration.clone(),
                 counters: counters.clone(),
-                commands: mailbox,
-                wake: wake.clone(),
+                mailbox,
+                wake,
                 events: events.clone(),
                 listener: listener_wake.clone(),
+                advice,
             };
             let thread = start_sidecore(setup)?;
-            sidecores.push((SidecoreHandle::new(commands, wake), thread));
+            service.sidecores.push((handle, thread));
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let handles = sidecores.iter().map(|(handle, _)| handle.clone()).collect();
-        let (path, counters_path) = (config.socket.clone(), config.counters_path());
-        let listener = Listener::new(config, socket, &listener_wake, inbox, handles, counters)?;
-        let stopped = stop.clone();
-        let thread = thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
-        Ok(Self { socket: path, counters: counters_path, stop, listener_wake, listener: Some(thread), sidecores })
+        let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
+        let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
+        let stopped = service.stop.clone();
+        let thread =
+            thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
+        service.listener = Some(thread);
+        Ok(service)
     }
 
     /// Where clients connect.
@@ -185,15 +195,15 @@ fn raise_file_limit() {
 
 fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
-    if path.exists() {
-        let is_socket = fs::metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if let Ok(found) = fs::symlink_metadata(path) {
+        let is_socket = found.file_type().is_socket();
         match packet::connect_to(path) {
             Ok(_) => return Err(StartError::AlreadyRunning(path.to_owned())),
             // Left by a service that died.
             Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(at)?;
             }
-            Err(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "something else is there"))),
+            Err(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket"))),
         }
     }
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {

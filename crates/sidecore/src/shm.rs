@@ -3,7 +3,8 @@
 pub(crate) mod fork;
 mod lane;
 mod mapping;
-pub mod span;
+pub(crate) mod prefetch;
+pub(crate) mod span;
 
 pub(crate) use lane::LaneMemory;
-pub(crate) use mapping::{Access, Mapping};
+pub(crate) use mapping::Mapping;

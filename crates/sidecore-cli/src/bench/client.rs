@@ -13,11 +13,16 @@ use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 mod load;
 
 /// Longest time that is told apart, ns.
 const LONGEST: u64 = 60_000_000_000;
+
+/// A sleep may last so much longer than it was to, ns.
+const OVERSLEEP: u64 = 100_000;
 
 /// Serves orders until standard input ends.
 pub(crate) fn run() -> io::Result<()> {
@@ -46,6 +51,10 @@ impl Member {
     fn carry_out(&mut self, task: &Task) -> Result<Answer, String> {
         let measured = match task {
             Task::Attach { socket, cpu, slots } => self.attach(socket, *cpu, *slots)?,
+            Task::Pin { cpu } => {
+                cpu::pin(*cpu).map_err(text)?;
+                Measured::default()
+            }
             Task::OpenBare { path } => {
                 self.bare = Some(Bare::open(path).map_err(text)?);
                 Measured::default()
@@ -55,14 +64,16 @@ impl Member {
             Task::Inline { op, size, ns } => inline(op, *size, *ns)?,
             Task::OpenSsl { op, size, ns } => return self.openssl(op, *size, *ns),
             Task::Closed { op, size, depth, start, ns } => {
+                let load = Load::new(self.client()?, &input(op, *size)?, *depth)?;
                 wait_until(*start);
-                Load::new(self.client()?, &input(op, *size)?, *depth)?.closed(*ns)?
+                load.closed(*ns)?
             }
             Task::Open { op, size, per_s, seed, start, ns } => {
-                let client = self.client()?;
-                let slots = Load::most(client, &input(op, *size)?);
+                let (client, sample) = (self.client()?, input(op, *size)?);
+                let slots = Load::most(client, &sample);
+                let load = Load::new(client, &sample, slots)?;
                 wait_until(*start);
-                Load::new(client, &input(op, *size)?, slots)?.open(*per_s, *seed, *ns)?
+                load.open(*per_s, *seed, *ns)?
             }
             Task::Set { setting } => {
                 self.client()?.set(setting).map_err(text)?;
@@ -141,12 +152,12 @@ fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, String> {
 
 /// Does something again and again for so long. The clock is read every few times only, where once is short.
 fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), String>) -> Result<Measured, String> {
+    let (start, cpu) = (clock::now(), clock::thread_cpu());
     once()?;
     let probe = clock::now();
     once()?;
     let batch = (20_000 / (clock::now() - probe).max(1)).clamp(1, 256);
-    let (start, cpu) = (clock::now(), clock::thread_cpu());
-    let mut ops = 0;
+    let mut ops = 2;
     loop {
         for _ in 0..batch {
             once()?;
@@ -154,13 +165,21 @@ fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), String>) -> Result<Measu
         ops += batch;
         let took = clock::now() - start;
         if took >= ns {
-            return Ok(Measured { ops, ns: took, cpu_ns: clock::thread_cpu() - cpu, ..Measured::default() });
+            return Ok(Measured {
+                ops,
+                ns: took,
+                began: start,
+                cpu_ns: clock::thread_cpu() - cpu,
+                ..Measured::default()
+            });
         }
     }
 }
 
 /// Sleeps nearly to the time, then polls the clock.
 fn wait_until(start: u64) {
+    let left = start.saturating_sub(clock::now());
+    thread::sleep(Duration::from_nanos(left.saturating_sub(OVERSLEEP)));
     while clock::now() < start {
         std::hint::spin_loop();
     }
@@ -189,7 +208,10 @@ impl Stages {
 
     fn into(self, measured: Measured) -> Measured {
         let counts = |histogram: Histogram<u64>| -> Counts {
-            histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
+            histogram
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+                .collect()
         };
         Measured {
             total: counts(self.total),

@@ -4,6 +4,7 @@ use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
+use sidecore::counters::Snapshot;
 use sidecore::service::Service;
 use sidecore::sys::{clock, cpu};
 use std::fmt;
@@ -53,6 +54,11 @@ impl Pinning {
     /// For one core, where nothing can be pinned apart and nothing spins.
     pub(crate) fn none() -> Self {
         Self { sidecores: Vec::new(), clients: Vec::new() }
+    }
+
+    /// How that many clients should wait: polling pays only on a core of one's own.
+    pub(crate) fn client_policy(&self, clients: usize) -> Notify {
+        if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
     }
 
     fn client(&self, index: usize) -> Option<usize> {
@@ -138,9 +144,21 @@ impl Crew {
         Ok(())
     }
 
-    /// Where the service's counter file is.
-    pub(crate) fn counters(&self) -> PathBuf {
-        self.service.counters().to_owned()
+    /// What the service counted so far.
+    pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
+        Snapshot::read(self.service.counters()).map_err(BenchError::new)
+    }
+
+    /// Lets the first `clients` of them run on the sidecores' cores too, or on their own only.
+    pub(crate) fn spread(&mut self, clients: usize, everywhere: bool) -> Result<(), BenchError> {
+        let mut cpus = self.pinning.clients.clone();
+        if everywhere {
+            cpus.extend(&self.pinning.sidecores);
+        }
+        for (member, cpu) in self.members.iter_mut().take(clients).zip(cpus.iter().cycle()) {
+            member.measure(&Task::Pin { cpu: *cpu })?;
+        }
+        Ok(())
     }
 
     /// One order to the first client. `None`: not available here, for the reason that was noted.

@@ -1,12 +1,15 @@
 //! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
 
 use super::crew::{BenchError, Crew, Plan};
-use super::series::{median, ratio, spread, times, total_per_s};
+use super::series::{median, ratio, spread, total_per_s, with_stages};
 use super::task::{Measured, Task};
 use super::{Outcome, Settings};
+use crate::baseline::openssl::OpenSsl;
 use crate::progress::Progress;
 use crate::report::Row;
 use sidecore::bare::Exchange;
+use sidecore::config::NotifyConfig;
+use sidecore::core::policy::notify::Notify;
 
 /// In flight for each client.
 const DEPTH: u32 = 64;
@@ -65,11 +68,8 @@ struct Rates {
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {
-    let (sized, fixed, sizes): (&[&str], &[&str], &[u32]) = if settings.quick {
-        (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES)
-    } else {
-        (&SIZED, &FIXED, &SIZES)
-    };
+    let (sized, fixed, sizes): (&[&str], &[&str], &[u32]) =
+        if settings.quick { (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES) } else { (&SIZED, &FIXED, &SIZES) };
     let named: Vec<String> = if settings.ops.is_empty() {
         sized.iter().chain(fixed).map(|op| (*op).to_owned()).collect()
     } else {
@@ -111,7 +111,8 @@ pub(super) fn steps(settings: &Settings) -> usize {
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let cases = cases(settings);
     let most = cases.iter().map(|case| case.clients).max().unwrap_or(1);
-    let plan = Plan::inline(most);
+    // Waking a client for each completion would be charged to the sidecore: a client with a core of its own polls.
+    let plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(most) };
     let mut crew = Crew::start(&plan)?;
     let mut outcome = Outcome::default();
     for case in cases {
@@ -152,17 +153,22 @@ fn one_repeat(
         if sized && !crew.pinning.sidecores.is_empty() {
             crew.set("notify.service=park")?;
             rates.moving.push(crew.exchange(Exchange::Echo { size }, DEPTH, ns)?.per_s());
-            crew.set("notify.service=break-even")?;
+            crew.set("notify.service=spin")?;
         }
     } else {
         let inline = crew.together(clients, |_, _| Task::Inline { op: op.clone(), size, ns })?;
         rates.inline.push(total_per_s(&inline) / clients as f64);
     }
-    let measured =
-        crew.together(clients, |_, start| Task::Closed { op: op.clone(), size, depth: DEPTH, start, ns })?;
+    let measured = crew.together(clients, |_, start| Task::Closed { op: op.clone(), size, depth: DEPTH, start, ns })?;
     rates.lane.push(total_per_s(&measured));
     rates.measured.extend(measured);
     Ok(())
+}
+
+/// The library as it names itself, e.g. `openssl 3.0.19`.
+fn openssl_library() -> Option<String> {
+    let version = OpenSsl::load().ok()?.version();
+    Some(format!("openssl {}", version.split(' ').nth(1)?))
 }
 
 fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
@@ -180,7 +186,7 @@ fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
     };
     let mut rows = vec![Row { library: Some("aws-lc".to_owned()), ..row("inline", &rates.inline) }];
     if !rates.openssl.is_empty() {
-        rows.push(Row { library: Some("openssl".to_owned()), ..row("openssl", &rates.openssl) });
+        rows.push(Row { library: openssl_library(), ..row("openssl", &rates.openssl) });
     }
     let moved: Vec<f64> = rates.inline.iter().zip(&rates.moving).map(|(i, m)| 1.0 / (1.0 / i + 1.0 / m)).collect();
     if !moved.is_empty() {
@@ -188,12 +194,8 @@ fn rows(crew: &Crew, case: &Case, rates: &Rates) -> Vec<Row> {
     }
     let lane = Row {
         library: Some("aws-lc".to_owned()),
-        notify: Some("break-even".to_owned()),
-        total_us: times(rates.measured.iter().map(|m| &m.total)),
-        queue_us: times(rates.measured.iter().map(|m| &m.queue)),
-        device_us: times(rates.measured.iter().map(|m| &m.device)),
-        deliver_us: times(rates.measured.iter().map(|m| &m.deliver)),
-        ..row("sidecore", &rates.lane)
+        notify: Some("spin".to_owned()),
+        ..with_stages(row("sidecore", &rates.lane), &rates.measured)
     };
     for (baseline, values) in [("inline", &rates.inline), ("openssl", &rates.openssl), ("inline+move", &moved)] {
         if !values.is_empty() {

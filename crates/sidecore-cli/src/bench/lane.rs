@@ -1,7 +1,7 @@
 //! The lane by itself: a no-op against a bare ping-pong of one word, and many in flight against a bare echo of slots.
 
 use super::crew::{BenchError, Crew, Plan};
-use super::series::{median, ratio, spread, times};
+use super::series::{median, ratio, spread, with_stages};
 use super::task::{Measured, Task};
 use super::{Outcome, Settings};
 use crate::progress::Progress;
@@ -65,13 +65,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         row("ping-pong", &rates.ping_pong),
         Row {
             notify: Some("spin".to_owned()),
-            total_us: times(rates.latencies.iter().map(|m| &m.total)),
-            queue_us: times(rates.latencies.iter().map(|m| &m.queue)),
-            device_us: times(rates.latencies.iter().map(|m| &m.device)),
-            deliver_us: times(rates.latencies.iter().map(|m| &m.deliver)),
             ratio: slowdown,
             baseline: Some("ping-pong".to_owned()),
-            ..row("round-trip", &rates.round_trip)
+            ..with_stages(row("round-trip", &rates.round_trip), &rates.latencies)
         },
         row("echo", &rates.echo),
         Row {

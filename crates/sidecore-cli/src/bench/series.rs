@@ -1,7 +1,7 @@
 //! Repeats of one measurement, and the median that is shown.
 
 use super::task::{Counts, Measured};
-use crate::report::Times;
+use crate::report::{Row, Times};
 use hdrhistogram::Histogram;
 
 /// Longest time that is told apart, ns.
@@ -30,13 +30,28 @@ pub(crate) fn ratio(values: &[f64], baseline: &[f64]) -> Option<f64> {
     (!quotients.is_empty()).then(|| median(&quotients))
 }
 
-/// Operations a second of clients that ran at the same time.
+/// Operations a second of clients that ran at the same time: from the first one's beginning to the last one's end, for
+/// clients that share a core may have run one after the other.
 pub(crate) fn total_per_s(measured: &[Measured]) -> f64 {
-    measured.iter().map(Measured::per_s).sum()
+    let began = measured.iter().map(|m| m.began).min().unwrap_or(0);
+    let ended = measured.iter().map(|m| m.began + m.ns).max().unwrap_or(0);
+    let ops: u64 = measured.iter().map(|m| m.ops).sum();
+    ops as f64 * 1e9 / ended.saturating_sub(began).max(1) as f64
+}
+
+/// The row with the times of the stages that were sampled.
+pub(crate) fn with_stages(row: Row, measured: &[Measured]) -> Row {
+    Row {
+        total_us: times(measured.iter().map(|m| &m.total)),
+        queue_us: times(measured.iter().map(|m| &m.queue)),
+        device_us: times(measured.iter().map(|m| &m.device)),
+        deliver_us: times(measured.iter().map(|m| &m.deliver)),
+        ..row
+    }
 }
 
 /// Mean and percentiles over several clients or repeats, us. `None`: nothing was sampled.
-pub(crate) fn times<'c>(counts: impl IntoIterator<Item = &'c Counts>) -> Option<Times> {
+fn times<'c>(counts: impl IntoIterator<Item = &'c Counts>) -> Option<Times> {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST, 3).ok()?;
     for (value, count) in counts.into_iter().flatten() {
         histogram.saturating_record_n((*value).max(1), *count);
@@ -60,6 +75,13 @@ mod tests {
         assert!((spread(&[1.0, 2.0, 3.0]) - 1.0).abs() < 1e-12);
         assert_eq!(ratio(&[2.0, 9.0, 4.0], &[1.0, 3.0, 2.0]), Some(2.0));
         assert_eq!(ratio(&[1.0], &[0.0]), None);
+    }
+
+    #[test]
+    fn clients_that_ran_one_after_the_other_do_not_add_up() {
+        let client = |began| Measured { ops: 1000, ns: 1_000_000, began, ..Measured::default() };
+        assert!((total_per_s(&[client(5), client(5)]) - 2e6).abs() < 1.0);
+        assert!((total_per_s(&[client(0), client(1_000_000)]) - 1e6).abs() < 1.0);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub(crate) enum Task {
     /// Tie the process to one core, if one is given, and attach to this service.
     Attach { socket: PathBuf, cpu: Option<usize>, slots: u32 },
+    /// Move the process to another core.
+    Pin { cpu: usize },
     /// Open the memory of the bare exchanges.
     OpenBare { path: PathBuf },
     /// Ping-pong of one word.
@@ -33,7 +35,9 @@ pub(crate) struct Measured {
     pub(crate) ops: u64,
     /// In so much time, ns.
     pub(crate) ns: u64,
-    /// CPU time of the client, ns.
+    /// From this time on, by the clock of the machine, ns.
+    pub(crate) began: u64,
+    /// CPU time of the client, ns; without that of making up the load.
     pub(crate) cpu_ns: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,

@@ -22,7 +22,7 @@ pub enum Notify {
     Spin,
     /// Sleep at once and be woken: the yardstick for CPU time.
     Park,
-    /// Look again after every period; nobody wakes.
+    /// Look again after every period, with the doorbell unarmed: nobody wakes.
     Timer {
         /// From one look to the next, ns.
         period: Nanos,

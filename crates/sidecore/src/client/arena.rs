@@ -62,9 +62,11 @@ impl Arena {
         Ok(Buffer { lane: self.lane, extent, allocation })
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a buffer that was given back is gone")]
     pub(super) fn free(&mut self, buffer: Buffer) {
-        if buffer.lane == self.lane {
-            self.allocator.free(buffer.allocation);
+        let Buffer { lane, allocation, .. } = buffer;
+        if lane == self.lane {
+            self.allocator.free(allocation);
         }
     }
 
@@ -91,7 +93,9 @@ mod tests {
         for pair in buffers.windows(2) {
             assert!(pair[0].extent().offset + 1000 <= pair[1].extent().offset);
         }
-        buffers.into_iter().for_each(|buffer| arena.free(buffer));
+        for buffer in buffers {
+            arena.free(buffer);
+        }
         assert!(arena.alloc(8192).is_ok());
     }
 

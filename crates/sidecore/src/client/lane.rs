@@ -22,6 +22,8 @@ use std::sync::atomic::AtomicU64;
 
 /// Polls of the ring between two looks at the clock.
 const POLLS: u32 = 32;
+/// So many submissions ahead the transfer of a slot is started.
+const PREFETCH_AHEAD: u64 = 4;
 /// Polls before a wait that may spin is accounted: well under a microsecond.
 const FIRST_POLLS: u32 = 8;
 /// How often a spinning client makes sure that the service still lives, ns.
@@ -173,6 +175,13 @@ impl Lane {
     }
 
     #[inline]
+    pub(super) fn prefetch(&self, buffer: &Buffer) {
+        if let Ok(span) = self.span(buffer, 0, buffer.extent().len as usize) {
+            span.prefetch_write();
+        }
+    }
+
+    #[inline]
     pub(super) fn submit(&mut self, mut submission: Submission, long: bool) -> Result<(), Error> {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
@@ -181,6 +190,7 @@ impl Lane {
             submission = submission.sampled(clock::now());
         }
         self.producer.push(self.memory.submission(), submission.words());
+        self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
         self.in_flight += 1;
         Ok(())
     }

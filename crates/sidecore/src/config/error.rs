@@ -23,7 +23,8 @@ impl ConfigError {
     /// A name that is not known, with the nearest one that is.
     pub(crate) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.collect();
-        let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+        let nearest =
+            known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
         let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
         Self(format!("unknown {what} {name:?}{hint}"))
     }

@@ -1,3 +1,5 @@
+//! Files and settings, right and wrong.
+
 use super::*;
 use proptest::prelude::*;
 

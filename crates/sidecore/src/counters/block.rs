@@ -9,7 +9,7 @@ use sidecore_core::histogram::{BUCKETS, bucket};
 use sidecore_core::policy::notify::Audit;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
-use sidecore_core::sync::{AtomicU64, Ordering};
+use sidecore_core::sync::{AtomicU64, Ordering, fence};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::add;
 use std::io;
@@ -103,7 +103,6 @@ impl SidecoreBlock {
     /// The sidecore runs, tied to this core if to one. What it counted before is kept.
     pub fn open(&self, cpu: Option<usize>) {
         self.0.set(sidecore::CPU, cpu.map_or(0, |cpu| cpu as u64 + 1));
-        self.0.close();
         self.0.publish();
     }
 
@@ -236,6 +235,8 @@ impl Block {
 
     fn close(&self) {
         let generation = self.word(GENERATION).load(Ordering::Relaxed);
-        self.word(GENERATION).swap(generation.wrapping_add(generation & 1), Ordering::SeqCst);
+        self.set(GENERATION, generation.wrapping_add(generation & 1));
+        // Who sees a word of the next opening sees this one closed.
+        fence(Ordering::Release);
     }
 }

@@ -1,6 +1,6 @@
 //! Making the counter file: complete under another name first, then in place of the old one at once.
 
-use crate::shm::{Access, Mapping};
+use crate::shm::Mapping;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
 use std::io;
@@ -23,7 +23,7 @@ impl Draft {
         let path = beside(target);
         // What a service with the same process id left behind when it died right here.
         let _ = unlink(&path);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let draft = Self { file: open(&path, flags, MODE)?, path };
         // The process's umask must not hide it from those who only read.
         fchmod(&draft.file, MODE)?;
@@ -33,7 +33,7 @@ impl Draft {
 
     /// Maps the whole file.
     pub(super) fn map(&self, bytes: usize) -> io::Result<Mapping> {
-        Mapping::new(&self.file, bytes, Access::Write)
+        Mapping::new(&self.file, bytes)
     }
 
     /// Sets space aside, see [`reserve`].
@@ -44,7 +44,7 @@ impl Draft {
     /// Puts the file in its place and returns it.
     pub(super) fn publish(self, target: &Path) -> io::Result<OwnedFd> {
         rename(&self.path, target)?;
-        Ok(self.file.try_clone()?)
+        self.file.try_clone()
     }
 }
 

@@ -120,3 +120,105 @@ fn copy(report: &[Line]) -> [u64; WORDS] {
 fn kept(time: Nanos) -> usize {
     bucket(time).clamp(FIRST, FIRST + KEPT - 1) - FIRST
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::tests::Scratch;
+    use crate::counters::{LaneStats, Snapshot};
+    use proptest::prelude::*;
+    use sidecore_core::histogram::Summary;
+
+    fn lines() -> Vec<Line> {
+        (0..sidecore_core::layout::REPORT.len()).map(|_| Line::default()).collect()
+    }
+
+    fn open(scratch: &Scratch, done: u64) -> LaneBlock {
+        let lane = scratch.counters().lane(0);
+        lane.open(1, 1, 0, "client").unwrap();
+        lane.set(LaneCounter::Done, done);
+        lane
+    }
+
+    fn seen(scratch: &Scratch) -> LaneStats {
+        let Snapshot { mut lanes, .. } = scratch.read();
+        lanes.remove(0)
+    }
+
+    fn summary(stats: &LaneStats, stage: Stage) -> Summary {
+        stats.stages[stage as usize].summary()
+    }
+
+    #[test]
+    fn what_is_true_arrives() {
+        let (scratch, report) = (Scratch::new(), lines());
+        let lane = open(&scratch, 100);
+        let writer = ReportWriter::new(&report);
+        let audit =
+            Audit { waits: 1, empty_polls: 2, naps: 3, parks: 4, spun_ns: 5, slept_ns: 6, cost_ns: 7, optimum_ns: 8 };
+        writer.received(60);
+        writer.received(40);
+        writer.store_audit(&audit);
+        writer.store_cpu(9);
+        (0..100).for_each(|_| writer.record(1_000, 20_000));
+        publish(&report, &lane);
+        let seen = seen(&scratch);
+        assert_eq!((seen.get(LaneCounter::ClientReceived), seen.get(LaneCounter::ClientCpuNs)), (100, 9));
+        assert_eq!(seen.audit(), audit);
+        let (deliver, total) = (summary(&seen, Stage::Deliver), summary(&seen, Stage::Total));
+        assert_eq!((deliver.count, deliver.mean, total.count, total.mean), (100, 1_000.0, 100, 20_000.0));
+        assert!((deliver.p50 / 1_000.0 - 1.0).abs() < 0.19 && (total.p99 / 20_000.0 - 1.0).abs() < 0.19);
+        assert_eq!(summary(&seen, Stage::Queue).count, 0);
+    }
+
+    #[test]
+    fn what_is_too_short_or_too_long_falls_in_the_end_buckets() {
+        assert_eq!((kept(0), kept(31), kept(32)), (0, 0, 0));
+        assert_eq!((kept(u64::MAX), kept(60_000_000_000)), (KEPT - 1, KEPT - 1));
+        assert!(sidecore_core::histogram::lower_bound(FIRST) == 32);
+    }
+
+    #[test]
+    fn an_impossible_histogram_leaves_the_last_possible_one() {
+        let (scratch, report) = (Scratch::new(), lines());
+        let lane = open(&scratch, 1);
+        ReportWriter::new(&report).record(1_000, 2_000);
+        publish(&report, &lane);
+        ReportWriter::new(&report).record(1_000, 2_000);
+        publish(&report, &lane);
+        assert_eq!(summary(&seen(&scratch), Stage::Total).count, 1);
+        lane.add(LaneCounter::Refused, 1);
+        publish(&report, &lane);
+        assert_eq!(summary(&seen(&scratch), Stage::Total).count, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a report has 226 words")]
+    fn too_few_lines_are_a_bug() {
+        let _ = ReportWriter::new(&lines()[1..]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn hostile_words_are_capped(words in proptest::collection::vec(any::<u64>(), 232), shift in 0u32..64, done: u64) {
+            let (scratch, report) = (Scratch::new(), lines());
+            let lane = open(&scratch, done >> shift);
+            for (i, word) in words.iter().enumerate() {
+                word_of(&report, i).store(word >> (shift ^ (i as u32 & 7)), Ordering::Relaxed);
+            }
+            publish(&report, &lane);
+            let seen = seen(&scratch);
+            prop_assert!(seen.get(LaneCounter::ClientReceived) <= done >> shift);
+            prop_assert_eq!(seen.get(LaneCounter::Done), done >> shift);
+            let client = &LaneCounter::ALL[LaneCounter::ClientReceived as usize..];
+            prop_assert!(client.iter().all(|counter| seen.get(*counter) <= CAP));
+            for stage in [Stage::Deliver, Stage::Total] {
+                let summary = summary(&seen, stage);
+                prop_assert!(summary.count <= done >> shift);
+                prop_assert!(summary.mean <= Stamps::LIMIT as f64);
+            }
+        }
+    }
+}

@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn texts_come_back() {
-        for text in ["", "nginx", "exactly8", "übergröße: ein Name von 32 Byte"] {
+        for text in ["", "nginx", "exactly8", "größe: a name of all 32 bytes."] {
             assert_eq!(unpack(&pack::<4>(text)), text);
         }
     }

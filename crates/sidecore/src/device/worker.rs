@@ -15,8 +15,8 @@ use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -194,19 +194,24 @@ impl Loop {
             let _ = cpu::pin(cpu);
         }
         cpu::precise_sleep();
-        while !self.killed() {
-            match self.jobs.pop() {
-                Ok((ticket, job)) => {
-                    if self.waiter.is_waiting() {
-                        self.waiter.end(clock::now());
-                    }
-                    if self.serve(ticket, job).is_none() {
-                        return;
-                    }
-                }
-                Err(_) => self.idle(),
-            }
+        while self.step().is_some() {}
+        // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
+        while self.jobs.pop().is_ok() {}
+    }
+
+    /// `None`: killed, or shut out.
+    fn step(&mut self) -> Option<()> {
+        if self.killed() {
+            return None;
         }
+        let Ok((ticket, job)) = self.jobs.pop() else {
+            self.idle();
+            return Some(());
+        };
+        if self.waiter.is_waiting() {
+            self.waiter.end(clock::now());
+        }
+        self.serve(ticket, job)
     }
 
     fn killed(&self) -> bool {

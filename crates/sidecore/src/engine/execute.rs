@@ -11,7 +11,7 @@ use sidecore_core::wire::Submission;
 use zeroize::Zeroize;
 
 /// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
-const DIRECT_FROM: u64 = 1024;
+const DIRECT_FROM: u64 = 256;
 /// Results that are longer than their input (signatures, encapsulations) fit in this beside it.
 const OUTPUT_EXTRA: usize = 8 * 1024;
 
@@ -89,8 +89,9 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
 /// Starts the transfer of the first bytes of all extents to this core.
 #[inline]
 pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
-    let extents = submission.inputs().chain(submission.outputs());
-    extents.filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
+    // Where both share lines, as in place, they come once and for writing.
+    submission.outputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch_write());
+    submission.inputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
 }
 
 fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<u32, Refusal>> {

@@ -79,21 +79,21 @@ fn measure(class: Class, size: u32) -> Option<Sample> {
 
 /// CPU time of one side of a ping-pong in which each side sleeps until the other wakes it: one sleep and one wake-up.
 fn park_cost() -> io::Result<Nanos> {
-    let (ping, pong) = (wake::pipe()?, wake::pipe()?);
+    let (there, back) = (wake::pipe()?, wake::pipe()?);
     let echo = thread::spawn(move || {
         for _ in 0..SLEEPS {
-            let _ = wait_readable(ping.0.as_fd(), None);
-            wake::drain_pipe(&ping.0);
-            wake::ring_pipe(&pong.1);
+            let _ = wait_readable(there.0.as_fd(), None);
+            wake::drain_pipe(&there.0);
+            wake::ring_pipe(&back.1);
         }
-        pong.1
+        back.1
     });
     let mut costs = [0; SLEEPS];
     for cost in &mut costs {
         let start = clock::thread_cpu();
-        wake::ring_pipe(&ping.1);
-        wait_readable(pong.0.as_fd(), None)?;
-        wake::drain_pipe(&pong.0);
+        wake::ring_pipe(&there.1);
+        wait_readable(back.0.as_fd(), None)?;
+        wake::drain_pipe(&back.0);
         *cost = clock::thread_cpu() - start;
     }
     // Its end of the pipe lives as long as the thread is needed.

@@ -9,7 +9,8 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::wire::Fault;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
 /// Names a connection, and with it its lane, as long as the service runs.
 pub(super) type LaneKey = u64;
@@ -63,17 +64,44 @@ pub(super) enum Event {
 #[derive(Clone, Debug)]
 pub(super) struct SidecoreHandle {
     commands: Sender<Command>,
+    waiting: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
 }
 
-impl SidecoreHandle {
-    pub(super) fn new(commands: Sender<Command>, wake: Arc<OwnedFd>) -> Self {
-        Self { commands, wake }
+/// The sidecore's end.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    commands: Receiver<Command>,
+    waiting: Arc<AtomicBool>,
+}
+
+/// Both ends. `wake` is rung after each command.
+pub(super) fn mailbox(wake: Arc<OwnedFd>) -> (SidecoreHandle, Mailbox) {
+    let (sender, commands) = mpsc::channel();
+    let waiting = Arc::new(AtomicBool::new(false));
+    (SidecoreHandle { commands: sender, waiting: waiting.clone(), wake }, Mailbox { commands, waiting })
+}
+
+impl Mailbox {
+    /// Whether commands wait. Whoever was told by the control thread that something is done finds it here, so a sidecore
+    /// asks before each request; it costs the read of a word that seldom changes.
+    #[inline]
+    pub(super) fn has_mail(&self) -> bool {
+        self.waiting.load(Ordering::Acquire)
     }
 
+    /// All commands that wait.
+    pub(super) fn take(&self) -> impl Iterator<Item = Command> {
+        self.waiting.swap(false, Ordering::AcqRel);
+        self.commands.try_iter()
+    }
+}
+
+impl SidecoreHandle {
     /// A sidecore that is gone takes no commands; `Service::is_alive` tells.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
+            self.waiting.store(true, Ordering::Release);
             wake::ring(&*self.wake);
         }
     }

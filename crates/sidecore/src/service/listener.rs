@@ -5,6 +5,7 @@
 
 mod settings;
 
+use super::advice::Advice;
 use super::command::{ClientKey, Command, Event, LaneKey, NewLane, SidecoreHandle};
 use super::sessions::Sessions;
 use crate::config::{ClientLimits, Config};
@@ -71,6 +72,7 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct Listener {
     config: Config,
+    advice: Advice,
     socket: OwnedFd,
     /// Kept open: sidecores ring it after an event.
     _wake: Arc<OwnedFd>,
@@ -98,6 +100,7 @@ pub(super) struct Listener {
 impl Listener {
     pub(super) fn new(
         config: Config,
+        advice: Advice,
         socket: OwnedFd,
         wake: &Arc<OwnedFd>,
         events: Receiver<Event>,
@@ -111,6 +114,7 @@ impl Listener {
             loads: vec![0; sidecores.len()],
             blocks: (0..config.limits.lanes as usize).rev().collect(),
             config,
+            advice,
             socket,
             _wake: wake.clone(),
             events,
@@ -144,7 +148,7 @@ impl Listener {
                 self.happened(number);
             }
             while let Ok(event) = self.events.try_recv() {
-                self.heard(event);
+                self.heard(&event);
             }
         }
     }
@@ -160,8 +164,8 @@ impl Listener {
         }
     }
 
-    fn heard(&mut self, event: Event) {
-        let (key, message) = match event {
+    fn heard(&mut self, event: &Event) {
+        let (key, message) = match *event {
             Event::Fault(key, fault) => (key, format!("its client broke the protocol ({})", fault.name())),
             Event::NoRoom(key) => (key, "the sidecore's tables are full".to_owned()),
             Event::SessionClosed(key) => {
@@ -289,9 +293,10 @@ impl Listener {
         }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let limits = self.config.limits_of(client.0);
-        self.check_limits(client, &limits, &layout)?;
+        self.check_limits(client, &limits, layout)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
+        self.advice.give(&memory, self.config.notify.client);
         let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.least_loaded();
@@ -312,13 +317,12 @@ impl Listener {
             sessions: sessions.all().collect(),
         };
         let memory = lane.memory.clone();
-        let attached =
-            Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
+        let attached = Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
         self.enter(key, attached, arena_bytes);
         Ok((Box::new(lane), [file, theirs, reader]))
     }
 
-    fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: &Layout) -> Result<(), String> {
+    fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: Layout) -> Result<(), String> {
         let known = self.clients.get(&client);
         if known.is_none() {
             let processes = self.clients.keys().filter(|other| other.0 == client.0).count();
@@ -337,7 +341,10 @@ impl Listener {
         }
         if bytes.checked_add(layout.arena_bytes()).is_none_or(|sum| sum > limits.arena_bytes) {
             let left = limits.arena_bytes.saturating_sub(bytes);
-            return Err(format!("{} arena bytes: {left} are left (limits.arena_bytes_per_client)", layout.arena_bytes()));
+            return Err(format!(
+                "{} arena bytes: {left} are left (limits.arena_bytes_per_client)",
+                layout.arena_bytes()
+            ));
         }
         Ok(())
     }
@@ -433,9 +440,15 @@ impl Listener {
 
     /// Its lanes end, even if a child of it still holds the sockets.
     fn process_ended(&mut self, client: ClientKey) {
-        let lanes: Vec<LaneKey> =
-            self.connections.iter().filter(|(_, connection)| connection.client == client).map(|(key, _)| *key).collect();
-        lanes.into_iter().for_each(|key| self.disconnect(key));
+        let lanes: Vec<LaneKey> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.client == client)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in lanes {
+            self.disconnect(key);
+        }
     }
 
     fn least_loaded(&self) -> usize {

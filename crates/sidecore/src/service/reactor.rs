@@ -7,8 +7,9 @@ mod devices;
 mod lanes;
 mod requests;
 
+use super::advice::Advice;
 use super::calibrate::Calibration;
-use super::command::{ClientKey, Command, Event, LaneKey};
+use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use crate::config::{Config, NotifyConfig};
 use crate::counters::{Counters, DeviceBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
@@ -18,7 +19,7 @@ use crate::sys::{clock, cpu, wake};
 use lanes::Lane;
 use sidecore_core::dispatch::{ClientId, Dispatch, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::{Step, Waiter};
+use sidecore_core::policy::notify::{Notify, Step, Waiter};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +27,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::Sender;
 
 /// Number of the wake-up channel among the poller's sources; lanes have theirs below.
 const WAKE: u64 = u64::MAX;
@@ -38,6 +39,8 @@ const QUIET: Nanos = 1_000_000;
 const RING_CHECK: Nanos = 20_000;
 /// How often counters are brought up to date and devices are looked after, ns.
 const HOUSEKEEPING: Nanos = 10_000_000;
+/// How long a busy sidecore may work, as far as it knows the time, before it looks around, ns.
+const LOOK: Nanos = 20_000;
 /// Rounds over empty lanes between two looks at the clock.
 const SPIN_ROUNDS: u32 = 16;
 
@@ -46,16 +49,15 @@ const SPIN_ROUNDS: u32 = 16;
 pub(super) struct Setup {
     pub(super) index: usize,
     pub(super) cpu: Option<usize>,
-    /// A core is left for clients beside those of the sidecores.
-    pub(super) clients_may_spin: bool,
     pub(super) config: Config,
     pub(super) calibration: Arc<Calibration>,
     pub(super) counters: Arc<Counters>,
-    pub(super) commands: Receiver<Command>,
+    pub(super) mailbox: Mailbox,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Sender<Event>,
     /// Wakes the control thread, after an event.
     pub(super) listener: Arc<OwnedFd>,
+    pub(super) advice: Advice,
 }
 
 /// One device as its sidecore knows it.
@@ -68,6 +70,8 @@ struct Device {
     progress_at: Nanos,
     /// Taken away as soon as it is empty.
     removing: bool,
+    /// Requests handed to it, and bytes of their input.
+    handed: (u64, u64),
 }
 
 /// The times at which something is to be looked at again.
@@ -75,6 +79,9 @@ struct Device {
 struct Timers {
     housekeeping: Nanos,
     ring_check: Nanos,
+    look: Nanos,
+    /// When devices were last looked after.
+    looked_after: Nanos,
     /// The earliest announcement that was put off.
     announce: Option<Nanos>,
 }
@@ -105,6 +112,8 @@ pub(super) struct Reactor {
     jobs: Vec<Option<Job>>,
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
+    /// No new shares are handed out in this round.
+    withheld: bool,
     scratch: Scratch,
     /// Largest input or output of one request, bytes.
     max_request: u64,
@@ -154,6 +163,7 @@ impl Reactor {
             remote: Vec::new(),
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
+            withheld: false,
             scratch: Scratch::new(limits.max_request_bytes),
             max_request: u64::from(limits.max_request_bytes),
             stopping: false,
@@ -187,12 +197,14 @@ impl Reactor {
         }
     }
 
-    /// Between two rounds that found work. The clock is read after the work was announced, off its path.
+    /// Between two rounds that found work. The clock is read after the work was announced, off its path; long operations
+    /// are sampled and bring the time along.
     fn busy_turn(&mut self) -> ControlFlow<()> {
-        if !self.round.is_multiple_of(8) {
+        if !self.round.is_multiple_of(8) && self.now < self.timers.look {
             return ControlFlow::Continue(());
         }
         self.now = clock::now();
+        self.timers.look = self.now + LOOK;
         self.look_around()
     }
 
@@ -211,6 +223,10 @@ impl Reactor {
             }
             Step::Nap { until } => self.sleep(Some(until)),
             Step::Park => {
+                if self.wake_at(None).is_none() {
+                    // Nothing is going on: the counters are true until something does. Before arming, for this disarms.
+                    self.keep_house();
+                }
                 if self.arm() {
                     self.sleep(None);
                 }
@@ -222,14 +238,12 @@ impl Reactor {
 
     /// Everything that is not the hot path but must not wait for long.
     fn look_around(&mut self) -> ControlFlow<()> {
-        self.obey();
-        if self.stopping {
-            return ControlFlow::Break(());
-        }
         if self.now >= self.timers.ring_check && self.hot.len() < self.keys.len() {
             self.timers.ring_check = self.now + RING_CHECK;
             self.collect_rings(Some(0));
         }
+        // After that: what was rung for is not rung for again.
+        self.obey()?;
         if self.timers.announce.is_some_and(|due| self.now >= due) {
             self.announce_due();
         }
@@ -241,14 +255,14 @@ impl Reactor {
     }
 
     /// Takes commands of the control thread.
-    fn obey(&mut self) {
-        loop {
-            match self.setup.commands.try_recv() {
-                Ok(command) => self.obey_one(command),
-                Err(TryRecvError::Disconnected) => return self.stopping = true,
-                Err(TryRecvError::Empty) => return,
+    fn obey(&mut self) -> ControlFlow<()> {
+        if self.setup.mailbox.has_mail() {
+            let commands: Vec<Command> = self.setup.mailbox.take().collect();
+            for command in commands {
+                self.obey_one(command);
             }
         }
+        if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn obey_one(&mut self, command: Command) {
@@ -287,7 +301,7 @@ impl Reactor {
         }
         for index in 0..self.lanes.len() {
             if let Some(lane) = &self.lanes[index] {
-                lane.advise(&self.setup, notify.client);
+                self.setup.advice.give(&lane.memory, notify.client);
                 self.dispatch.set_notify(LaneId(index as u32), notify.client);
                 self.announce(LaneId(index as u32));
             }
@@ -306,12 +320,22 @@ impl Reactor {
     fn arm(&mut self) -> bool {
         for id in &self.hot {
             if let Some(lane) = &self.lanes[id.0 as usize]
+                && !lane.waits_for_device
                 && !lane.arm()
             {
                 return false;
             }
         }
-        self.remote.iter().all(|device| self.devices[*device].port.arm())
+        // Under a timer it is the sidecore that looks at its devices.
+        self.device_period().is_some() || self.remote.iter().all(|device| self.devices[*device].port.arm())
+    }
+
+    /// How often devices are looked at that do not wake their sidecore.
+    fn device_period(&self) -> Option<Nanos> {
+        match self.notify.from_device {
+            Notify::Timer { period } => Some(period),
+            _ => None,
+        }
     }
 
     fn disarm(&mut self) {
@@ -328,17 +352,19 @@ impl Reactor {
     /// Sleeps until something rings or it is time for something.
     fn sleep(&mut self, until: Option<Nanos>) {
         let before = self.now;
-        let busy = self.dispatch.total_in_flight() > 0;
-        let housekeeping = busy.then_some(self.timers.housekeeping);
-        let due = self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min();
-        let wake_at = [until, housekeeping, due, self.timers.announce].into_iter().flatten().min();
-        if wake_at.is_none() {
-            // Nothing is going on: the counters are true until something does.
-            self.keep_house();
-        }
-        self.collect_rings(wake_at.map(|at| at.saturating_sub(before)));
+        let timeout = self.wake_at(until).map(|at| at.saturating_sub(before));
+        self.collect_rings(timeout);
         self.now = clock::now();
         self.waiter.parked(before, self.now);
+    }
+
+    /// The next instant at which there is something to do, whether something rings or not.
+    fn wake_at(&self, until: Option<Nanos>) -> Option<Nanos> {
+        let busy = self.dispatch.total_in_flight() > 0;
+        let housekeeping = busy.then_some(self.timers.housekeeping);
+        let look = self.device_period().filter(|_| busy).map(|period| self.now.saturating_add(period));
+        let due = self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min();
+        [until, housekeeping, look, due, self.timers.announce].into_iter().flatten().min()
     }
 
     /// Takes back the dormant lanes that rang.

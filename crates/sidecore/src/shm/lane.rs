@@ -3,7 +3,8 @@
 //! The service makes it as a memfd and seals its size before anyone else sees it, so no client can make the service
 //! fault by shrinking it. The client checks the seals as well, so that neither can a service harm its client that way.
 
-use super::mapping::{Access, Mapping};
+use super::mapping::Mapping;
+use super::prefetch;
 use super::span::Span;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use sidecore_core::doorbell::Doorbell;
@@ -29,7 +30,7 @@ impl LaneMemory {
         let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
-        Ok((Self { mapping: Mapping::new(&file, layout.total_bytes(), Access::Write)?, layout }, file))
+        Ok((Self { mapping: Mapping::new(&file, layout.total_bytes())?, layout }, file))
     }
 
     /// Maps the memory that a service handed over.
@@ -37,7 +38,7 @@ impl LaneMemory {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
         }
-        let mut mapping = Mapping::new(file, layout.total_bytes(), Access::Write)?;
+        let mut mapping = Mapping::new(file, layout.total_bytes())?;
         mapping.not_in_children()?;
         Ok(Self { mapping, layout })
     }
@@ -62,6 +63,27 @@ impl LaneMemory {
     #[inline]
     pub(crate) fn completion(&self) -> &[Line] {
         &self.lines()[self.layout.completion()]
+    }
+
+    /// The slot of that submission will be written soon.
+    #[inline]
+    pub(crate) fn prefetch_submission(&self, number: u64) {
+        prefetch_slot(self.submission(), number);
+    }
+
+    /// The slots of that submission and so many after it will be read soon.
+    #[inline]
+    pub(crate) fn prefetch_submissions(&self, first: u64, count: u64) {
+        let slots = self.submission();
+        for number in first..first + count {
+            prefetch::read(&raw const slots[number as usize & (slots.len() - 1)]);
+        }
+    }
+
+    /// The slot of that completion will be written soon.
+    #[inline]
+    pub(crate) fn prefetch_completion(&self, number: u64) {
+        prefetch_slot(self.completion(), number);
     }
 
     /// Rung by the client.
@@ -99,6 +121,11 @@ impl LaneMemory {
         // SAFETY: the range lies inside the arena, which is mapped for the life of `self`.
         Some(unsafe { Span::new(start, extent.len as usize) })
     }
+}
+
+#[inline]
+fn prefetch_slot(slots: &[Line], number: u64) {
+    prefetch::write(&raw const slots[number as usize & (slots.len() - 1)]);
 }
 
 #[cfg(test)]

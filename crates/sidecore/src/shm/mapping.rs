@@ -8,13 +8,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-/// What may be done with a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Read,
-    Write,
-}
-
 /// `len` bytes of a file, shared with whoever else maps it. Unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -32,15 +25,12 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `len` bytes. The file must be that long, else `InvalidData`: access behind its end would fault.
     /// That it stays that long is promised by seals (lanes) or by its only writer (counters).
-    pub(crate) fn new(file: impl AsFd, len: usize, access: Access) -> io::Result<Self> {
+    pub(crate) fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
         let size = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
         if len == 0 || size < len {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{size} bytes, {len} expected")));
         }
-        let protection = match access {
-            Access::Read => ProtFlags::READ,
-            Access::Write => ProtFlags::READ | ProtFlags::WRITE,
-        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address that the kernel picks overlaps nothing.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -58,10 +48,8 @@ impl Mapping {
     /// The whole cache lines of the first `bytes` bytes.
     pub(crate) fn lines(&self, bytes: usize) -> &[Line] {
         assert!(bytes <= self.len, "lines beyond the mapping");
-        // A shared read of an atomic is all that a reader of a read-only mapping may do, and all that it is given.
         debug_assert!(self.start.as_ptr().addr().is_multiple_of(align_of::<Line>()));
-        // SAFETY: the range is mapped for the life of `self`, page-aligned, and any bytes are valid atomics. On a
-        // read-only mapping a store would fault: the callers that map with `Access::Read` only load.
+        // SAFETY: the range is mapped for the life of `self`, page-aligned, and any bytes are valid atomics.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), bytes / LINE_BYTES) }
     }
 
@@ -72,7 +60,6 @@ impl Mapping {
         // SAFETY: within the mapping or one past its end.
         unsafe { self.start.add(offset) }
     }
-
 }
 
 impl Drop for Mapping {
@@ -94,8 +81,8 @@ mod tests {
     fn a_file_that_is_too_short_is_refused() {
         let file = rustix::fs::memfd_create("short", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 4096).unwrap();
-        assert!(Mapping::new(&file, 4097, Access::Write).is_err());
-        assert!(Mapping::new(&file, 0, Access::Write).is_err());
-        assert_eq!(Mapping::new(&file, 4096, Access::Write).unwrap().lines(4096).len(), 64);
+        assert!(Mapping::new(&file, 4097).is_err());
+        assert!(Mapping::new(&file, 0).is_err());
+        assert_eq!(Mapping::new(&file, 4096).unwrap().lines(4096).len(), 64);
     }
 }

@@ -1,7 +1,12 @@
 //! A stretch of memory that another process may change at any time.
 
+use super::prefetch;
+use sidecore_core::words::LINE_BYTES;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+
+/// Bytes that are worth fetching ahead; behind them the core's own prefetcher takes over.
+const PREFETCHED: usize = 256;
 
 /// `len` bytes that a hostile process may write while we look.
 ///
@@ -63,14 +68,25 @@ impl Span<'_> {
         Some(Self { ptr, len, _memory: PhantomData })
     }
 
-    /// Asks the core to fetch the first lines, up to 256 bytes, before they are needed. Never faults, decides nothing.
+    /// Asks the core to fetch the first lines, up to 256 bytes, before they are read. Never faults, decides nothing.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        for line in (0..self.len.min(256)).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the address stays inside the span; a prefetch has no effect that a program can see.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.as_ptr().add(line).cast()) };
+        self.first_lines(prefetch::read);
+    }
+
+    /// As [`Span::prefetch`], before they are written.
+    #[inline]
+    pub fn prefetch_write(&self) {
+        self.first_lines(prefetch::write);
+    }
+
+    #[inline]
+    fn first_lines(&self, fetch: fn(*const u8)) {
+        let end = self.len.min(PREFETCHED);
+        let mut offset = 0;
+        while offset < end {
+            fetch(self.as_ptr().wrapping_add(offset));
+            offset += LINE_BYTES;
         }
     }
 
@@ -94,5 +110,14 @@ impl Span<'_> {
         assert!(private.len() <= self.len);
         // SAFETY: self.len bytes are writable; no Rust reference to them is in use, so `private` lies elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.as_mut_ptr(), private.len()) };
+    }
+}
+
+#[cfg(test)]
+impl<'a> Span<'a> {
+    /// Private memory as if it were shared.
+    pub(crate) fn of(memory: &'a mut [u8]) -> Self {
+        // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
+        unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }
     }
 }

@@ -1,6 +1,6 @@
 //! Clients of the control socket: one that asks once, and one that keeps no rule.
 
-use crate::load::Random;
+use crate::checked::Random;
 use crate::options;
 use crate::raw::{Control, attach_request};
 use rustix::net::Shutdown;

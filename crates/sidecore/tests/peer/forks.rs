@@ -2,7 +2,7 @@
 //!
 //! This process has one thread, so a forked child may do whatever its parent could.
 
-use crate::load::Load;
+use crate::checked::Load;
 use crate::{options, wait_for_line};
 use sidecore::client::{Buffer, Client, Error, Job, Session};
 use sidecore::core::session::{Class, Op, Refusal};

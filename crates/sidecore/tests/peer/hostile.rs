@@ -1,6 +1,6 @@
 //! A client that writes anything anywhere it can reach.
 
-use crate::load::Random;
+use crate::checked::Random;
 use crate::raw::RawLane;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_setfl, ftruncate, open};
 use sidecore::control::Reply;

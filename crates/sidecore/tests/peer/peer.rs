@@ -4,15 +4,15 @@
 
 #[path = "../service/busy.rs"]
 mod busy;
+#[path = "../service/checked.rs"]
+mod checked;
 mod connect;
 mod forks;
 mod greedy;
 mod hostile;
-#[path = "../service/load.rs"]
-mod load;
 mod raw;
 
-use load::Load;
+use checked::Load;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use sidecore::client::Options;
 use sidecore::config::Config;

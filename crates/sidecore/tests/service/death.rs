@@ -1,7 +1,7 @@
 //! The service dies: everybody who waits learns it, and the next service takes over.
 
+use crate::checked::Load;
 use crate::common::start;
-use crate::load::Load;
 use crate::peer::Peer;
 use sidecore::client::{Client, Error, Job, Options};
 use sidecore::config::Config;

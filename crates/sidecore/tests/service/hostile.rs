@@ -1,7 +1,7 @@
 //! Clients that keep no rule, and neighbours that must not notice.
 
+use crate::checked::Load;
 use crate::common::{connect, options, start};
-use crate::load::Load;
 use crate::peer::{Held, Peer, until};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig};

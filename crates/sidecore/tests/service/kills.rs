@@ -1,6 +1,6 @@
 //! Clients and devices that die in the middle of everything: who lives loses nothing and gets nothing twice.
 
-use crate::load::{Counts, Load, Random};
+use crate::checked::{Counts, Load, Random};
 use crate::peer::{Held, Peer, until};
 use sidecore::client::{Client, Options};
 use std::path::{Path, PathBuf};

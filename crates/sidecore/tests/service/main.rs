@@ -1,12 +1,19 @@
 //! Clients and a service in one test process or several, over real lanes.
 
+mod balance;
 mod busy;
+mod checked;
 mod common;
 mod death;
+mod devices;
+mod embed;
 mod fork;
 mod hostile;
 mod kills;
 mod lane;
 mod limits;
 mod load;
+mod losses;
 mod peer;
+mod policies;
+mod stages;

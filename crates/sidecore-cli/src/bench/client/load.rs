@@ -1,17 +1,23 @@
 //! Requests through a lane: payload is copied into the arena before each, and the result out of it after each, as a
 //! program would do whose data is its own.
 
-use super::{Measured, Stages, text};
+use super::{Measured, OVERSLEEP, Stages, text};
 use sidecore::client::{Buffer, Client, Error, Job, Received, Session};
 use sidecore::core::session::Op;
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
 use sidecore::sys::clock;
+use std::thread;
+use std::time::Duration;
 
-/// Completions between two looks at the clock.
+/// Most completions between two looks at the clock.
 const BATCH: u64 = 256;
+/// Completions are counted in larger batches until a batch takes so long, ns.
+const LOOK: u64 = 20_000;
 /// Requests for which the doorbell is rung once.
-const RING_EVERY: u32 = 32;
+const RING_EVERY: usize = 32;
+/// Completions taken before their results are looked at.
+const TAKE: usize = 8;
 
 /// One request's place in the arena. The result goes over the payload, where it may.
 struct Place {
@@ -34,8 +40,10 @@ pub(super) struct Load<'c> {
     free: Vec<u32>,
     stages: Stages,
     failed: u64,
+    /// Time spent polling the clock for the next arrival, ns.
+    idled: u64,
     /// Requests submitted since the doorbell was rung.
-    unrung: u32,
+    unrung: usize,
 }
 
 impl<'c> Load<'c> {
@@ -59,6 +67,7 @@ impl<'c> Load<'c> {
             places,
             stages: Stages::new(),
             failed: 0,
+            idled: 0,
             unrung: 0,
         })
     }
@@ -68,43 +77,53 @@ impl<'c> Load<'c> {
         let before = self.client.wait_report().audit.empty_polls;
         let (start, cpu) = (clock::now(), clock::thread_cpu());
         self.submit_all()?;
-        let mut ops = 0;
+        let (mut ops, mut batch, mut looked) = (0, 1, 0);
         loop {
-            // One at a time: the clock is read beside the wait, not between waits.
-            let batch = if self.places.len() == 1 { 16 } else { BATCH };
-            for _ in 0..batch {
-                self.exchange_one()?;
+            let enough = ops + batch;
+            while ops < enough {
+                ops += self.exchange()?;
             }
-            ops += batch;
             let took = clock::now() - start;
+            if took - looked < LOOK {
+                batch = (batch * 2).min(BATCH);
+            }
+            looked = took;
             if took >= ns {
                 let cpu_ns = clock::thread_cpu() - cpu;
                 self.drain()?;
                 let empty_polls = self.client.wait_report().audit.empty_polls - before;
-                return self.end(Measured { ops, ns: took, cpu_ns, empty_polls, ..Measured::default() });
+                return self.end(Measured { ops, ns: took, began: start, cpu_ns, empty_polls, ..Measured::default() });
             }
         }
     }
 
-    /// Takes one completion and submits the next request in its place. The doorbell is rung for a batch, and before
-    /// every wait.
-    fn exchange_one(&mut self) -> Result<(), String> {
-        let received = match self.client.poll() {
-            Some(received) => received,
-            None => {
-                self.client.ring();
-                self.unrung = 0;
-                self.client.wait().map_err(text)?
-            }
-        };
-        self.received(&received)?;
-        self.submit_due(0)?;
-        self.unrung += 1;
-        if self.unrung == RING_EVERY {
+    /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
+    /// each. The doorbell is rung for a batch, and before every wait.
+    fn exchange(&mut self) -> Result<u64, String> {
+        let mut taken = [None; TAKE];
+        let mut count = 0;
+        while count < TAKE {
+            let Some(received) = self.client.poll() else { break };
+            self.client.prefetch(&self.places[received.tag as usize].buffer);
+            taken[count] = Some(received);
+            count += 1;
+        }
+        if count == 0 {
+            self.client.ring();
+            self.unrung = 0;
+            taken[0] = Some(self.client.wait().map_err(text)?);
+        }
+        for received in taken.iter().flatten() {
+            self.received(received)?;
+            self.submit_due(0)?;
+        }
+        let count = count.max(1);
+        self.unrung += count;
+        if self.unrung >= RING_EVERY {
             self.client.ring();
             self.unrung = 0;
         }
-        Ok(())
+        Ok(count as u64)
     }
 
     /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
@@ -115,36 +134,48 @@ impl<'c> Load<'c> {
         let (start, cpu) = (clock::now(), clock::thread_cpu());
         let mut next = start as f64;
         let (mut now, mut ops) = (start, 0);
-        while now - start < ns {
+        let end = start + ns;
+        while now < end {
             let due = next as u64;
             if now >= due && !self.free.is_empty() {
                 self.submit_due(due)?;
                 self.client.ring();
                 next += gap(&mut random, per_s);
-            } else if let Some(received) = self.take(due.saturating_sub(now))? {
+            } else if let Some(received) = self.take(if self.free.is_empty() { end } else { due.min(end) })? {
                 self.received(&received)?;
                 ops += 1;
             }
             now = clock::now();
         }
-        let cpu_ns = clock::thread_cpu() - cpu;
+        let cpu_ns = (clock::thread_cpu() - cpu).saturating_sub(self.idled);
         self.drain()?;
         let empty_polls = self.client.wait_report().audit.empty_polls - before;
-        self.end(Measured { ops, ns: now - start, cpu_ns, empty_polls, ..Measured::default() })
+        self.end(Measured { ops, ns: now - start, began: start, cpu_ns, empty_polls, ..Measured::default() })
     }
 
-    /// The next completion within so much time. With nothing in flight, sleeps or polls that long as a program would.
-    fn take(&mut self, ns: u64) -> Result<Option<Received>, String> {
+    /// The next completion until then. With nothing in flight, lets the time pass.
+    fn take(&mut self, until: u64) -> Result<Option<Received>, String> {
         if let Some(received) = self.client.poll() {
             return Ok(Some(received));
         }
         if self.client.in_flight() > 0 {
-            return self.client.wait_for(ns.max(1)).map_err(text);
+            return self.client.wait_for(until.saturating_sub(clock::now()).max(1)).map_err(text);
         }
-        if ns > 100_000 {
-            std::thread::sleep(std::time::Duration::from_nanos(ns - 60_000));
-        }
+        self.idle(until);
         Ok(None)
+    }
+
+    /// Waits for the next arrival. What that costs is the price of a punctual load, not of a policy.
+    fn idle(&mut self, until: u64) {
+        let left = until.saturating_sub(clock::now());
+        if left > OVERSLEEP {
+            thread::sleep(Duration::from_nanos(left - OVERSLEEP));
+        }
+        let awake = clock::now();
+        while clock::now() < until {
+            std::hint::spin_loop();
+        }
+        self.idled += clock::now() - awake;
     }
 
     fn submit_all(&mut self) -> Result<(), String> {

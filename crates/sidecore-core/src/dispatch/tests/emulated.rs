@@ -40,7 +40,7 @@ impl Machine {
             match self.dispatch.place(self.now, work) {
                 Placed::On { device, ticket } => return self.hand(device, ticket, work.size),
                 Placed::Full => assert!(self.advance()),
-                Placed::NoDevice => unreachable!("all devices can do all"),
+                Placed::NoDevice | Placed::Now { .. } => unreachable!("all devices can do all, none at once"),
             }
         }
     }

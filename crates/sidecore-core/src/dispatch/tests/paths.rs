@@ -344,3 +344,28 @@ fn what_became_due_is_announced_once() {
     dispatch.set_notify(lane, Notify::Park);
     assert_eq!((dispatch.announce(101, lane), dispatch.announce(102, lane)), (Ring::Now, Ring::Nothing));
 }
+
+#[test]
+fn an_immediate_device_has_nothing_in_flight_and_is_announced() {
+    let (mut dispatch, _, lane) = start(&[]);
+    dispatch.add_device(Capability { immediate: true, ..capability(1) });
+    for tag in 0..3 {
+        assert!(matches!(dispatch.place(100, work(lane, tag)), Placed::Now { device: 0, cost } if cost > 0));
+    }
+    assert_eq!((dispatch.total_in_flight(), dispatch.in_flight(lane)), (0, 0));
+    assert_eq!(dispatch.announce(100, lane), Ring::Now);
+    assert_eq!(dispatch.announce(100, lane), Ring::Nothing);
+}
+
+#[test]
+fn an_immediate_device_takes_over_at_once() {
+    let (mut dispatch, _, lane) = start(&[]);
+    dispatch.add_device(capability(1));
+    let Placed::On { ticket, .. } = dispatch.place(100, work(lane, 7)) else { panic!("there is room") };
+    dispatch.lose(0);
+    dispatch.add_device(Capability { immediate: true, ..capability(1) });
+    let Some(Replaced::Now(done)) = dispatch.replace(200, ticket) else { panic!("it is done at once") };
+    assert_eq!((done.work.tag, done.device, done.lane_open), (7, 1, true));
+    assert_eq!(dispatch.complete(ticket, None), None);
+    assert_eq!(dispatch.total_in_flight(), 0);
+}

@@ -76,7 +76,8 @@ impl Listener {
         for sidecore in asked {
             let (answer, outcome) = sync_channel(1);
             sidecore.send(command(answer));
-            let outcome = outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("a sidecore does not answer".to_owned()));
+            let outcome =
+                outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("a sidecore does not answer".to_owned()));
             refusals.extend(outcome.err());
         }
         if fine(refusals.len()) { Ok(()) } else { Err(refusals.swap_remove(0)) }

@@ -1,9 +1,10 @@
 //! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
 
-use super::{Device, Reactor};
+use super::{Device, HOUSEKEEPING, Reactor};
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
 use crate::counters::{DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
+use crate::sys::clock;
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, Done, MAX_DEVICES, Replaced};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -18,9 +19,18 @@ const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
 const FASTEST: Nanos = 1_000;
 
 impl Device {
+    /// A request with that many bytes of input is handed to it.
+    #[inline]
+    pub(super) fn count(&mut self, bytes: u64) {
+        self.handed.0 += 1;
+        self.handed.1 += bytes;
+    }
+
     /// Brings the device's counters up to date.
     pub(super) fn publish(&self, dispatch: &Dispatch, device: usize) {
-        let load = dispatch.device_load(device);
+        let (load, (requests, bytes)) = (dispatch.device_load(device), self.handed);
+        self.counters.set(DeviceCounter::Requests, requests);
+        self.counters.set(DeviceCounter::Bytes, bytes);
         self.counters.set_state(dispatch.device_state(device));
         self.counters.set(DeviceCounter::InFlight, u64::from(load.in_flight));
         self.counters.set(DeviceCounter::BacklogNs, load.backlog);
@@ -51,13 +61,19 @@ impl Reactor {
         let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
         counters.open(&config.name, self.setup.index as u32, config.kind.name());
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
-        let capability = Capability { classes: config.classes(), immediate: config.kind == DeviceKind::Inline, depth: config.depth, weight, rates };
+        let capability = Capability {
+            classes: config.classes(),
+            immediate: config.kind == DeviceKind::Inline,
+            depth: config.depth,
+            weight,
+            rates,
+        };
         if let Some(index) = self.dispatch.add_device(capability) {
             if !matches!(port, Port::Inline) {
                 self.remote.push(index);
             }
             let name = config.name.clone();
-            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false });
+            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false, handed: (0, 0) });
         }
         Ok(())
     }
@@ -91,9 +107,10 @@ impl Reactor {
     /// What `sidecore set device.NAME=…` asks for.
     pub(super) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
         let state = |index: &usize| self.dispatch.device_state(*index);
-        let found = (0..self.devices.len()).filter(|index| self.devices[*index].name == name);
-        let Some(index) = found.filter(|index| state(index) != DeviceState::Gone).last() else {
-            let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
+        let mut found = (0..self.devices.len()).rev().filter(|index| self.devices[*index].name == name);
+        let Some(index) = found.find(|index| state(index) != DeviceState::Gone) else {
+            let here = (0..self.devices.len()).filter(|index| state(index) != DeviceState::Gone);
+            let names: Vec<&str> = here.map(|index| self.devices[index].name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {names:?}"));
         };
         match action {
@@ -105,21 +122,29 @@ impl Reactor {
             DeviceAction::Kill if matches!(self.devices[index].port, Port::Inline) => {
                 return Err(format!("{name:?} is the sidecore itself: drain it instead"));
             }
-            DeviceAction::Kill => self.devices[index].port.kill(),
+            DeviceAction::Kill => {
+                let health = self.devices[index].port.revoke();
+                self.bury(index, health);
+            }
         }
         self.look_after_devices();
+        self.devices[index].publish(&self.dispatch, index);
         Ok(())
     }
 
     /// Finds devices that died, that do not answer, and that are to be taken away.
     pub(super) fn look_after_devices(&mut self) {
         let timeout = Nanos::from(self.setup.config.limits.device_timeout_ms) * 1_000_000;
+        // While the sidecore itself was away, no device could show its progress.
+        let since = self.now.saturating_sub(std::mem::replace(&mut self.timers.looked_after, self.now));
+        let away = since.saturating_sub(2 * HOUSEKEEPING);
         for index in 0..self.devices.len() {
             if self.dispatch.device_state(index) == DeviceState::Gone {
                 continue;
             }
             let in_flight = self.dispatch.device_load(index).in_flight;
             let device = &mut self.devices[index];
+            device.progress_at += away;
             let stuck = in_flight > 0 && self.now.saturating_sub(device.progress_at) > timeout;
             let health = if stuck { device.port.revoke() } else { device.port.health() };
             if health != Health::Alive {
@@ -135,7 +160,7 @@ impl Reactor {
     fn bury(&mut self, index: usize, health: Health) {
         // What it still answered before it died counts.
         while let Some(reply) = self.devices[index].port.poll(Nanos::MAX) {
-            self.finish_remote(reply);
+            self.finish_remote(&reply);
         }
         self.dispatch.lose(index);
         self.remote.retain(|remote| *remote != index);
@@ -165,6 +190,8 @@ impl Reactor {
     }
 
     fn replay(&mut self, ticket: Ticket) {
+        self.now = clock::now();
+        let lost = self.dispatch.device_of(ticket);
         match self.dispatch.replace(self.now, ticket) {
             None => {}
             Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
@@ -173,13 +200,20 @@ impl Reactor {
                 self.give_up(&done);
             }
             Some(Replaced::Now(done)) => {
-                self.counters.add(SidecoreCounter::Replayed, 1);
+                self.count_replay(lost);
                 self.redo_now(ticket, &done);
             }
             Some(Replaced::On { device, ticket }) => {
-                self.counters.add(SidecoreCounter::Replayed, 1);
+                self.count_replay(lost);
                 self.resubmit(device, ticket);
             }
+        }
+    }
+
+    fn count_replay(&self, lost: Option<usize>) {
+        self.counters.add(SidecoreCounter::Replayed, 1);
+        if let Some(lost) = lost {
+            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
         }
     }
 

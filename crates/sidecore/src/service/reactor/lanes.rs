@@ -2,16 +2,14 @@
 
 use super::super::command::{Event, LaneKey, NewLane};
 use super::super::sessions::Sessions;
-use super::{QUIET, Reactor, Setup, Timers, WATCHED_LANES};
+use super::{QUIET, Reactor, Timers, WATCHED_LANES};
 use crate::counters::{LaneBlock, LaneCounter, SidecoreCounter};
 use crate::engine::execute::prefetch;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::{ClientId, LaneId};
-use sidecore_core::layout::advice;
-use sidecore_core::policy::notify::{Notify, Ring};
-use sidecore_core::ring::{Consumer, Producer};
-use sidecore_core::sync::Ordering;
+use sidecore_core::policy::notify::Ring;
+use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Submission};
 use std::os::fd::OwnedFd;
@@ -58,6 +56,21 @@ impl Pending {
     }
 }
 
+/// Completions that are written together.
+const BATCH: usize = 16;
+/// No completion waits for more work than this to be done, ns.
+const HOLD: Nanos = 2_000;
+
+/// Completions that wait to be written. The transfers of their slots overlap when they are written one after the other;
+/// between two requests each would stop the core until its slot has come from the client's.
+#[derive(Debug)]
+struct Outbox {
+    messages: [Message; BATCH],
+    len: usize,
+    /// Work that was done meanwhile, ns.
+    held: Nanos,
+}
+
 /// One lane.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -71,8 +84,11 @@ pub(super) struct Lane {
     pub(super) pending: Pending,
     consumer: Consumer,
     producer: Producer,
+    outbox: Outbox,
     doorbell: OwnedFd,
     wake: OwnedFd,
+    /// Its next request waits until a device has answered: there is no use in looking before.
+    pub(super) waits_for_device: bool,
     /// When traffic was last seen.
     active_at: Nanos,
     dormant: bool,
@@ -96,8 +112,10 @@ impl Lane {
             pending: Pending::new(),
             consumer: Consumer::new(),
             producer: Producer::new(),
+            outbox: Outbox { messages: [[0; MESSAGE_WORDS]; BATCH], len: 0, held: 0 },
             doorbell: new.doorbell,
             wake: new.wake,
+            waits_for_device: false,
             active_at: now,
             dormant: false,
             announce_at: None,
@@ -113,19 +131,47 @@ impl Lane {
     /// Takes the next submission of the ring, if one is there and a place is free, and starts the transfer of its payload.
     #[inline]
     pub(super) fn receive(&mut self) -> Result<bool, Fault> {
-        let Some(place) = self.pending.places.get_mut(self.pending.end) else { return Ok(false) };
+        let Some(place) = self.pending.places.get_mut(self.pending.end) else {
+            // There was more than one fill: the next one is likely there as well.
+            self.memory.prefetch_submissions(self.consumer.popped(), AHEAD as u64);
+            return Ok(false);
+        };
         let arena_bytes = self.memory.layout().arena_bytes();
         if !place.receive(&mut self.consumer, self.memory.submission(), arena_bytes)? {
             return Ok(false);
         }
         prefetch(&self.memory, place);
+        self.memory.prefetch_completion(self.producer.pushed() + (self.outbox.len + self.pending.end) as u64);
         self.pending.end += 1;
         Ok(true)
     }
 
+    /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
     pub(super) fn push(&mut self, completion: &Completion) {
-        self.producer.push(self.memory.completion(), &completion.encode());
+        self.outbox.messages[self.outbox.len] = completion.encode();
+        self.outbox.len += 1;
+        if self.outbox.len == BATCH {
+            self.flush();
+        }
+    }
+
+    /// So much work comes next: completions that would wait for too much are written now.
+    #[inline]
+    pub(super) fn hold(&mut self, work: Nanos) {
+        self.outbox.held += work;
+        if self.outbox.held > HOLD {
+            self.flush();
+        }
+    }
+
+    /// Writes the completions that wait.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        for message in &self.outbox.messages[..self.outbox.len] {
+            self.producer.push(self.memory.completion(), message);
+        }
+        (self.outbox.len, self.outbox.held) = (0, 0);
     }
 
     #[inline]
@@ -148,15 +194,6 @@ impl Lane {
         self.active_at = now;
         self.disarm();
         std::mem::take(&mut self.dormant)
-    }
-
-    /// Tells the client how to wait.
-    pub(super) fn advise(&self, setup: &Setup, notify: Notify) {
-        let store = |word, value| self.memory.advice(word).store(value, Ordering::Relaxed);
-        store(advice::NOTIFY, notify.to_word());
-        store(advice::PARK_COST, setup.calibration.park_cost);
-        store(advice::SAMPLE_EVERY, u64::from(setup.config.sample_every));
-        store(advice::MAY_SPIN, u64::from(setup.clients_may_spin));
     }
 }
 
@@ -206,7 +243,6 @@ impl Reactor {
         }
         let client = self.clients[&client_key].0;
         let lane = Lane::new(new, client, self.now);
-        lane.advise(&self.setup, self.notify.client);
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }

@@ -3,7 +3,7 @@
 use super::Reactor;
 use super::lanes::Lane;
 use crate::counters::{LaneCounter, SidecoreCounter};
-use crate::device::{Job, Reply};
+use crate::device::{Job, Port, Reply};
 use crate::engine::execute::execute;
 use crate::sys::clock;
 use sidecore_core::dispatch::{Done, LaneId, Placed, Work};
@@ -22,8 +22,8 @@ enum End {
     Yield,
     /// No device has room.
     Blocked,
-    /// The next request names a session that is not here, or not yet.
-    UnknownSession,
+    /// Commands of the control thread came before the next request.
+    Mail,
     /// The client broke the protocol.
     Fault(Fault),
 }
@@ -55,11 +55,11 @@ impl Reactor {
     /// Looks once at all devices and lanes. `false`: there was nothing to do.
     pub(super) fn serve_round(&mut self) -> bool {
         self.round += 1;
-        if !self.blocked || self.is_room_wasted() {
-            self.share += 1;
-        }
+        self.withheld = self.blocked && !self.is_room_wasted();
+        self.share += u64::from(!self.withheld);
         self.blocked = false;
-        let mut busy = !self.remote.is_empty() && self.collect_replies();
+        let remote = !self.remote.is_empty() || !self.orphans.is_empty();
+        let mut busy = remote && self.collect_replies();
         let mut index = 0;
         for _ in 0..self.hot.len() {
             // A lane that ends makes room for another at its place; that one's turn comes in the next round.
@@ -97,30 +97,26 @@ impl Reactor {
         // Taken out of the table for its turn, so that it can be used beside everything else.
         let Some(mut lane) = self.lanes[index].take_if(|lane| lane.ready()) else { return Looked::NOTHING };
         let mut turn = Turn::default();
-        let mut end = self.serve_turn(id, &mut lane, &mut turn);
-        if end == End::UnknownSession {
-            // It may still be on its way from the control thread, which sent it before its client knew of it.
-            let key = lane.key;
-            self.lanes[index] = Some(lane);
-            self.obey();
-            // It may have been closed just now, and another may have its number already.
-            let Some(again) = self.lanes[index].take_if(|again| again.key == key) else {
-                return Looked { busy: true, cut_off: false };
-            };
-            lane = again;
-            self.refuse_unknown(id, &mut lane, &mut turn);
-            end = End::Yield;
-        }
+        let end = self.serve_turn(id, &mut lane, &mut turn);
         let served = turn.taken > 0;
         if served {
             self.end_turn(id, &mut lane, &turn);
         }
         let cut_off = served && lane.ready() && !self.dispatch.may_take(lane.client);
+        // With nothing served, only a device can let the client go on: then there is no use in looking before.
+        lane.waits_for_device =
+            !served && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
+        let waits = lane.waits_for_device;
         self.lanes[index] = Some(lane);
-        if let End::Fault(fault) = end {
-            self.fault(id, fault);
+        match end {
+            End::Fault(fault) => self.fault(id, fault),
+            // A command to stop is remembered until the next look around.
+            End::Mail => {
+                let _ = self.obey();
+            }
+            End::Yield | End::Blocked => {}
         }
-        Looked { busy: served || end == End::Yield, cut_off }
+        Looked { busy: !waits, cut_off }
     }
 
     #[inline]
@@ -151,6 +147,7 @@ impl Reactor {
     /// Announces what a turn completed, and counts it.
     #[inline]
     fn end_turn(&mut self, id: LaneId, lane: &mut Lane, turn: &Turn) {
+        lane.flush();
         let ring = self.dispatch.announce(self.now, id);
         self.timers.ring(lane, ring);
         lane.touch(self.now);
@@ -169,8 +166,15 @@ impl Reactor {
     /// The first pending request. `Some`: it was not taken, and the turn is over.
     #[inline]
     fn serve(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) -> Option<End> {
+        // Whoever was told by the control thread that a session is open or closed finds it so.
+        if self.setup.mailbox.has_mail() {
+            return Some(End::Mail);
+        }
         let submission = lane.pending.first();
-        let Some(session) = lane.sessions.get(submission.session()) else { return Some(End::UnknownSession) };
+        let Some(session) = lane.sessions.get(submission.session()) else {
+            self.refuse(id, lane, Refusal::NoSession, turn);
+            return None;
+        };
         let Some(class) = session.class(submission.op()) else {
             self.refuse(id, lane, Refusal::Unsupported, turn);
             return None;
@@ -181,9 +185,16 @@ impl Reactor {
         }
         let size = submission.input_len() as u32;
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
+        if submitted.is_some() {
+            // The time of handing over is told.
+            self.now = clock::now();
+        }
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         match self.dispatch.place(self.now, work) {
-            Placed::Now { device } => self.do_now(lane, &work, device, turn),
+            Placed::Now { device, cost } => {
+                lane.hold(cost);
+                self.do_now(lane, &work, device, turn);
+            }
             Placed::On { device, ticket } => {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
@@ -207,15 +218,17 @@ impl Reactor {
         let submission = lane.pending.first();
         // The caller found it a moment ago.
         let Some(session) = lane.sessions.get(submission.session()) else { return };
-        let start = work.submitted.map(|_| clock::now());
+        self.devices[device].count(u64::from(work.size));
         let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
-        let stamps = work.submitted.zip(start).map(|(submitted, handed)| {
-            let taken = clock::now();
+        let stamps = work.submitted.map(|submitted| {
+            let handed = std::mem::replace(&mut self.now, clock::now());
+            let stamps = Stamps { submitted, handed, taken: self.now };
+            self.devices[device].counters.record(stamps.device());
             // A request that is refused in no time says nothing of one that is not.
             if outcome.is_ok() {
-                self.dispatch.observe(device, work.class, work.size, taken.saturating_sub(handed));
+                self.dispatch.observe(device, work.class, work.size, stamps.device());
             }
-            Stamps { submitted, handed, taken }
+            stamps
         });
         lane.push(&Completion { tag: work.tag, status: status(outcome), stamps });
         if let Some(stamps) = stamps {
@@ -238,18 +251,14 @@ impl Reactor {
         turn.refused += 1;
     }
 
-    /// Refuses the next request of a lane if its session is still not here.
-    fn refuse_unknown(&mut self, id: LaneId, lane: &mut Lane, turn: &mut Turn) {
-        if lane.sessions.get(lane.pending.first().session()).is_none() {
-            self.refuse(id, lane, Refusal::NoSession, turn);
-            lane.pending.drop_first();
-            turn.taken += 1;
-        }
-    }
-
     /// Gives a request to a device that answers later.
     fn submit(&mut self, device: usize, ticket: Ticket, job: Job) {
         self.jobs[ticket.index()] = Some(job.clone());
+        if matches!(self.devices[device].port, Port::Emulated(_)) {
+            // The model begins its work when the request comes, not when the clock was last read.
+            self.now = clock::now();
+        }
+        self.devices[device].count(job.submission.input_len());
         let state = &mut self.devices[device];
         if self.dispatch.device_load(device).in_flight <= 1 {
             state.progress_at = self.now;
@@ -267,8 +276,9 @@ impl Reactor {
     /// Does a request of a dead device here and now.
     pub(super) fn redo_now(&mut self, ticket: Ticket, done: &Done) {
         if let Some(Job { session, memory, submission }) = self.jobs[ticket.index()].take() {
+            self.devices[usize::from(done.device)].count(submission.input_len());
             let outcome = execute(&session, &memory, &submission, &mut self.scratch);
-            self.answer(done, status(outcome), None);
+            self.answer_now(done, status(outcome));
         }
     }
 
@@ -280,22 +290,29 @@ impl Reactor {
             let device = self.remote[index];
             while let Some(reply) = self.devices[device].port.poll(self.now) {
                 self.devices[device].progress_at = self.now;
-                self.finish_remote(reply);
+                self.finish_remote(&reply);
                 busy = true;
             }
         }
         busy
     }
 
-    pub(super) fn finish_remote(&mut self, reply: Reply) {
-        let Reply { ticket, outcome, took, .. } = reply;
+    pub(super) fn finish_remote(&mut self, reply: &Reply) {
+        let Reply { ticket, outcome, took, .. } = *reply;
         // A void ticket: the request was taken from this device before, and its place may be another's now.
         let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
-        let stamps =
-            done.work.submitted.map(|submitted| Stamps { submitted, handed: done.handed, taken: clock::now() });
-        self.answer(&done, status(outcome), stamps);
+        self.answer_now(&done, status(outcome));
+    }
+
+    /// Answers a request whose result is there now, with its stage times if it is sampled.
+    fn answer_now(&mut self, done: &Done, status: Status) {
+        let stamps = done.work.submitted.map(|submitted| {
+            self.now = clock::now();
+            Stamps { submitted, handed: done.handed, taken: self.now }
+        });
+        self.answer(done, status, stamps);
     }
 
     /// Writes and announces the completion of a request that was in flight.
@@ -303,6 +320,7 @@ impl Reactor {
         let index = done.work.lane.0 as usize;
         let Some(mut lane) = self.lanes[index].take_if(|_| done.lane_open) else { return };
         lane.push(&Completion { tag: done.work.tag, status, stamps });
+        lane.flush();
         if let Some(stamps) = stamps {
             self.record(done.work.class, &lane, &stamps);
         }

@@ -88,6 +88,7 @@ impl World {
             Placed::Full => {
                 assert!(self.oracle.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
             }
+            Placed::Now { .. } => unreachable!("no device of this world is immediate"),
             Placed::NoDevice => assert!(self.oracle.capable(work.class).is_empty()),
         }
     }
@@ -119,6 +120,7 @@ impl World {
         let place = ticket.index();
         let hopeless = losses > MAX_LOSSES || self.oracle.capable(work.class).is_empty();
         match self.dispatch.replace(self.now, ticket).expect("the ticket counts") {
+            Replaced::Now(_) => unreachable!("no device of this world is immediate"),
             Replaced::GivenUp(done) => {
                 let expected = self.oracle.answered(&request);
                 assert!(hopeless || !expected.lane_open);

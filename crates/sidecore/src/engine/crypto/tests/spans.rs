@@ -1,7 +1,5 @@
 //! Shared memory gives what private memory gives.
 
-use std::ptr::NonNull;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -16,9 +14,7 @@ impl Arena {
     }
 
     fn span(&mut self) -> Span<'_> {
-        let len = self.0.len();
-        // SAFETY: the span borrows the arena exclusively, and the bytes live as long as the borrow.
-        unsafe { Span::new(NonNull::from(self.0.as_mut_slice()).cast(), len) }
+        Span::of(&mut self.0)
     }
 }
 

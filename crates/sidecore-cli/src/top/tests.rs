@@ -1,0 +1,286 @@
+//! The views on a counter file that is made up.
+
+use super::live::Screen;
+use super::rows::{Sort, View, clients, header};
+use super::{TopError, text};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use sidecore::core::dispatch::DeviceState;
+use sidecore::core::policy::balance::Balance;
+use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::session::Class;
+use sidecore::core::stage::Stage;
+use sidecore::core::wire::Fault;
+use sidecore::counters::{Counters, DeviceCounter, LaneCounter, Shape, SidecoreCounter, Snapshot, Start};
+use sidecore::sys::clock;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A service that exists only in its counters.
+struct Service {
+    folder: PathBuf,
+    counters: Arc<Counters>,
+}
+
+impl Service {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("sidecore-top-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
+        let shape = Shape { sidecores: 1, lanes: 8, devices: 2 };
+        let counters = Counters::create(&folder.join("counters"), shape, start).unwrap();
+        let service = Self { folder, counters };
+        service.fill();
+        service
+    }
+
+    fn fill(&self) {
+        self.counters.heartbeat(clock::now());
+        let notify = [Notify::BreakEven, Notify::Spin, Notify::Park, Notify::Coalesce { count: 8, delay: 50_000 }];
+        self.counters.set_policies(notify, Balance::Eft);
+        self.sidecore();
+        self.devices();
+        self.lane(0, 900, "nginx", 50_000);
+        self.lane(1, 900, "nginx", 25_000);
+        self.lane(2, 31, "curl", 10);
+        self.counters.lane(2).set(LaneCounter::Fault, Fault::ReservedBits as u64 + 1);
+    }
+
+    fn sidecore(&self) {
+        let sidecore = self.counters.sidecore(0);
+        let gcm = Class::from_name("aes-256-gcm").unwrap();
+        sidecore.open(Some(3));
+        sidecore.set(SidecoreCounter::Requests, 75_010);
+        sidecore.set(SidecoreCounter::CpuNs, 5_000_000_000);
+        sidecore.set(SidecoreCounter::Lanes, 3);
+        sidecore.audit(&Audit { waits: 10, cost_ns: 300, optimum_ns: 200, parks: 4, ..Audit::default() });
+        sidecore.class(gcm, 16_384);
+        sidecore.record(gcm, Stage::Host, 15_000);
+    }
+
+    fn devices(&self) {
+        let (inline, card) = (self.counters.device(0), self.counters.device(1));
+        inline.open("inline", 0, "inline");
+        inline.add(DeviceCounter::Requests, 75_010);
+        inline.record(2_000);
+        card.open("card", 0, "emulated");
+        card.set_state(DeviceState::Gone);
+        card.set(DeviceCounter::BacklogNs, 1_500_000);
+    }
+
+    fn lane(&self, index: usize, pid: u32, name: &str, requests: u64) {
+        let lane = self.counters.lane(index);
+        lane.open(pid, 1000, 0, name).unwrap();
+        lane.add(LaneCounter::Submitted, requests);
+        lane.add(LaneCounter::Done, requests);
+        lane.set(LaneCounter::InFlight, 7);
+        lane.record(Stage::Queue, 1_000 + requests);
+        lane.record(Stage::Total, 100_000 - requests);
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("counters")
+    }
+
+    fn read(&self) -> Snapshot {
+        Snapshot::read(&self.path()).unwrap()
+    }
+
+    fn view(&self) -> View {
+        View::new(self.read(), None, false)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The words of the line that begins with this one.
+fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
+    let found = text.lines().find(|line| line.starts_with(begin));
+    found.unwrap_or_else(|| panic!("{begin} in\n{text}")).split_whitespace().collect()
+}
+
+#[test]
+fn the_text_says_who_does_what() {
+    let service = Service::new();
+    let text = text::render(&service.view());
+    assert!(text.contains("sidecore 4242, up 10s, heartbeat "), "{text}");
+    assert!(text.contains("3 of 8 lanes, stage times of 1 request in 64"));
+    assert!(text.contains("notify: service break-even, to device spin, from device park, client coalesce(8,50us)"));
+    assert!(text.contains("balance: eft"));
+    let sidecore = line(&text, "0 ");
+    assert_eq!((sidecore[1], sidecore[3], sidecore[7], sidecore[9]), ("3", "50%", "1.50", "75010"));
+    let card = line(&text, "card");
+    assert_eq!((card[1], card[2], card[6], card[7]), ("emulated", "gone", "1.5ms", "-"));
+    assert!(line(&text, "inline")[3].starts_with("7."), "7501 requests a second");
+    let nginx = line(&text, "nginx");
+    assert_eq!((nginx[1], nginx[3], nginx[12], nginx[15]), ("900", "14", "75000", "2"));
+    assert_eq!(line(&text, "curl")[1..3], ["(reserved-bits)", "31"]);
+    assert_eq!(line(&text, "aes-256-gcm")[6], "1");
+    assert!(text.contains("* as the client itself says"));
+    assert!(!text.contains("not running"));
+}
+
+#[test]
+fn columns_are_aligned() {
+    let text = text::render(&Service::new().view());
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("CLIENT")).take(3).collect();
+    let end = |line: &str, word: &str| line.find(word).unwrap() + word.len();
+    assert_eq!(end(table[0], "PID"), end(table[1], " 900"));
+    assert_eq!(end(table[0], "PID"), end(table[2], " 31"));
+    assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
+}
+
+#[test]
+fn a_service_that_ended_still_shows_its_last_numbers() {
+    let service = Service::new();
+    service.counters.heartbeat(clock::now() - 2_000_000_000);
+    let mut output = Vec::new();
+    text::run(&service.path(), Duration::from_secs(60), &mut output).unwrap();
+    let text = String::from_utf8(output).unwrap();
+    assert!(text.contains("the service is not running: last heartbeat 2s ago"), "{text}");
+    assert!(text.contains("ran 8s") && text.contains("nginx"));
+    service.counters.heartbeat(u64::MAX);
+    assert!(header(&service.view())[2].contains("before this machine started"));
+}
+
+#[test]
+fn rates_of_the_text_are_those_of_the_interval() {
+    let service = Service::new();
+    let mut output = Vec::new();
+    text::run(&service.path(), Duration::from_millis(20), &mut output).unwrap();
+    let text = String::from_utf8(output).unwrap();
+    let nginx = line(&text, "nginx");
+    assert_eq!((nginx[2], nginx[12]), ("0", "75000"), "nothing came meanwhile");
+    assert_ne!(nginx[4], "-", "times are those since the start");
+}
+
+#[test]
+fn errors_are_one_line_with_what_to_do() {
+    let error = text::run(&PathBuf::from("none.counters"), Duration::ZERO, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, TopError::Read(_)));
+    assert_eq!(error.to_string().lines().count(), 1);
+    assert!(error.to_string().starts_with("none.counters: ") && error.to_string().contains("sidecore serve"));
+    assert!(TopError::Terminal(std::io::ErrorKind::Other.into()).to_string().contains("use --once"));
+}
+
+#[test]
+fn the_text_ends_quietly_when_nobody_reads_on() {
+    struct Output(std::io::ErrorKind);
+    impl std::io::Write for Output {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (service, once) = (Service::new(), Duration::ZERO);
+    assert!(text::run(&service.path(), once, &mut Output(std::io::ErrorKind::BrokenPipe)).is_ok());
+    let full = text::run(&service.path(), once, &mut Output(std::io::ErrorKind::StorageFull));
+    assert!(matches!(full, Err(TopError::Output(_))));
+}
+
+#[test]
+fn each_sort_puts_another_client_first() {
+    let view = Service::new().view();
+    let first = |sort| clients(&view, sort).cells[0][1].clone();
+    assert_eq!(
+        (first(Sort::Rate), first(Sort::InFlight), first(Sort::Total)),
+        ("900".into(), "900".into(), "31".into())
+    );
+    assert_eq!((first(Sort::Spin), first(Sort::Pid)), ("31".into(), "31".into()));
+    let all: Vec<Sort> = std::iter::successors(Some(Sort::Rate), |sort| Some(sort.next())).take(6).collect();
+    assert_eq!((all[5], all[4]), (Sort::Rate, Sort::Pid));
+    let columns = clients(&view, Sort::Rate).columns;
+    assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| *name == sort.column())));
+}
+
+fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| screen.draw(frame)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn press(screen: &mut Screen, key: char) {
+    screen.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+}
+
+#[test]
+fn the_live_view_shows_all_tables() {
+    let service = Service::new();
+    let text = drawn(&Screen::new(service.read()), 190, 40);
+    for part in ["sidecore 4242", "balance: eft", "SIDECORE", "card", "nginx", "aes-256-gcm", "q quit", "UID"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn a_small_terminal_shows_whole_columns_and_says_what_is_hidden() {
+    let service = Service::new();
+    (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
+    let text = drawn(&Screen::new(service.read()), 80, 20);
+    assert!(text.contains("QUEUE p50/p99") && !text.contains("UID"), "{text}");
+    assert!(text.contains("coalesce(8,50us)"), "long lines of the head are wrapped:\n{text}");
+    assert!(text.contains("and ") && text.contains(" more"), "{text}");
+    for size in [(1, 1), (20, 3), (80, 8), (300, 2)] {
+        let _ = drawn(&Screen::new(service.read()), size.0, size.1);
+    }
+}
+
+#[test]
+fn the_live_view_follows_until_it_is_paused() {
+    let service = Service::new();
+    let mut screen = Screen::new(service.read());
+    service.counters.lane(0).add(LaneCounter::Done, 11);
+    screen.refresh(|| Ok(service.read()));
+    assert!(drawn(&screen, 190, 40).contains("75011"));
+    press(&mut screen, 'p');
+    service.counters.lane(0).add(LaneCounter::Done, 11);
+    screen.refresh(|| Ok(service.read()));
+    assert!(drawn(&screen, 190, 40).contains("75011") && drawn(&screen, 190, 40).contains("(paused)"));
+    press(&mut screen, 'p');
+    screen.refresh(|| Ok(service.read()));
+    assert!(drawn(&screen, 190, 40).contains("75022"));
+}
+
+#[test]
+fn the_live_view_survives_a_lost_file() {
+    let service = Service::new();
+    let mut screen = Screen::new(service.read());
+    screen.refresh(|| Err("the file is gone".to_owned()));
+    let text = drawn(&screen, 190, 40);
+    assert!(text.contains("the file is gone") && text.contains("nginx"), "{text}");
+    screen.refresh(|| Ok(service.read()));
+    assert!(!drawn(&screen, 190, 40).contains("the file is gone"));
+}
+
+#[test]
+fn keys_quit_and_sort() {
+    let service = Service::new();
+    let mut screen = Screen::new(service.read());
+    let first = |screen: &Screen| {
+        drawn(screen, 190, 40).lines().skip_while(|line| !line.contains("CLIENT")).nth(1).map(str::to_owned)
+    };
+    assert!(first(&screen).unwrap().contains("nginx"));
+    press(&mut screen, 's');
+    press(&mut screen, 's');
+    assert!(first(&screen).unwrap().contains("curl"));
+    press(&mut screen, 'x');
+    assert!(!screen.quit());
+    screen.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
+    assert!(screen.quit());
+    let mut screen = Screen::new(service.read());
+    press(&mut screen, 'c');
+    assert!(!screen.quit());
+    press(&mut screen, 'q');
+    assert!(screen.quit());
+}

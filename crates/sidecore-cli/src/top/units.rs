@@ -1,0 +1,116 @@
+//! Numbers as people read them: few digits and a unit.
+
+use sidecore::core::histogram::Summary;
+use sidecore::core::time::Nanos;
+
+/// What stands where there is no number.
+pub(super) const NONE: &str = "-";
+
+/// Three digits and a decimal prefix: `12.3k`.
+pub(super) fn amount(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v < 999.5 => (v, ""),
+        v if v < 999.5e3 => (v / 1e3, "k"),
+        v if v < 999.5e6 => (v / 1e6, "M"),
+        v if v < 999.5e9 => (v / 1e9, "G"),
+        v => (v / 1e12, "T"),
+    };
+    let places = match scaled {
+        s if s >= 99.95 || (prefix.is_empty() && s.fract() < 0.005) => 0,
+        s if s >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.places$}{prefix}")
+}
+
+/// A count: exact up to five digits, else as [`amount`].
+pub(super) fn count(value: u64) -> String {
+    if value < 100_000 { value.to_string() } else { amount(value as f64) }
+}
+
+/// Two to three digits, as good as the histograms are: `1.2us`.
+pub(super) fn time(nanos: f64) -> String {
+    let (scaled, unit) = match nanos {
+        v if v < 999.5 => return format!("{v:.0}ns"),
+        v if v < 999.5e3 => (v / 1e3, "us"),
+        v if v < 999.5e6 => (v / 1e6, "ms"),
+        v => (v / 1e9, "s"),
+    };
+    let places = usize::from(scaled < 9.95);
+    format!("{scaled:.places$}{unit}")
+}
+
+/// Median and 99th percentile: `1.2us/34us`.
+pub(super) fn quantiles(summary: &Summary) -> String {
+    if summary.count == 0 {
+        return NONE.to_owned();
+    }
+    format!("{}/{}", time(summary.p50), time(summary.p99))
+}
+
+/// So many nanoseconds of each second, in percent.
+pub(super) fn percent(nanos_per_second: f64) -> String {
+    format!("{:.0}%", nanos_per_second / 1e7)
+}
+
+/// A long time in its two largest units: `3h12m`.
+pub(super) fn age(nanos: Nanos) -> String {
+    let seconds = nanos / 1_000_000_000;
+    match seconds {
+        0 => time(nanos as f64),
+        1..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_three_digits() {
+        let cases = [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (7.0, "7"),
+            (12.34, "12.3"),
+            (999.0, "999"),
+            (999.9, "1.00k"),
+            (12_345.0, "12.3k"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(amount(value), text);
+        }
+        assert_eq!((amount(1e6), amount(1.5e9), amount(2e12)), ("1.00M".into(), "1.50G".into(), "2.00T".into()));
+        assert_eq!((count(99_999), count(100_000)), ("99999".into(), "100k".into()));
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        let cases = [(0.0, "0ns"), (999.0, "999ns"), (999.9, "1.0us"), (9_960.0, "10us"), (123_456.0, "123us")];
+        for (nanos, text) in cases {
+            assert_eq!(time(nanos), text);
+        }
+        assert_eq!((time(2.5e6), time(61e9)), ("2.5ms".into(), "61s".into()));
+    }
+
+    #[test]
+    fn no_values_have_no_quantiles() {
+        assert_eq!(quantiles(&Summary::default()), NONE);
+        let summary = Summary { count: 2, mean: 3.0, p50: 1_200.0, p99: 34_000.0 };
+        assert_eq!(quantiles(&summary), "1.2us/34us");
+        assert_eq!(percent(0.5e9), "50%");
+    }
+
+    #[test]
+    fn ages_have_two_units() {
+        let cases =
+            [(80_000_000, "80ms"), (59_000_000_000, "59s"), (61_000_000_000, "1m01s"), (11_520_000_000_000, "3h12m")];
+        for (nanos, text) in cases {
+            assert_eq!(age(nanos), text);
+        }
+        assert_eq!(age(u64::MAX), "213503d23h");
+    }
+}

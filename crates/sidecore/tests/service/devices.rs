@@ -1,0 +1,191 @@
+//! Devices of each kind: right results, and coming and going under load.
+
+use crate::common::{Running, connect, start};
+use crate::load::{Load, Tally};
+use sidecore::client::{Client, Error};
+use sidecore::config::{Config, DeviceConfig};
+use sidecore::core::dispatch::DeviceState;
+use sidecore::core::session::{Class, Op, Refusal};
+use sidecore::counters::{DeviceCounter, DeviceStats, Snapshot};
+use sidecore::engine::crypto::sample::{Sample, sample};
+use sidecore::engine::crypto::{KeyMaterial, Scheme, Session};
+use std::time::{Duration, Instant};
+
+pub(crate) fn service(devices: impl Into<Vec<DeviceConfig>>) -> Running {
+    start(Config { devices: devices.into(), ..Config::default() })
+}
+
+pub(crate) fn worker(name: &str) -> DeviceConfig {
+    DeviceConfig::worker(name, None, false)
+}
+
+/// What the counters say of the devices, as soon as `ready` finds them so.
+pub(crate) fn devices_when(service: &Running, ready: impl Fn(&[DeviceStats]) -> bool) -> Vec<DeviceStats> {
+    let patience = Instant::now() + Duration::from_secs(10);
+    loop {
+        let devices = Snapshot::read(service.counters()).unwrap().devices;
+        if ready(&devices) {
+            return devices;
+        }
+        assert!(Instant::now() < patience, "the devices stay as they are: {devices:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// How many requests each device was given, when they are `total` together.
+pub(crate) fn shares(service: &Running, total: u64) -> Vec<u64> {
+    let given = |device: &DeviceStats| device.get(DeviceCounter::Requests);
+    let all = devices_when(service, |devices| devices.iter().map(given).sum::<u64>() == total);
+    all.iter().map(given).collect()
+}
+
+fn reason(result: Result<(), Error>) -> String {
+    match result {
+        Err(Error::Service(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn randomised(scheme: &Scheme, op: Op) -> bool {
+    let signature = matches!(scheme, Scheme::RsaSignature { .. } | Scheme::Ecdsa { .. } | Scheme::MlDsa65);
+    (signature && matches!(op, Op::Sign | Op::SignDigest)) || op == Op::Encapsulate
+}
+
+/// The result is what the engine makes here, or what the engine here takes for right.
+fn agrees(sample: &Sample, result: &[u8]) -> bool {
+    let session = Session::open(&sample.spec).unwrap();
+    let run = |op: Op, head_len: usize, input: &[u8]| {
+        let mut output = vec![0; session.output_len(op, head_len, input.len()).unwrap()];
+        session.run(op, head_len, input, &mut output).map(|len| output[..len].to_vec())
+    };
+    match sample.op {
+        op if !randomised(&sample.spec.scheme, op) => run(op, sample.head_len, &sample.input).unwrap() == result,
+        Op::Encapsulate => run(Op::Decapsulate, 0, &result[..1088]).unwrap() == result[1088..],
+        Op::Sign => run(Op::Verify, result.len(), &[result, &sample.input].concat()).is_ok(),
+        // A digest that belongs to no known message cannot be verified: its length is all there is to see.
+        _ => result.len() >= 64,
+    }
+}
+
+fn every_class(client: &mut Client) {
+    for (class, size) in Class::all().flat_map(|class| [(class, 100), (class, 5000)]) {
+        let sample = sample(class, size, 9);
+        assert!(!matches!(sample.spec.key, KeyMaterial::Public(_)));
+        let session = client.open_session(&sample.spec).unwrap();
+        let (head_len, room) = (sample.head_len as u32, sample.output_len as u32);
+        let result = client.call(session, sample.op, head_len, &sample.input, room).unwrap();
+        assert!(agrees(&sample, &result), "{} of {size} bytes", class.name());
+        client.close_session(session).unwrap();
+    }
+}
+
+#[test]
+fn every_class_is_done_right_by_each_kind_of_device() {
+    for device in [DeviceConfig::inline("d"), worker("d"), DeviceConfig::emulated("d", 2_000, 0.1)] {
+        let service = service([device]);
+        every_class(&mut connect(&service));
+        assert_eq!(shares(&service, 2 * Class::COUNT as u64).len(), 1);
+    }
+}
+
+#[test]
+fn a_drained_device_finishes_what_it_has_and_gets_no_more() {
+    for slow in [DeviceConfig::emulated("slow", 500_000, 0.0), worker("slow")] {
+        let service = service([slow, DeviceConfig::inline("other")]);
+        let mut control = connect(&service);
+        control.set("balance=round-robin").unwrap();
+        let mut load = Load::new(connect(&service), "aes-256-gcm", 3000, 32, false);
+        load.run(64);
+        load.fill(32);
+        control.set("device.slow=drain").unwrap();
+        let given = Snapshot::read(service.counters()).unwrap().devices[0].get(DeviceCounter::Requests);
+        assert!(given > 0);
+        load.run(200);
+        assert_eq!(load.tally, Tally { done: 296, ..Tally::default() });
+        let all = devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 0);
+        assert_eq!((all[0].state, all[0].get(DeviceCounter::Requests)), (Some(DeviceState::Draining), given));
+    }
+}
+
+#[test]
+fn devices_are_added_and_removed_while_requests_run() {
+    let service = service([DeviceConfig::inline("first")]);
+    let mut control = connect(&service);
+    control.set("balance=round-robin").unwrap();
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 2000, 64, true);
+    for round in 0..4 {
+        for device in ["{name='a',kind='worker'}", "{name='b',kind='emulated',fixed_ns=20000}"] {
+            load.fill(64);
+            control.set(&format!("device={device}")).unwrap();
+            load.run(200);
+        }
+        for name in ["a", "b"] {
+            load.fill(64);
+            control.set(&format!("device.{name}=remove")).unwrap();
+            load.run(200);
+        }
+        let gone = 1 + 2 * round..3 + 2 * round;
+        let all = devices_when(&service, |all| all[gone.clone()].iter().all(|d| d.state == Some(DeviceState::Gone)));
+        assert!(all[gone].iter().all(|device| device.get(DeviceCounter::Requests) > 10));
+    }
+    assert_eq!(load.tally, Tally { done: 4 * 4 * 264, ..Tally::default() });
+}
+
+#[test]
+fn a_device_gets_only_the_operations_that_it_does() {
+    let ops = vec!["sha-256".to_owned()];
+    let service = service([
+        DeviceConfig { ops: ops.clone(), ..worker("digests") },
+        DeviceConfig { ops, ..DeviceConfig::emulated("slow digests", 1_000_000, 0.0) },
+        DeviceConfig { ops: vec!["aes-256-gcm".to_owned()], ..worker("ciphers") },
+    ]);
+    let tally = |class: &str, count: u32| {
+        let mut load = Load::new(connect(&service), class, 500, 8, false);
+        load.run(count);
+        load.tally
+    };
+    assert_eq!(tally("sha-256", 300).done, 300);
+    assert_eq!(tally("aes-256-gcm", 100).done, 100);
+    assert_eq!(tally("sha-512", 20).refused, [Refusal::NoDevice; 20]);
+    let shares = shares(&service, 400);
+    assert_eq!((shares[0] + shares[1], shares[2]), (300, 100));
+    assert!(shares[0] > shares[1]);
+}
+
+#[test]
+fn what_cannot_be_done_to_a_device_is_explained() {
+    let service = service([DeviceConfig::inline("here"), worker("there")]);
+    let mut client = connect(&service);
+    let mut told = |setting: &str| reason(client.set(setting));
+    assert_eq!(told("device.elsewhere=drain"), r#"no device "elsewhere" here; there are ["here", "there"]"#);
+    assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead"#);
+    assert!(told("device.there=stop").contains("unknown action"));
+    assert!(told("device={name='there',kind='worker'}").contains("give this one another name"));
+    assert!(told("device={name='x',kind='worker',sidecore=3}").contains("no such sidecore"));
+    client.set("device.there=remove").unwrap();
+    assert_eq!(reason(client.set("device.there=kill")), r#"no device "there" here; there are ["here"]"#);
+}
+
+#[test]
+fn a_name_is_free_again_when_its_device_is_gone() {
+    let service = service([DeviceConfig::inline("first")]);
+    let mut client = connect(&service);
+    for kind in ["worker", "emulated"].into_iter().cycle().take(8) {
+        client.set(&format!("device={{name='again',kind='{kind}'}}")).unwrap();
+        client.set("device.again=remove").unwrap();
+    }
+}
+
+#[test]
+fn a_service_adds_so_many_devices_and_then_says_to_start_anew() {
+    let service = service([DeviceConfig::inline("first")]);
+    let mut client = connect(&service);
+    for number in 1..64 {
+        client.set(&format!("device={{name='d{number}',kind='emulated'}}")).unwrap();
+    }
+    let full = reason(client.set("device={name='d64',kind='emulated'}"));
+    assert_eq!(full, "64 devices were added already: restart the service to add more");
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 100, 64, false);
+    load.run(500);
+    assert_eq!(load.tally.done, 500);
+}
