@@ -107,7 +107,7 @@ fn one_case(crew: &mut Crew, pool: &Pool, policy: &str, size: u32, settings: &Se
         pinned: Some(crew.pinning.describe(1)),
         repeats: Some(rates.len() as u32),
         spread: Some(spread(&rates)),
-        ..Row::new("balance", policy)
+        ..Row::new("balance", format!("{size} B on {} devices", pool.models.len()))
     };
     Ok(with_stages(row, &measured))
 }

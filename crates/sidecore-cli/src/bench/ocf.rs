@@ -95,5 +95,5 @@ fn rows(crew: &Crew, clients: usize, size: u32, rates: &Rates) -> [Row; 2] {
         baseline: Some("inline".to_owned()),
         ..with_stages(row("sidecore", &rates.lane), &rates.measured)
     };
-    [row("inline", &rates.inline), lane]
+    [lane, row("inline", &rates.inline)]
 }

@@ -99,15 +99,20 @@ fn by_operation(rows: &[&Row]) -> Group {
     Group { legend: palette.legend(), figures: with_data(figures) }
 }
 
-/// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices.
+/// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
+/// colour of what is measured against it.
 fn by_size(rows: &[&Row]) -> Group {
-    let series = Series::of(rows, &["devices", "size", "load"]);
+    let baseline = rows.iter().find_map(|row| row.baseline.as_deref());
+    let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant == *name));
+    let title = baseline.map_or_else(String::new, |name| format!("; dashed: {name}"));
+    let shown = ["devices", "size", "load", "notify", "variant"];
+    let series = Series::of(rows, if baseline.is_some() { &shown } else { &shown[..3] });
     let up = Axis::new("payload", Scale::Linear, throughput);
     let mut palette = Palette::default();
     let figures = panels(
         rows,
         |row| row.devices.clone(),
-        "Payload by message size",
+        &format!("Payload by message size{title}"),
         |rows| line_plot(LARGE, &size_axis(), &up, &series.lines(&mut palette, rows, size, Row::throughput)),
     );
     Group { legend: palette.legend(), figures }
@@ -121,20 +126,27 @@ fn by_number(rows: &[&Row]) -> Group {
     } else {
         ("devices", |row| row.devices.as_ref()?.split(' ').next()?.parse().ok())
     };
-    let series = Series::of(rows, &["op", name]);
+    let series = Series::of(rows, &["op", "notify", name]);
     let (across, up) = (Axis::new(name, Scale::Linear, plain), Axis::new("operations a second", Scale::Linear, rate));
     let mut palette = Palette::default();
-    let figures = panels(
-        rows,
-        |row| row.op.clone(),
-        &format!("Operations a second by {name}"),
-        |rows| line_plot(LARGE, &across, &up, &series.lines(&mut palette, rows, number, |row| row.ops_per_s)),
-    );
+    // A single point is no line.
+    let figures = if rows.iter().all(|row| number(row) == number(rows[0])) {
+        Vec::new()
+    } else {
+        panels(
+            rows,
+            |row| row.op.clone(),
+            &format!("Operations a second by {name}"),
+            |rows| line_plot(LARGE, &across, &up, &series.lines(&mut palette, rows, number, |row| row.ops_per_s)),
+        )
+    };
     Group { legend: palette.legend(), figures }
 }
 
 /// Notify: latency and CPU time against load, and against each other.
 fn against_load(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.load.is_some()).collect();
+    let rows = &rows[..];
     let series = Series::of(rows, &["load"]);
     let mut palette = Palette::default();
     let latency = Axis::new("latency", Scale::Log10, micros);
@@ -191,7 +203,7 @@ fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
     let mixes = rows.iter().any(|row| row.balance.as_ref().is_some_and(|policy| *policy != row.variant));
     let mix = |row: &'_ Row| mixes.then(|| row.variant.clone());
-    let series = Series::of(rows, if mixes { &["variant", "load"] } else { &["load"] });
+    let series = Series::of(rows, if mixes { &["variant", "devices", "size", "load"] } else { &["load"] });
     let latency = Axis::new("latency", Scale::Log10, micros);
     let mut palette = Palette::default();
     let mut figures = panels(rows, mix, &ratio_title(rows), |rows| ratio_bars(&series, &mut palette, rows));

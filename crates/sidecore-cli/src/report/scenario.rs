@@ -29,8 +29,8 @@ const KNOWN: [(&str, Words); 6] = [
         "ocf",
         Words {
             title: "OCF: clients and message sizes",
-            reading: "Payload through the devices as messages grow. A balancer that loses nothing reaches the devices' \
-                      rated sum.",
+            reading: "3DES payload as messages grow, with more and more clients that each wait for one request. \
+                      With accelerators a balancer that loses nothing reaches their rated sum.",
         },
     ),
     (

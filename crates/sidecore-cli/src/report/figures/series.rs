@@ -61,9 +61,10 @@ impl<'r> Series<'r> {
         for row in &rows {
             let Some(point) = x(row).zip(y(row)) else { continue };
             let colour = palette.number(&self.name(row), self.is_baseline(row));
-            match lines.iter_mut().find(|line| line.colour == colour) {
+            let dashed = self.is_baseline(row);
+            match lines.iter_mut().find(|line| line.colour == colour && line.dashed == dashed) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Line { colour, dashed: self.is_baseline(row), points: vec![point] }),
+                None => lines.push(Line { colour, dashed, points: vec![point] }),
             }
         }
         lines
@@ -97,10 +98,13 @@ pub(super) struct Palette {
 
 impl Palette {
     fn number(&mut self, name: &str, dashed: bool) -> usize {
-        self.names.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+        let number = self.names.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             self.names.push((name.to_owned(), dashed));
             self.names.len() - 1
-        })
+        });
+        // A colour that a yardstick shares with what is measured against it stands for both.
+        self.names[number].1 &= dashed;
+        number
     }
 
     /// What was asked for, as a legend.

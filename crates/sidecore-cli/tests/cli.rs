@@ -1,0 +1,117 @@
+//! The other commands as a user runs them: `serve`, `set` and `top` against each other, and what they say of mistakes.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecore"))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A running service; it ends with the test.
+struct Service {
+    child: Child,
+    scratch: TempDir,
+}
+
+impl Service {
+    fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let config = scratch.path().join("sidecore.toml");
+        fs::write(&config, format!("socket = {:?}\n", scratch.path().join("socket"))).unwrap();
+        let mut serve = command();
+        let child = serve.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
+        let service = Self { child, scratch };
+        service.await_socket();
+        service
+    }
+
+    fn await_socket(&self) {
+        for _ in 0..1000 {
+            if self.socket().exists() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no socket at {}", self.socket().display());
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.scratch.path().join("socket")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        command().args(arguments).env("SIDECORE_SOCKET", self.socket()).output().unwrap()
+    }
+
+    /// Asks it to end, as an administrator would.
+    fn terminate(mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_service_is_changed_watched_and_ended() {
+    let service = Service::start();
+    let set = service.run(&["set", "notify=park", "balance=sed"]);
+    assert!(set.status.success(), "{}", stderr(&set));
+    let top = service.run(&["top", "--once"]);
+    assert!(top.status.success(), "{}", stderr(&top));
+    let text = String::from_utf8(top.stdout).unwrap();
+    assert!(text.contains("park") && text.contains("sed"), "{text}");
+    assert!(service.terminate().success());
+}
+
+#[test]
+fn a_setting_that_does_not_exist_is_refused_with_what_can_be_written() {
+    let service = Service::start();
+    let nonsense = service.run(&["set", "nonsense"]);
+    assert_eq!(nonsense.status.code(), Some(2));
+    assert!(stderr(&nonsense).contains("write key=value"));
+    let unknown = service.run(&["set", "notifi=park"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("did you mean \"notify\"?"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn without_a_service_there_is_nothing_to_set_or_to_watch() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("socket");
+    for arguments in [&["set", "notify=park"][..], &["top", "--once"]] {
+        let output = command().args(arguments).env("SIDECORE_SOCKET", &socket).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(&path_text(&socket)), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_configuration_is_refused_with_file_line_and_the_nearest_key() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("bad.toml");
+    fs::write(&file, "sample_every = 8\nballance = \"eft\"\n").unwrap();
+    let output = command().arg("serve").arg("--config").arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains(&path_text(&file)) && said.contains("line 2") && said.contains("\"balance\""), "{said}");
+}
+
+fn path_text(path: &Path) -> String {
+    path.display().to_string()
+}
