@@ -224,7 +224,7 @@ impl Client {
         if self.guard.forked() { None } else { self.lane.poll() }
     }
 
-    /// The next completion; waits for it as the notify policy says.
+    /// The next completion; waits for it as the notify policy says. Rings first if something was submitted since.
     ///
     /// # Errors
     /// Nothing is in flight, or the service is gone: then nothing in flight will come back.

@@ -76,6 +76,8 @@ pub(super) struct Lane {
     producer: Producer,
     consumer: Consumer,
     in_flight: u32,
+    /// Requests were submitted since the doorbell was rung.
+    unrung: bool,
     max_request_bytes: u32,
     sampler: Sampler,
     waiter: Waiter,
@@ -123,6 +125,7 @@ impl Lane {
             producer: Producer::new(),
             consumer: Consumer::new(),
             in_flight: 0,
+            unrung: false,
             max_request_bytes,
             notify,
             checked_at: 0,
@@ -192,11 +195,13 @@ impl Lane {
         self.producer.push(self.memory.submission(), submission.words());
         self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
         self.in_flight += 1;
+        self.unrung = true;
         Ok(())
     }
 
     #[inline]
-    pub(super) fn ring(&self) {
+    pub(super) fn ring(&mut self) {
+        self.unrung = false;
         if self.memory.submission_doorbell().must_wake() {
             wake::ring(&self.doorbell);
         }
@@ -221,6 +226,10 @@ impl Lane {
     pub(super) fn wait(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
         if let Some(received) = self.poll() {
             return Ok(received);
+        }
+        if self.unrung {
+            // Else it would wait for an answer to what nobody has seen.
+            self.ring();
         }
         // What takes less than a look at the clock is not worth accounting.
         if self.spins {

@@ -2,7 +2,8 @@
 
 use crate::common::{connect, start};
 use sidecore::client::{Client, Error, Job};
-use sidecore::config::Config;
+use sidecore::config::{Config, NotifyConfig};
+use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::sample;
@@ -109,4 +110,17 @@ fn buffers_have_bounds() {
     assert!(matches!(client.write(&buffer, u32::MAX, &[0; 1]), Err(Error::OutOfBounds)));
     assert!(matches!(other.write(&buffer, 0, &[0; 1]), Err(Error::ForeignBuffer)));
     assert!(matches!(client.alloc(1 << 30), Err(Error::ArenaFull)));
+}
+
+#[test]
+fn waiting_rings_for_what_was_submitted() {
+    let notify = NotifyConfig::all(Notify::Park);
+    let service = start(Config { notify, ..Config::default() });
+    let mut client = connect(&service);
+    let session = noop(&mut client);
+    let job = Job { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
+    for tag in 0..20 {
+        client.submit(tag, &job).unwrap();
+        assert_eq!(client.wait().unwrap().tag, tag);
+    }
 }
