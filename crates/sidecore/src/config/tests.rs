@@ -108,3 +108,9 @@ proptest! {
         let _ = Setting::parse(&text);
     }
 }
+
+#[test]
+fn the_example_is_valid() {
+    let config = Config::parse(include_str!("../../../../examples/sidecore.toml")).unwrap();
+    assert_eq!((config.devices.len(), config.limits_of(1000).weight), (2, 2));
+}
