@@ -8,12 +8,11 @@ use signal_hook::iterator::Signals;
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
-    let config = match &args.config {
-        Some(path) => Config::read(path).map_err(|error| error.to_string())?,
-        None => {
-            let socket = default_socket(std::env::var(SOCKET_VARIABLE).ok().as_deref());
-            Config { socket, ..Config::default() }
-        }
+    let config = if let Some(path) = &args.config {
+        Config::read(path).map_err(|error| error.to_string())?
+    } else {
+        let socket = default_socket(std::env::var(SOCKET_VARIABLE).ok().as_deref());
+        Config { socket, ..Config::default() }
     };
     // Before the threads start, so that none of them takes the signal.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;

@@ -26,7 +26,7 @@ impl Service {
     fn start() -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("sidecore.toml");
-        fs::write(&config, format!("socket = {:?}\n", scratch.path().join("socket"))).unwrap();
+        fs::write(&config, format!("socket = '{}'\n", scratch.path().join("socket").display())).unwrap();
         let mut serve = command();
         let child = serve.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
         let service = Self { child, scratch };

@@ -206,20 +206,17 @@ impl Stages {
         self.deliver.saturating_record(stamps.deliver(received).max(1));
     }
 
-    fn into(self, measured: Measured) -> Measured {
+    fn add_to(self, measured: &mut Measured) {
         let counts = |histogram: Histogram<u64>| -> Counts {
             histogram
                 .iter_recorded()
                 .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
                 .collect()
         };
-        Measured {
-            total: counts(self.total),
-            queue: counts(self.queue),
-            device: counts(self.device),
-            deliver: counts(self.deliver),
-            ..measured
-        }
+        measured.total = counts(self.total);
+        measured.queue = counts(self.queue);
+        measured.device = counts(self.device);
+        measured.deliver = counts(self.deliver);
     }
 }
 

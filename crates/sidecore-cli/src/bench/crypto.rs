@@ -68,10 +68,10 @@ struct Rates {
 }
 
 fn cases(settings: &Settings) -> Vec<Case> {
-    let (sized, fixed, sizes): (&[&str], &[&str], &[u32]) =
+    let (bulk, asymmetric, all_sizes): (&[&str], &[&str], &[u32]) =
         if settings.quick { (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES) } else { (&SIZED, &FIXED, &SIZES) };
     let named: Vec<String> = if settings.ops.is_empty() {
-        sized.iter().chain(fixed).map(|op| (*op).to_owned()).collect()
+        bulk.iter().chain(asymmetric).map(|op| (*op).to_owned()).collect()
     } else {
         settings.ops.clone()
     };
@@ -79,8 +79,8 @@ fn cases(settings: &Settings) -> Vec<Case> {
     let mut cases = Vec::new();
     for op in named {
         let sized = !FIXED.contains(&op.as_str()) && !is_asymmetric(&op);
-        let sizes = if sized { sizes } else { &[MESSAGE] };
-        for (size, clients) in sizes.iter().flat_map(|size| counts.iter().map(|clients| (*size, *clients))) {
+        let of_these = if sized { all_sizes } else { &[MESSAGE] };
+        for (size, clients) in of_these.iter().flat_map(|size| counts.iter().map(|clients| (*size, *clients))) {
             cases.push(Case { op: op.clone(), size, clients, sized });
         }
     }
@@ -98,8 +98,7 @@ fn repeats(settings: &Settings) -> usize {
 fn duration(settings: &Settings, case: &Case) -> u64 {
     match (settings.quick, case.sized) {
         (true, true) => 20_000_000,
-        (true, false) => 50_000_000,
-        (false, true) => 50_000_000,
+        (true, false) | (false, true) => 50_000_000,
         (false, false) => 150_000_000,
     }
 }

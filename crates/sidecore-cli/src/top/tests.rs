@@ -59,7 +59,7 @@ impl Service {
         sidecore.set(SidecoreCounter::CpuNs, 5_000_000_000);
         sidecore.set(SidecoreCounter::Lanes, 3);
         sidecore.audit(&Audit { waits: 10, cost_ns: 300, optimum_ns: 200, parks: 4, ..Audit::default() });
-        sidecore.class(gcm, 16_384);
+        sidecore.class(gcm, 1, 16_384);
         sidecore.record(gcm, Stage::Host, 15_000);
     }
 

@@ -225,14 +225,17 @@ impl<'c> Load<'c> {
         Ok(())
     }
 
-    fn end(self, measured: Measured) -> Result<Measured, String> {
+    fn end(self, mut measured: Measured) -> Result<Measured, String> {
         let Self { client, session, places, stages, failed, .. } = self;
-        places.into_iter().for_each(|place| client.free(place.buffer));
+        for place in places {
+            client.free(place.buffer);
+        }
         client.close_session(session).map_err(text)?;
         if failed > 0 {
             return Err(format!("{failed} requests were refused or failed"));
         }
-        Ok(stages.into(measured))
+        stages.add_to(&mut measured);
+        Ok(measured)
     }
 }
 
