@@ -2,6 +2,7 @@
 
 use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
+use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::counters::Snapshot;
@@ -15,7 +16,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
+/// Time for idle lanes to go dormant.
+const REST: Duration = Duration::from_millis(30);
 /// Time for all clients to receive their orders before they start together, ns.
 const HEAD_START: u64 = 5_000_000;
 
@@ -164,6 +168,15 @@ impl Crew {
     /// One order to the first client. `None`: not available here, for the reason that was noted.
     pub(crate) fn first(&mut self, task: &Task) -> Result<Result<Measured, String>, BenchError> {
         self.members[0].ask(task)
+    }
+
+    /// That many lanes of this process on which nothing happens, once they have come to rest.
+    pub(crate) fn idle_lanes(&self, count: usize) -> Result<Vec<Client>, BenchError> {
+        let options =
+            Options { socket: self.service.socket().to_owned(), slots: 2, arena_bytes: 4096, ..Options::default() };
+        let lanes = (0..count).map(|_| Client::connect(&options)).collect::<Result<_, _>>().map_err(BenchError::new)?;
+        thread::sleep(REST);
+        Ok(lanes)
     }
 
     /// Changes the service.

@@ -12,6 +12,8 @@ use sidecore::core::policy::notify::Notify;
 
 /// In flight when pipelined.
 const DEPTH: u32 = 128;
+/// Lanes at rest beside a busy one.
+const IDLE_LANES: usize = 1000;
 
 fn repeats(settings: &Settings) -> usize {
     if settings.quick { 5 } else { 15 }
@@ -32,6 +34,7 @@ struct Rates {
     round_trip: Vec<f64>,
     echo: Vec<f64>,
     pipelined: Vec<f64>,
+    beside_idle: Vec<f64>,
     latencies: Vec<Measured>,
 }
 
@@ -76,6 +79,12 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             baseline: Some("echo".to_owned()),
             ..row("pipelined", &rates.pipelined)
         },
+        Row {
+            notify: Some("spin".to_owned()),
+            ratio: ratio(&rates.beside_idle, &rates.pipelined),
+            baseline: Some("pipelined".to_owned()),
+            ..row("beside 1000 idle lanes", &rates.beside_idle)
+        },
     ];
     let notes = vec![
         "lane: the ratio of round-trip is its time over that of a bare ping-pong of one word; the ratio of pipelined is \
@@ -96,5 +105,8 @@ fn one_repeat(crew: &mut Crew, ns: u64, rates: &mut Rates) -> Result<(), BenchEr
     rates.round_trip.push(round_trip[0].per_s());
     rates.latencies.extend(round_trip);
     rates.pipelined.push(crew.together(1, closed(DEPTH))?[0].per_s());
+    let idle = crew.idle_lanes(IDLE_LANES)?;
+    rates.beside_idle.push(crew.together(1, closed(DEPTH))?[0].per_s());
+    drop(idle);
     Ok(())
 }

@@ -32,7 +32,10 @@ fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
 
 /// The largest value and the row it comes from.
 fn most(rows: &[&Row], value: fn(&Row) -> Option<f64>, format: fn(f64) -> String, label: &str) -> Option<Headline> {
-    let valued = rows.iter().filter_map(|row| Some((value(row)?, *row)));
+    // What others are measured against is not what this is about.
+    let compared = rows.iter().any(|row| row.baseline.is_some());
+    let own = rows.iter().filter(|row| row.baseline.is_some() || !compared);
+    let valued = own.filter_map(|row| Some((value(row)?, *row)));
     let (largest, row) = valued.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let clients = row.clients.map(|n| if n == 1 { "1 client".to_owned() } else { format!("{n} clients") });
     let words = [Some(row.variant.clone()), row.balance.clone(), row.devices.clone(), clients];
