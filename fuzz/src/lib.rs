@@ -13,9 +13,14 @@ mod ring;
 
 pub use ring::ring;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sidecore::config::{Config, Setting};
+use sidecore::control::{Reply, Request, decode, encode};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::ring::{MESSAGE_WORDS, Message};
 use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
+use std::fmt::Debug;
 use std::str;
 
 /// The `main` of a fuzz target. Built without cargo-fuzz, it runs its harness on the files named as arguments, so that
@@ -86,5 +91,29 @@ pub fn notify(data: &[u8]) {
             assert_eq!(Notify::parse(&policy.to_string()), Ok(policy));
         }
         Err(error) => assert!(error.to_string().contains("break-even")),
+    }
+}
+
+/// A packet of the control socket, as a client's and as a service's: what is decoded is the same after one more trip.
+pub fn control(data: &[u8]) {
+    round_trip::<Request>(data);
+    round_trip::<Reply>(data);
+}
+
+fn round_trip<M: Serialize + DeserializeOwned + PartialEq + Debug>(packet: &[u8]) {
+    let Ok(message) = decode::<M>(packet) else { return };
+    let mut buffer = vec![0; packet.len() + 64];
+    let again = encode(&message, &mut buffer).expect("no longer than it came");
+    assert_eq!(decode::<M>(again).expect("just encoded"), message);
+}
+
+/// A configuration file and a setting: any text is accepted or answered in one line that says where.
+pub fn config(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Err(error) = Config::parse(text) {
+        assert!(!error.to_string().is_empty());
+    }
+    if let Err(error) = Setting::parse(text) {
+        assert!(!error.to_string().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sidecore_fuzz::{completion, notify, ring, submission};
+use sidecore_fuzz::{completion, config, control, notify, ring, submission};
 
 /// Words as bytes, after masking of the first ones: a mask clears bits that are seldom right by chance.
 fn masked(masks: &'static [u64], words: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -61,5 +61,17 @@ proptest! {
     #[test]
     fn policies(data in prop_oneof![bytes(), masked(&NOTIFY, 1), spelling()]) {
         notify(&data);
+    }
+
+    #[test]
+    fn control_packets(data in bytes(), kind in 0..5_u8) {
+        control(&data);
+        control(&[&[kind], &data[..]].concat());
+    }
+
+    #[test]
+    fn configurations(data in bytes(), text in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}\\[\\]]{0,12}\n?") {
+        config(&data);
+        config(text.as_bytes());
     }
 }
