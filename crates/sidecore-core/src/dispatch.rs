@@ -17,7 +17,7 @@ use crate::inflight::{Entry, InFlight, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
-use crate::session::{Class, Refusal};
+use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
@@ -466,11 +466,4 @@ fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
         moderator.rung();
     }
     ring
-}
-
-impl Placed {
-    /// Why the request is refused, if it is.
-    pub fn refusal(self) -> Option<Refusal> {
-        (self == Self::NoDevice).then_some(Refusal::NoDevice)
-    }
 }

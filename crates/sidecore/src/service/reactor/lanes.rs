@@ -295,12 +295,14 @@ impl Reactor {
         if self.hot.len() <= WATCHED_LANES {
             return;
         }
-        let (lanes, dispatch, now) = (&mut self.lanes, &self.dispatch, self.now);
+        let (lanes, dispatch, now) = (&mut self.lanes, &mut self.dispatch, self.now);
         self.hot.retain(|id| {
             let Some(lane) = &mut lanes[id.0 as usize] else { return false };
             let quiet = now.saturating_sub(lane.active_at) > QUIET && lane.announce_at.is_none();
             lane.dormant = quiet && dispatch.in_flight(*id) == 0 && lane.arm();
-            if quiet && !lane.dormant {
+            if lane.dormant {
+                dispatch.idle(lane.client);
+            } else if quiet {
                 lane.disarm();
             }
             !lane.dormant
