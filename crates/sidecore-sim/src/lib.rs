@@ -1,0 +1,8 @@
+//! Simulated hardware under sidecore's own policies.
+//!
+//! The crate sees [`sidecore_core`] and nothing else of the project: what decides in a run is the code that decides in
+//! the service, and it cannot tell the difference. Times are whole nanoseconds; a run follows from its plan and its seed.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod part;

@@ -1,0 +1,4 @@
+//! Physical parts of which worlds are made.
+
+pub mod cpu;
+pub mod pipe;

@@ -1,0 +1,323 @@
+//! Processors with a scheduler.
+//!
+//! A world asks for sections of work ([`Cpu::run`]) and is told by an event when each is done. A section has an owner (a
+//! thread, an interrupt line), a level and an account. Levels: an interrupt preempts everything below it; a kernel
+//! section is preempted by interrupts only, and waiting kernel sections go before users; user sections go in turn. Where
+//! another owner than the last one runs on a processor, a context switch is paid, except by interrupts. With two threads
+//! on a core, each is slower while its sibling is busy.
+
+use crate::engine::{Engine, Timer};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// Who may interrupt whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Gives way to all others.
+    User,
+    /// Gives way to interrupts; waits for no user.
+    Kernel,
+    /// Gives way to nothing.
+    Interrupt,
+}
+
+const LEVELS: usize = 3;
+
+/// A piece of work that runs without asking the world anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// Thread or interrupt line.
+    pub owner: u32,
+    /// Who may interrupt it.
+    pub level: Level,
+    /// Where its time is booked, below the number of accounts.
+    pub account: usize,
+    /// Time that it takes on a processor of its own, ns.
+    pub time: Nanos,
+}
+
+/// What a processor is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Cores.
+    pub cores: u32,
+    /// Threads of each core: 1 or 2.
+    pub threads: u32,
+    /// Speed of a thread whose sibling is busy, as a fraction of its speed alone.
+    pub shared_speed: f64,
+    /// Time of a context switch, ns.
+    pub switch: Nanos,
+    /// Accounts.
+    pub accounts: usize,
+}
+
+/// A section on its way.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    section: Section,
+    /// Work left when it was last looked at, ns alone on its core.
+    left: f64,
+    since: Nanos,
+    speed: f64,
+    timer: Timer,
+}
+
+/// One hardware thread.
+#[derive(Debug, Default)]
+struct Processor {
+    running: Option<Running>,
+    /// Sections that were interrupted here, the last one on top.
+    interrupted: Vec<(Section, f64)>,
+    last_owner: Option<u32>,
+}
+
+/// All processors of a machine.
+#[derive(Debug)]
+pub struct Cpu<E> {
+    shape: Shape,
+    processors: Vec<Processor>,
+    waiting: [VecDeque<Section>; LEVELS],
+    booked: Vec<f64>,
+    switches: u64,
+    done: fn(u32) -> E,
+}
+
+impl<E: Copy> Cpu<E> {
+    /// Idle processors; `done` makes the event that tells that the section on this processor is done, which the world
+    /// answers with [`Cpu::finish`].
+    pub fn new(shape: Shape, done: fn(u32) -> E) -> Self {
+        let processors = (0..shape.cores.max(1) * shape.threads.clamp(1, 2)).map(|_| Processor::default()).collect();
+        let booked = vec![0.0; shape.accounts];
+        Self { shape, processors, waiting: Default::default(), booked, switches: 0, done }
+    }
+
+    /// The section is to run as soon as its level allows.
+    pub fn run(&mut self, engine: &mut Engine<E>, section: Section) {
+        if let Some(free) = self.free_processor(&section) {
+            self.start(engine, free, section);
+        } else if let Some(victim) = self.victim(section.level) {
+            self.interrupt(engine, victim);
+            self.start(engine, victim, section);
+        } else {
+            self.waiting[section.level as usize].push_back(section);
+        }
+    }
+
+    /// The section on that processor is done; the next one starts. Call it once for each event, before new work is given.
+    pub fn finish(&mut self, engine: &mut Engine<E>, processor: u32) -> Section {
+        let index = processor as usize;
+        self.settle(engine.now(), index);
+        let done = self.processors[index].running.take().expect("an event tells of a section that runs").section;
+        self.next(engine, index);
+        self.touch_sibling(engine, index);
+        done
+    }
+
+    /// CPU time booked on that account, ns.
+    pub fn booked(&self, account: usize) -> f64 {
+        self.booked[account]
+    }
+
+    /// Context switches so far.
+    pub fn switches(&self) -> u64 {
+        self.switches
+    }
+
+    /// Processors that have nothing to do.
+    pub fn idle(&self) -> usize {
+        self.processors.iter().filter(|processor| processor.running.is_none()).count()
+    }
+
+    /// The processor with an idle core, or else an idle thread; the one that ran this owner last if it is among them.
+    fn free_processor(&self, section: &Section) -> Option<usize> {
+        let idle = |index: &usize| self.processors[*index].running.is_none();
+        let rank = |index: &usize| {
+            let core_busy = self.sibling(*index).is_some_and(|sibling| !idle(&sibling));
+            (core_busy, self.processors[*index].last_owner != Some(section.owner))
+        };
+        (0..self.processors.len()).filter(idle).min_by_key(rank)
+    }
+
+    /// An interrupt takes the processor with the lowest level, a kernel section one with a user.
+    fn victim(&self, level: Level) -> Option<usize> {
+        let level_at = |index: &usize| self.processors[*index].running.map(|running| running.section.level);
+        let lowest = (0..self.processors.len()).min_by_key(level_at)?;
+        level_at(&lowest).is_some_and(|running| running < level).then_some(lowest)
+    }
+
+    fn sibling(&self, index: usize) -> Option<usize> {
+        (self.shape.threads >= 2).then_some(index ^ 1).filter(|sibling| *sibling < self.processors.len())
+    }
+
+    fn start(&mut self, engine: &mut Engine<E>, index: usize, section: Section) {
+        let processor = &mut self.processors[index];
+        let mut work = section.time as f64;
+        if section.level != Level::Interrupt && processor.last_owner != Some(section.owner) {
+            processor.last_owner = Some(section.owner);
+            self.switches += 1;
+            work += self.shape.switch as f64;
+        }
+        self.resume(engine, index, section, work);
+        self.touch_sibling(engine, index);
+    }
+
+    fn resume(&mut self, engine: &mut Engine<E>, index: usize, section: Section, left: f64) {
+        let speed = self.speed(index);
+        let timer = engine.after((left / speed).ceil() as Nanos, (self.done)(index as u32));
+        let since = engine.now();
+        self.processors[index].running = Some(Running { section, left, since, speed, timer });
+    }
+
+    fn speed(&self, index: usize) -> f64 {
+        let shared = self.sibling(index).is_some_and(|sibling| self.processors[sibling].running.is_some());
+        if shared { self.shape.shared_speed } else { 1.0 }
+    }
+
+    /// Takes the running section off; it goes on here when what interrupts it is done.
+    fn interrupt(&mut self, engine: &mut Engine<E>, index: usize) {
+        self.settle(engine.now(), index);
+        let processor = &mut self.processors[index];
+        if let Some(running) = processor.running.take() {
+            engine.cancel(running.timer);
+            processor.interrupted.push((running.section, running.left));
+        }
+    }
+
+    /// The next section on a processor: waiting interrupts, what was interrupted here in the kernel, waiting kernel
+    /// sections, what was interrupted in a user, waiting users.
+    fn next(&mut self, engine: &mut Engine<E>, index: usize) {
+        for level in [Level::Interrupt, Level::Kernel, Level::User] {
+            let top = self.processors[index].interrupted.last().copied();
+            if let Some((section, left)) = top.filter(|(section, _)| section.level == level) {
+                self.processors[index].interrupted.pop();
+                return self.back(engine, index, section, left);
+            }
+            if let Some(section) = self.waiting[level as usize].pop_front() {
+                return self.start(engine, index, section);
+            }
+        }
+    }
+
+    /// An interrupted section goes on, after a switch if another thread ran meanwhile.
+    fn back(&mut self, engine: &mut Engine<E>, index: usize, section: Section, left: f64) {
+        let switched = self.processors[index].last_owner != Some(section.owner) && section.level != Level::Interrupt;
+        if switched {
+            self.processors[index].last_owner = Some(section.owner);
+            self.switches += 1;
+        }
+        let switch = if switched { self.shape.switch as f64 } else { 0.0 };
+        self.resume(engine, index, section, left + switch);
+    }
+
+    /// Books what a running section did since it was last looked at.
+    fn settle(&mut self, now: Nanos, index: usize) {
+        if let Some(running) = &mut self.processors[index].running {
+            let elapsed = (now - running.since) as f64;
+            self.booked[running.section.account] += elapsed;
+            running.left = (running.left - elapsed * running.speed).max(0.0);
+            running.since = now;
+        }
+    }
+
+    /// The sibling of a thread that starts or ends changes its speed.
+    fn touch_sibling(&mut self, engine: &mut Engine<E>, index: usize) {
+        let Some(sibling) = self.sibling(index) else { return };
+        self.settle(engine.now(), sibling);
+        let speed = self.speed(sibling);
+        if let Some(running) = &self.processors[sibling].running
+            && (running.speed - speed).abs() > f64::EPSILON
+        {
+            let (section, left) = (running.section, running.left);
+            engine.cancel(running.timer);
+            self.resume(engine, sibling, section, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::World;
+
+    struct Machine {
+        cpu: Cpu<Event>,
+        done: Vec<(Nanos, u32)>,
+    }
+
+    #[derive(Clone, Copy)]
+    enum Event {
+        Done(u32),
+        Arrive(Section),
+    }
+
+    impl World for Machine {
+        type Event = Event;
+
+        fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+            match event {
+                Event::Done(processor) => {
+                    let owner = self.cpu.finish(engine, processor).owner;
+                    self.done.push((engine.now(), owner));
+                }
+                Event::Arrive(section) => self.cpu.run(engine, section),
+            }
+        }
+    }
+
+    fn shape() -> Shape {
+        Shape { cores: 1, threads: 1, shared_speed: 0.5, switch: 10, accounts: 3 }
+    }
+
+    fn run(shape: Shape, arrivals: &[(Nanos, u32, Level, Nanos)]) -> Machine {
+        let mut engine = Engine::new(1);
+        for &(at, owner, level, time) in arrivals {
+            engine.schedule(at, Event::Arrive(Section { owner, level, account: level as usize, time }));
+        }
+        let mut machine = Machine { cpu: Cpu::new(shape, Event::Done), done: Vec::new() };
+        engine.run(&mut machine, 1_000_000);
+        machine
+    }
+
+    #[test]
+    fn owners_take_turns_and_pay_for_the_switch() {
+        let machine = run(shape(), &[(0, 1, Level::User, 100), (0, 2, Level::User, 100), (500, 2, Level::User, 100)]);
+        assert_eq!(machine.done, [(110, 1), (220, 2), (600, 2)]);
+        assert_eq!((machine.cpu.switches(), machine.cpu.booked(0)), (2, 320.0));
+    }
+
+    #[test]
+    fn interrupts_preempt_and_kernel_goes_before_users() {
+        let arrivals = [
+            (0, 1, Level::User, 100),
+            (20, 9, Level::Interrupt, 50),
+            (30, 2, Level::Kernel, 100),
+            (40, 3, Level::User, 100),
+        ];
+        let machine = run(shape(), &arrivals);
+        // 1 ran 10 switch + 10; interrupt to 70; kernel 2 to 180; back to 1 with 90 left and a switch; then 3.
+        assert_eq!(machine.done, [(70, 9), (180, 2), (280, 1), (390, 3)]);
+        let booked: f64 = (0..3).map(|account| machine.cpu.booked(account)).sum();
+        assert_eq!((booked, machine.cpu.idle()), (390.0, 1));
+    }
+
+    #[test]
+    fn an_interrupt_in_the_kernel_comes_back_to_it_first() {
+        let arrivals = [
+            (0, 1, Level::Kernel, 100),
+            (20, 9, Level::Interrupt, 50),
+            (30, 8, Level::Interrupt, 50),
+            (40, 2, Level::Kernel, 10),
+        ];
+        assert_eq!(run(shape(), &arrivals).done, [(70, 9), (120, 8), (210, 1), (230, 2)]);
+    }
+
+    #[test]
+    fn siblings_slow_each_other() {
+        let smt = Shape { threads: 2, switch: 0, ..shape() };
+        let machine = run(smt, &[(0, 1, Level::User, 100), (50, 2, Level::User, 100)]);
+        // From 50 on each runs at half speed: 1 ends at 150, then 2 has 50 left alone.
+        assert_eq!(machine.done, [(150, 1), (200, 2)]);
+        let two = run(Shape { cores: 2, switch: 0, ..shape() }, &[(0, 1, Level::User, 100), (50, 2, Level::User, 100)]);
+        assert_eq!(two.done, [(100, 1), (150, 2)]);
+    }
+}
