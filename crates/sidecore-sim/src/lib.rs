@@ -6,3 +6,5 @@
 
 pub mod engine;
 pub mod part;
+pub mod plan;
+pub mod system;
