@@ -52,6 +52,8 @@ pub struct Plan {
     pub path: PathBuf,
     /// What it is about, in words.
     pub title: String,
+    /// A paragraph about it; perhaps empty.
+    pub about: String,
     /// The system.
     pub system: &'static dyn System,
     /// Value of each parameter.

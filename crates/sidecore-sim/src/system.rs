@@ -1,5 +1,7 @@
 //! Systems: parts put together, with the software that runs on them.
 
+mod queue;
+
 use crate::plan::{Parameter, Settings};
 use std::fmt::Debug;
 
@@ -59,7 +61,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 0] = [];
+pub const ALL: [&dyn System; 1] = [&queue::Queue];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

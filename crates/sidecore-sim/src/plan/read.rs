@@ -84,7 +84,7 @@ impl File {
 }
 
 /// What of a plan is no parameter.
-const OWN_KEYS: [&str; 6] = ["system", "title", "include", "table", "variant", "heading"];
+const OWN_KEYS: [&str; 7] = ["system", "title", "about", "include", "table", "variant", "heading"];
 
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let file = File::load(path)?;
@@ -111,6 +111,7 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let plan = Plan {
         path: path.to_owned(),
         title: file.text(get("title")?, "title")?.to_owned(),
+        about: table.get("about").map_or(Ok(""), |about| file.text(about, "about"))?.to_owned(),
         system,
         rows,
         columns,
