@@ -2,6 +2,7 @@
 
 mod machine;
 mod queue;
+mod zvm;
 
 use crate::plan::{Parameter, Settings};
 use std::fmt::Debug;
@@ -62,7 +63,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 2] = [&queue::Queue, &machine::Machine];
+pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &zvm::Zvm];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {
