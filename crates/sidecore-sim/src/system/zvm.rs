@@ -26,7 +26,7 @@ pub(super) struct Zvm;
 /// Blocks of a run: at least so many, at most so many, and between them until so many events were handled.
 const LEAST_BLOCKS: u64 = 100;
 const MOST_BLOCKS: u64 = 1_000;
-const ENOUGH_EVENTS: u64 = 1_200_000;
+const ENOUGH_EVENTS: u64 = 1_200_000;//FIT
 
 impl System for Zvm {
     fn name(&self) -> &'static str {
@@ -51,14 +51,15 @@ impl System for Zvm {
     fn run(&self, settings: &Settings, seed: u64) -> Outcome {
         let shape = Shape::of(settings);
         let mut totals = Totals::default();
-        let (mut events, mut trace, mut blocks) = (0, 0_u64, 0);
-        while blocks < LEAST_BLOCKS || (events < ENOUGH_EVENTS && blocks < MOST_BLOCKS) || blocks % 2 == 1 {
+        let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
+        while blocks < LEAST_BLOCKS.min(enough()/8000) || (events < enough() && blocks < MOST_BLOCKS) || blocks % 2 == 1 {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
-            let mut zone = Zone::new(&mut engine, &shape, blocks % 2 == 0);
+            let mut zone = Zone::new(&mut engine, &shape, blocks % 2 == 0, intervals);
             engine.run(&mut zone, shape.warm_up());
             zone.measure();
             engine.run(&mut zone, shape.warm_up() + shape.measured());
             zone.add_to(&mut totals, shape.measured());
+            intervals = zone.intervals();
             events += engine.events();
             trace = trace.rotate_left(5) ^ engine.trace();
             blocks += 1;
@@ -69,3 +70,4 @@ impl System for Zvm {
 
 /// Keeps the seeds of blocks of different runs apart.
 const BLOCK_SEEDS: u64 = 1 << 20;
+fn enough() -> u64 { static E: std::sync::OnceLock<u64> = std::sync::OnceLock::new(); *E.get_or_init(|| std::env::var("ENOUGH").ok().and_then(|v| v.parse().ok()).unwrap_or(ENOUGH_EVENTS)) }

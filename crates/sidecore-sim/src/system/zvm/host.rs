@@ -23,6 +23,7 @@ pub(super) enum Doing {
 #[derive(Debug)]
 enum Wait {
     Adaptive { interval: Nanos, found: bool },
+    Told,
     Notify { waiter: Waiter, moderator: Moderator },
 }
 
@@ -46,10 +47,11 @@ pub(super) enum Rest {
 }
 
 impl Task {
-    /// A task that sleeps. `cost`: CPU time of its wake-up, ns.
-    pub(super) fn new(look: Look, poll: Poll, cost: Nanos) -> Self {
+    /// A task that sleeps. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
+    pub(super) fn new(look: Look, poll: Poll, interval: Nanos, cost: Nanos) -> Self {
         let wait = match look {
-            Look::Adaptive => Wait::Adaptive { interval: poll.least, found: false },
+            Look::Adaptive => Wait::Adaptive { interval: interval.clamp(poll.least, poll.most), found: false },
+            Look::Told => Wait::Told,
             Look::Notify(policy) => {
                 Wait::Notify { waiter: Waiter::new(policy, cost, true), moderator: Moderator::new(policy) }
             }
@@ -57,10 +59,24 @@ impl Task {
         Self { doing: Doing::Parked, poll, wait }
     }
 
+    /// Interval of its timer, ns; 0 if it has none.
+    pub(super) fn interval(&self) -> Nanos {
+        match self.wait {
+            Wait::Adaptive { interval, .. } => interval,
+            Wait::Told | Wait::Notify { .. } => 0,
+        }
+    }
+
+    /// Whether it is told of each piece of work.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.wait, Wait::Told)
+    }
+
     /// It found something.
     pub(super) fn found(&mut self, now: Nanos) {
         match &mut self.wait {
             Wait::Adaptive { found, .. } => *found = true,
+            Wait::Told => {}
             Wait::Notify { waiter, moderator } => {
                 waiter.end(now);
                 moderator.rung();
@@ -72,10 +88,11 @@ impl Task {
     pub(super) fn rest(&mut self, now: Nanos) -> Rest {
         let rest = match &mut self.wait {
             Wait::Adaptive { interval, found } => {
-                let grown = (*interval as f64 * self.poll.growth) as Nanos;
-                *interval = if std::mem::take(found) { self.poll.least } else { grown.min(self.poll.most) };
+                let factor = if std::mem::take(found) { 1.0 / self.poll.growth } else { self.poll.growth };
+                *interval = ((*interval as f64 * factor) as Nanos).clamp(self.poll.least, self.poll.most);
                 Rest::Until(now + *interval)
             }
+            Wait::Told => Rest::Park,
             Wait::Notify { waiter, .. } => match waiter.step(now) {
                 Step::Spin => Rest::Spin,
                 Step::Nap { until } => Rest::Until(until),
@@ -94,6 +111,7 @@ impl Task {
     pub(super) fn ring(&mut self, now: Nanos) -> Ring {
         match &mut self.wait {
             Wait::Adaptive { .. } => Ring::Nothing,
+            Wait::Told => Ring::Now,
             Wait::Notify { moderator, .. } => moderator.completed(now, 1, false),
         }
     }
@@ -101,7 +119,7 @@ impl Task {
     /// The time of an earlier [`Ring::At`] has come.
     pub(super) fn due(&mut self, now: Nanos) -> Ring {
         match &mut self.wait {
-            Wait::Adaptive { .. } => Ring::Nothing,
+            Wait::Adaptive { .. } | Wait::Told => Ring::Nothing,
             Wait::Notify { moderator, .. } => moderator.due(now),
         }
     }
@@ -135,21 +153,32 @@ mod tests {
     const POLL: Poll = Poll { least: 50, most: 300, growth: 2.0 };
 
     #[test]
-    fn intervals_grow_until_something_is_found() {
-        let mut task = Task::new(Look::Adaptive, POLL, 0);
+    fn intervals_grow_while_nothing_is_found_and_shrink_otherwise() {
+        let mut task = Task::new(Look::Adaptive, POLL, 0, 0);
         let mut rest = || task.rest(1_000);
         let seen = [rest(), rest(), rest(), rest()];
         assert_eq!(seen, [1_100, 1_200, 1_300, 1_300].map(Rest::Until));
         task.found(1_000);
-        assert_eq!((task.rest(1_000), task.rest(1_000)), (Rest::Until(1_050), Rest::Until(1_100)));
+        assert_eq!((task.rest(1_000), task.interval()), (Rest::Until(1_150), 150));
+        for _ in 0..3 {
+            task.found(1_000);
+            task.rest(1_000);
+        }
+        assert_eq!(task.interval(), 50);
         assert_eq!((task.doing, task.ring(1_000)), (Doing::Napping, Ring::Nothing));
     }
 
     #[test]
-    fn on_demand_it_parks_and_is_rung() {
-        let mut task = Task::new(Look::Notify(Notify::Park), POLL, 0);
+    fn a_told_task_parks_and_is_rung_each_time() {
+        let mut task = Task::new(Look::Told, POLL, 0, 0);
+        assert_eq!((task.rest(10), task.ring(20), task.ring(20)), (Rest::Park, Ring::Now, Ring::Now));
+    }
+
+    #[test]
+    fn a_policy_of_the_service_decides_when_it_is_rung() {
+        let mut task = Task::new(Look::Notify(Notify::Park), POLL, 0, 0);
         assert_eq!((task.rest(10), task.doing, task.ring(20)), (Rest::Park, Doing::Parked, Ring::Now));
-        let mut task = Task::new(Look::Notify(Notify::Coalesce { count: 2, delay: 1_000 }), POLL, 0);
+        let mut task = Task::new(Look::Notify(Notify::Coalesce { count: 2, delay: 1_000 }), POLL, 0, 0);
         assert_eq!((task.ring(0), task.due(1_000), task.ring(1_001)), (Ring::At(1_000), Ring::Now, Ring::Now));
     }
 

@@ -60,7 +60,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     us("host.poll_least_us", 1.0, 10_000.0),
     us("host.poll_most_us", 1.0, 1_000_000.0),
     ratio("host.poll_growth", 1.0, 16.0),
-    us("host.wake_us", 0.0, 100.0),
+    us("host.post_us", 0.0, 100.0),
     us("host.interrupt_us", 0.0, 100.0),
     count("adapter.count", 1, 16),
     count("adapter.depth", 1, 64),
@@ -80,6 +80,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) enum Look {
     /// By a timer whose interval grows while nothing is found.
     Adaptive,
+    /// It is told of each piece of work, whether it sleeps or not: posted for a request, interrupted for a reply.
+    Told,
     /// As this policy of the service says.
     Notify(Notify),
 }
@@ -130,9 +132,9 @@ pub(super) struct Costs {
     pub(super) dequeue: Nanos,
     /// Host: a look of a task by its timer.
     pub(super) poll: Nanos,
-    /// Host: wake-up of the enqueue task.
-    pub(super) wake: Nanos,
-    /// Host: an adapter's interrupt with the wake-up of the dequeue task.
+    /// Host: the enqueue task is told of a request.
+    pub(super) post: Nanos,
+    /// Host: an adapter's interrupt.
     pub(super) interrupt: Nanos,
     /// Host: a virtual interrupt for a guest.
     pub(super) inject: Nanos,
@@ -205,25 +207,24 @@ impl Costs {
             enqueue: settings.nanos("host.enqueue_us"),
             dequeue: settings.nanos("host.dequeue_us"),
             poll: settings.nanos("host.poll_cost_us"),
-            wake: settings.nanos("host.wake_us"),
+            post: settings.nanos("host.post_us"),
             interrupt: settings.nanos("host.interrupt_us"),
             inject: settings.nanos("notify.inject_us"),
         }
     }
 }
 
-/// How the three hops are waited at. On demand and by interrupt is what the service calls `park`.
+/// How the three hops are waited at.
 fn looks(settings: &Settings) -> (Look, Look, Pickup) {
     let policy = |name: &str| Notify::parse(settings.word(name)).unwrap_or(Notify::Park);
-    let park = Look::Notify(Notify::Park);
     match (settings.word("service.software"), settings.word("host.mode")) {
         ("sidecore", _) => (
             Look::Notify(policy("notify.host")),
             Look::Notify(policy("notify.device")),
             Pickup::Notify(policy("notify.guest")),
         ),
-        (_, "interrupts") => (park, park, Pickup::Kernel),
-        (_, "polling") => (park, Look::Adaptive, Pickup::Kernel),
+        (_, "interrupts") => (Look::Told, Look::Told, Pickup::Kernel),
+        (_, "polling") => (Look::Told, Look::Adaptive, Pickup::Kernel),
         _ => (Look::Adaptive, Look::Adaptive, Pickup::Kernel),
     }
 }

@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 /// The host's tasks, by index and by their owner's number behind the guests.
 const ENQUEUE: usize = 0;
 const DEQUEUE: usize = 1;
+/// Behind them, interrupts of adapters.
+const INTERRUPT: u32 = 2;
 
 /// Bytes of a request with a modulus of 1024 bits.
 const SIZE: u32 = 128;
@@ -77,8 +79,8 @@ pub(super) struct Zone {
 }
 
 impl Zone {
-    /// Guests that begin at random within their timer's first tick.
-    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, signing: bool) -> Self {
+    /// Guests that begin at random within their timer's first tick; the tasks' timers begin with these intervals.
+    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, signing: bool, intervals: [Nanos; 2]) -> Self {
         let op = if signing { Op::Sign } else { Op::Verify };
         let mut pickup = Vec::with_capacity(shape.guests as usize);
         for guest in 0..shape.guests {
@@ -97,8 +99,8 @@ impl Zone {
             guests: (0..shape.guests).map(|_| Guest::new(shape.queue_depth)).collect(),
             pickup,
             tasks: [
-                Task::new(shape.enqueue, shape.poll, shape.costs.wake),
-                Task::new(shape.dequeue, shape.poll, shape.costs.interrupt),
+                Task::new(shape.enqueue, shape.poll, intervals[ENQUEUE], shape.costs.post),
+                Task::new(shape.dequeue, shape.poll, intervals[DEQUEUE], shape.costs.interrupt),
             ],
             submitted: VecDeque::new(),
             replied: VecDeque::new(),
@@ -110,6 +112,11 @@ impl Zone {
             booked: [0.0; 2],
             shape: shape.clone(),
         }
+    }
+
+    /// Intervals of the tasks' timers.
+    pub(super) fn intervals(&self) -> [Nanos; 2] {
+        [ENQUEUE, DEQUEUE].map(|task| self.tasks[task].interval())
     }
 
     /// From now on it is measured.
@@ -220,9 +227,14 @@ impl Zone {
 
     /// Wakes a task that sleeps until it is woken.
     fn wake(&mut self, engine: &mut Engine<Event>, task: usize) {
-        if self.tasks[task].doing == Doing::Parked {
+        if self.tasks[task].doing != Doing::Parked {
+            return;
+        }
+        if self.tasks[task].is_told() {
+            self.task_goes_on(engine, task);
+        } else {
             let (level, time) = match task {
-                ENQUEUE => (Level::Kernel, self.shape.costs.wake),
+                ENQUEUE => (Level::Kernel, self.shape.costs.post),
                 _ => (Level::Interrupt, self.shape.costs.interrupt),
             };
             self.work(engine, task, Doing::Looking, level, time);
@@ -251,7 +263,10 @@ impl Zone {
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
         let costs = self.shape.costs;
         let (there, time) = match task {
-            ENQUEUE => (!self.submitted.is_empty() && self.dispatch.has_room(None), costs.enqueue),
+            ENQUEUE => {
+                let post = if self.tasks[task].is_told() { costs.post } else { 0 };
+                (!self.submitted.is_empty() && self.dispatch.has_room(None), post + costs.enqueue)
+            }
             _ => (!self.replied.is_empty(), costs.dequeue),
         };
         if task == DEQUEUE && let Some(guest) = self.to_tell.pop_front() {
@@ -335,6 +350,7 @@ impl World for Zone {
             Event::Done(processor) => {
                 let owner = self.cpu.finish(engine, processor).owner;
                 match owner.checked_sub(self.shape.guests) {
+                    Some(INTERRUPT) => self.ring(engine, DEQUEUE),
                     Some(task) => self.task_done(engine, task as usize),
                     None => self.guest_done(engine, owner),
                 }
@@ -365,7 +381,12 @@ impl World for Zone {
             }
             Event::Reply(ticket, took) => {
                 self.replied.push_back((ticket, took));
-                self.ring(engine, DEQUEUE);
+                if self.tasks[DEQUEUE].is_told() {
+                    let (owner, time) = (self.shape.guests + INTERRUPT, self.shape.costs.interrupt);
+                    self.cpu.run(engine, Section { owner, level: Level::Interrupt, account: CP, time });
+                } else {
+                    self.ring(engine, DEQUEUE);
+                }
             }
         }
     }
