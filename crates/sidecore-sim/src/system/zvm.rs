@@ -52,9 +52,9 @@ impl System for Zvm {
         let shape = Shape::of(settings);
         let mut totals = Totals::default();
         let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
-        while blocks < LEAST_BLOCKS.min(enough()/8000) || (events < enough() && blocks < MOST_BLOCKS) || blocks % 2 == 1 {
+        while blocks < LEAST_BLOCKS.min(enough()/8000) || (events < enough() && blocks < MOST_BLOCKS) {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
-            let mut zone = Zone::new(&mut engine, &shape, blocks % 2 == 0, intervals);
+            let mut zone = Zone::new(&mut engine, &shape, intervals);
             engine.run(&mut zone, shape.warm_up());
             zone.measure();
             engine.run(&mut zone, shape.warm_up() + shape.measured());

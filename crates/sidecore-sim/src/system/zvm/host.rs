@@ -1,6 +1,7 @@
 //! The host's two tasks and the adapters.
 
 use super::parameters::{Look, Poll, Shape};
+use crate::engine::Timer;
 use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 
@@ -31,6 +32,8 @@ enum Wait {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) doing: Doing,
+    /// When it looks next, while it naps.
+    pub(super) timer: Option<Timer>,
     poll: Poll,
     wait: Wait,
 }
@@ -56,7 +59,7 @@ impl Task {
                 Wait::Notify { waiter: Waiter::new(policy, cost, true), moderator: Moderator::new(policy) }
             }
         };
-        Self { doing: Doing::Parked, poll, wait }
+        Self { doing: Doing::Parked, timer: None, poll, wait }
     }
 
     /// Interval of its timer, ns; 0 if it has none.

@@ -46,6 +46,9 @@ pub(super) enum Event {
 /// How one guest waits for replies.
 #[derive(Debug)]
 struct Pending {
+    /// What it asks for in this block, and how long an adapter's engine takes for it.
+    class: Class,
+    service: Nanos,
     /// Offset of its timer's grid.
     offset: Nanos,
     ticking: bool,
@@ -59,8 +62,6 @@ struct Pending {
 #[derive(Debug)]
 pub(super) struct Zone {
     shape: Shape,
-    class: Class,
-    service: Nanos,
     cpu: Cpu<Event>,
     guests: Vec<Guest>,
     pickup: Vec<Pending>,
@@ -80,12 +81,16 @@ pub(super) struct Zone {
 
 impl Zone {
     /// Guests that begin at random within their timer's first tick; the tasks' timers begin with these intervals.
-    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, signing: bool, intervals: [Nanos; 2]) -> Self {
-        let op = if signing { Op::Sign } else { Op::Verify };
+    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, intervals: [Nanos; 2]) -> Self {
+        let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
         let mut pickup = Vec::with_capacity(shape.guests as usize);
         for guest in 0..shape.guests {
             let offset = engine.random().below(shape.tick);
-            pickup.push(Pending { offset, ticking: false, waiter: waiter(shape), armed: None });
+            let (class, service) = match engine.random().below(2) {
+                0 => (classes[0], shape.sign),
+                _ => (classes[1], shape.verify),
+            };
+            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(shape), armed: None });
             engine.schedule(offset, Event::Begin(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
@@ -93,8 +98,6 @@ impl Zone {
             engine.schedule(at, Event::Poll(task));
         }
         Self {
-            class: Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP),
-            service: if signing { shape.sign } else { shape.verify },
             cpu: Cpu::new(shape.cpu, Event::Done),
             guests: (0..shape.guests).map(|_| Guest::new(shape.queue_depth)).collect(),
             pickup,
@@ -278,21 +281,36 @@ impl Zone {
         }
         match self.tasks[task].rest(engine.now()) {
             Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, costs.poll.max(1)),
-            Rest::Until(at) => {
-                engine.schedule(at, Event::Poll(task));
-            }
+            Rest::Until(at) => self.tasks[task].timer = Some(engine.schedule(at, Event::Poll(task))),
             Rest::Park => {}
         }
+        if task == ENQUEUE && self.tasks[task].is_told() && !self.submitted.is_empty() {
+            self.make_room(engine);
+        }
+    }
+
+    /// The adapters are full: the dequeue task looks before its timer ends.
+    fn make_room(&mut self, engine: &mut Engine<Event>) {
+        if let Some(timer) = self.tasks[DEQUEUE].timer.take() {
+            engine.cancel(timer);
+            self.poll(engine, DEQUEUE);
+        }
+    }
+
+    fn poll(&mut self, engine: &mut Engine<Event>, task: usize) {
+        self.tasks[task].timer = None;
+        self.work(engine, task, Doing::Looking, Level::Kernel, self.shape.costs.poll);
     }
 
     /// The enqueue task gives a request to an adapter.
     fn hand_over(&mut self, engine: &mut Engine<Event>) {
         let now = engine.now();
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
+        let Pending { class, service, .. } = self.pickup[guest as usize];
         let work = Work {
             lane: LaneId(guest),
             tag: 0,
-            class: self.class,
+            class,
             size: SIZE,
             urgent: false,
             submitted: Some(submitted),
@@ -302,8 +320,8 @@ impl Zone {
         };
         self.found.handed += 1;
         self.found.waited += (now - submitted) as f64;
-        self.found.engines += self.service as f64;
-        let done = self.adapters[device].begin(now, self.service);
+        self.found.engines += service as f64;
+        let done = self.adapters[device].begin(now, service);
         engine.schedule(done, Event::Reply(ticket, done - now));
     }
 
@@ -370,10 +388,7 @@ impl World for Zone {
                     self.task_goes_on(engine, DEQUEUE);
                 }
             }
-            Event::Poll(task) => {
-                let time = self.shape.costs.poll;
-                self.work(engine, task, Doing::Looking, Level::Kernel, time);
-            }
+            Event::Poll(task) => self.poll(engine, task),
             Event::Due(task) => {
                 if self.tasks[task].due(engine.now()) == Ring::Now {
                     self.wake(engine, task);
