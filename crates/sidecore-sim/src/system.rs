@@ -1,5 +1,6 @@
 //! Systems: parts put together, with the software that runs on them.
 
+mod machine;
 mod nic;
 mod queue;
 
@@ -62,7 +63,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 2] = [&nic::NetworkInterface, &queue::Queue];
+pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {
