@@ -70,6 +70,8 @@ const PARAMETERS: &[Parameter] = &[
     count("client.io_bytes", "B", 1, 1 << 30),
     count("client.window_bytes", "B", 1, 1 << 30),
     number("client.turnaround_us", "us", 0.0, 1e5),
+    number("client.call_ns", "ns", 0.0, 1e6),
+    number("client.segment_ns", "ns", 0.0, 1e6),
     count("client.ping_bytes", "B", 1, 65_536),
     Parameter {
         name: "driver.wait",

@@ -1,5 +1,6 @@
 //! One connection: the sender's window, and the thread that copies out what came.
 
+use super::attachment::Serial;
 use sidecore_core::time::Nanos;
 
 /// What the receiving thread does.
@@ -26,6 +27,8 @@ pub(super) struct Connection {
     partial: u64,
     /// What the sender may send now, bytes.
     pub(super) credit: u64,
+    /// The sender's calls.
+    pub(super) writing: Serial,
     /// Copied of the message under way, bytes.
     pub(super) message: u64,
     /// When that message was sent.
@@ -35,7 +38,15 @@ pub(super) struct Connection {
 impl Connection {
     /// Nothing was sent.
     pub(super) fn new() -> Self {
-        Self { reader: Reader::Asleep, unread: 0, partial: 0, credit: 0, message: 0, sent: 0 }
+        Self {
+            reader: Reader::Asleep,
+            unread: 0,
+            partial: 0,
+            credit: 0,
+            writing: Serial::default(),
+            message: 0,
+            sent: 0,
+        }
     }
 
     /// Bytes that the thread copies before the sender hears of it, and how many segments are free then. Calls of less

@@ -56,6 +56,8 @@ pub(super) struct Setup {
     free: f64,
     copy_byte: f64,
     wire_byte: f64,
+    client_segment: f64,
+    client_call: f64,
 }
 
 impl Setup {
@@ -88,11 +90,30 @@ impl Setup {
             free: settings.number("reader.packet_ns"),
             copy_byte: settings.number("reader.byte_ns") + attachment.line / LINE,
             wire_byte: 8.0 / settings.number("link.gbit_per_s"),
+            client_call: settings.exact_nanos("client.call_ns"),
+            client_segment: settings.exact_nanos("client.segment_ns"),
         }
     }
     /// Time that a frame with so much payload holds the link.
     pub(super) fn wire_time(&self, payload: u64) -> f64 {
         ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64 * self.wire_byte
+    }
+
+    /// Time of the calls by which a client writes a full segment.
+    pub(super) fn write_time(&self) -> f64 {
+        self.segment as f64 / self.io as f64 * self.client_call
+    }
+
+    /// Time from the start of a segment to that of the next one, as the sender and the link allow.
+    pub(super) fn send_gap(&self, payload: u64) -> f64 {
+        self.wire_time(payload).max(self.client_segment)
+    }
+
+    /// Time that a message of `io` bytes holds bus and link, one after the other.
+    pub(super) fn message_time(&self) -> f64 {
+        let (full, rest) = ((self.io - 1) / self.segment, (self.io - 1) % self.segment + 1);
+        let time = |payload| self.wire_time(payload) + self.bus_time(payload);
+        full as f64 * time(self.segment) + time(rest)
     }
 
     /// Time that a frame with so much payload and its completion hold the bus.

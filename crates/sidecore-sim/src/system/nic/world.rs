@@ -17,6 +17,8 @@ const LOOK: Nanos = 500;
 pub(super) enum Event {
     /// The sender of that connection may send so many bytes more.
     Credit(u32, u64),
+    /// The client of that connection wrote a segment.
+    Written(u32),
     /// The client of that connection sends its next message.
     Ping(u32),
     /// The interface has the whole frame.
@@ -164,9 +166,9 @@ impl Nic {
         let drivers = measured.time(Work::Driver) + measured.time(Work::Stack);
         let threads = processors.min(self.connections.len() as f64);
         let parts = [
-            ("link", measured.link / time),
+            ("sender", measured.link / time),
             ("bus", measured.bus / time),
-            ("receive queues", drivers / time / queues),
+            ("queues", drivers / time / queues),
             ("readers", readers / time / threads),
         ];
         let (name, part) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are parts");
@@ -182,7 +184,7 @@ impl Nic {
 
     /// A frame goes onto the link behind those that are waiting.
     fn send(&mut self, engine: &mut Engine<Event>, connection: u32, bytes: u64) {
-        let at = self.link.carry(engine.now(), self.setup.wire_time(bytes));
+        let at = self.link.carry(engine.now(), self.setup.send_gap(bytes));
         engine.schedule(at, Event::Arrived(Packet { connection, bytes: bytes as u32 }));
     }
 
@@ -414,8 +416,7 @@ impl Nic {
 
     /// The answer is on its way; the client has it after link and its own delay.
     fn answered(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let wire = self.setup.wire_time(self.setup.io) + self.setup.bus_time(self.setup.io);
-        let delay = self.setup.fetch_time() + (wire + self.setup.turnaround) as Nanos;
+        let delay = self.setup.fetch_time() + (self.setup.message_time() + self.setup.turnaround) as Nanos;
         engine.after(delay, Event::Ping(number));
         self.copy(engine, number);
     }
@@ -438,9 +439,11 @@ impl World for Nic {
                 let sender = &mut self.connections[connection as usize];
                 sender.credit += bytes;
                 for _ in 0..sender.segments(self.setup.segment) {
-                    self.send(engine, connection, self.setup.segment);
+                    let written = sender.writing.carry(engine.now(), self.setup.write_time());
+                    engine.schedule(written, Event::Written(connection));
                 }
             }
+            Event::Written(connection) => self.send(engine, connection, self.setup.segment),
             Event::Ping(connection) => self.ping(engine, connection),
             Event::Arrived(packet) => {
                 let queue = self.queue_of(packet) as usize;
