@@ -1,5 +1,6 @@
 //! `sidecore sim`: predicts hardware that is not here.
 
+mod bench_rows;
 mod output;
 mod speed;
 mod stop;

@@ -1,12 +1,12 @@
 //! Plans as tables: their own, their variants, and beside published figures.
 
-use super::output;
 use super::stop::Steps;
+use super::{bench_rows, output};
 use crate::args::Plans;
 use crate::machine;
 use crate::report::{Grid, Row, digits};
 use serde::Serialize;
-use sidecore_sim::compare::{Comparison, Published, compare};
+use sidecore_sim::compare::{Cell, Comparison, Published, compare};
 use sidecore_sim::plan::{Axis, Plan, Settings, Source};
 use sidecore_sim::table::{self, Shape, Table};
 use std::path::Path;
@@ -35,6 +35,9 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
         return Ok(true);
     }
     match &args.compare {
+        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
+            bench_rows::compare(&plans[0], path, args)
+        }
         Some(path) => compare_one(&plans[0], path, args),
         None => tables(&plans, args),
     }
@@ -83,7 +86,7 @@ fn by_hand(set: Option<&(sidecore_sim::plan::Value, Source)>) -> bool {
 
 /// A cell of a comparison as one line of JSON.
 #[derive(Serialize)]
-struct CellLine<'a> {
+pub(super) struct CellLine<'a> {
     row: &'a str,
     column: &'a str,
     published: f64,
@@ -92,8 +95,8 @@ struct CellLine<'a> {
 }
 
 impl<'a> CellLine<'a> {
-    fn of(cell: &'a sidecore_sim::compare::Cell) -> Self {
-        let sidecore_sim::compare::Cell { row, column, published, predicted, error } = cell;
+    pub(super) fn of(cell: &'a Cell) -> Self {
+        let Cell { row, column, published, predicted, error } = cell;
         Self { row, column, published: *published, predicted: *predicted, error: *error }
     }
 }
