@@ -116,6 +116,9 @@ pub(crate) struct Plans {
     /// List the parameters with value, unit, origin and meaning, and run nothing
     #[arg(long)]
     pub(crate) parameters: bool,
+    /// Title of the Markdown page
+    #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
+    pub(crate) title: String,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -2,6 +2,7 @@
 
 mod bench_rows;
 mod output;
+mod plots;
 mod speed;
 mod stop;
 mod tables;
