@@ -170,7 +170,7 @@ impl Costs {
         let of_op = |what: &str| settings.number(&format!("{op}.{what}"));
         let moved = if op == "noop" { 0.0 } else { number("lane.move_ns") + number("lane.move_ns_per_byte") * size };
         let copied = if op == "noop" { 0.0 } else { number("lane.client_move_ns_per_byte") * size };
-        let half = (number("lane.client_ns") + copied) / 2.0;
+        let half = f64::midpoint(number("lane.client_ns"), copied);
         Self {
             hop: number("lane.hop_ns"),
             serve: number("lane.request_ns") + moved + of_op("fixed_ns") + of_op("per_byte_ns") * size,
