@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod faults;
 pub mod part;
 pub mod plan;
 pub mod system;
