@@ -109,11 +109,17 @@ mod tests {
         threshold
     }
 
+    fn waits(learner: &mut Learner, count: u32, gap: Nanos) {
+        for _ in 0..count {
+            wait(learner, gap);
+        }
+    }
+
     #[test]
     fn it_begins_as_break_even_and_then_follows_the_gaps() {
         let mut learner = Learner::new();
         assert_eq!(wait(&mut learner, 100_000), COST);
-        (0..15).for_each(|_| drop(wait(&mut learner, 100_000)));
+        waits(&mut learner, 15, 100_000);
         let thresholds: [Nanos; 32] = core::array::from_fn(|_| wait(&mut learner, 100_000));
         assert_eq!(thresholds.iter().filter(|threshold| **threshold == 0).count(), 30);
         assert_eq!(thresholds.iter().filter(|threshold| **threshold == COST).count(), 2, "the probes");
@@ -122,7 +128,7 @@ mod tests {
     #[test]
     fn probes_follow_each_other_as_soon_as_gaps_are_short() {
         let mut learner = Learner::new();
-        (0..100).for_each(|_| drop(wait(&mut learner, 100_000)));
+        waits(&mut learner, 100, 100_000);
         let asleep = (0..).take_while(|_| wait(&mut learner, 500) < 500).count();
         assert!(asleep < 16, "{asleep}");
         assert!((0..100).all(|_| wait(&mut learner, 500) >= 500));
@@ -148,7 +154,7 @@ mod tests {
     #[test]
     fn savings_are_limited() {
         let mut learner = Learner::new();
-        (0..1_000).for_each(|_| drop(wait(&mut learner, 900)));
+        waits(&mut learner, 1_000, 900);
         learner.begin(COST);
         assert_eq!(learner.savings, 8_000);
     }

@@ -7,7 +7,9 @@ const BINS: usize = 40;
 /// Upper end of the first bin, ns.
 const SHORTEST: Nanos = 64;
 /// After so many gaps all weights are halved.
-const HALVED_AFTER: u32 = 64;
+const HALVED_AFTER: u32 = 128;
+/// A threshold below the park cost is clearly better if it costs this much of what the park cost does.
+const CLEARLY: f32 = 0.9;
 
 /// Gaps by length, the recent ones with more weight. The sum in each bin is kept, so a mean is not off by a bin's width.
 #[derive(Clone, Debug)]
@@ -43,23 +45,26 @@ impl Gaps {
         bin.time += gap as f32;
     }
 
-    /// The time of spinning before a park that costs least over the gaps: 0, or the upper end of a bin. Equals go to
-    /// the one that is nearest to the park cost from above, the best of those that know nothing.
+    /// The time of spinning before a park that costs least over the gaps: 0, or the upper end of a bin. The first one
+    /// from the park cost up stands if none is better; a shorter one, under which less is learnt, must be clearly better.
     pub(super) fn best_threshold(&self, park_cost: Nanos) -> Nanos {
         let usual = bin_of(park_cost);
         let all: f32 = self.bins.iter().map(|bin| bin.weight).sum();
-        let mut best = (self.cost(usual, all, park_cost), upper_end(usual));
-        if all * (park_cost as f32) < best.0 {
-            best = (all * park_cost as f32, 0);
-        }
+        let at_usual = self.cost(usual, all, park_cost);
+        let mut best = (at_usual, upper_end(usual));
+        let mut consider = |cost: f32, threshold| {
+            let enough = if threshold < park_cost { best.0.min(at_usual * CLEARLY) } else { best.0 };
+            if cost < enough {
+                best = (cost, threshold);
+            }
+        };
+        consider(all * park_cost as f32, 0);
         let (mut longer, mut spun) = (all, 0.0);
         for (number, bin) in self.bins.iter().enumerate() {
             longer -= bin.weight;
             spun += bin.time;
-            let cost = spun + longer.max(0.0) * (upper_end(number) as f32 + park_cost as f32);
-            if cost < best.0 {
-                best = (cost, upper_end(number));
-            }
+            let end = upper_end(number);
+            consider(spun + longer.max(0.0) * (end as f32 + park_cost as f32), end);
         }
         best.1
     }
@@ -128,6 +133,6 @@ mod tests {
             gaps.record(500);
             gaps.best_threshold(5_000) > 0
         });
-        assert!(needed.unwrap() < 64, "{needed:?}");
+        assert!(needed.unwrap() < 128, "{needed:?}");
     }
 }
