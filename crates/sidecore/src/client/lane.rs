@@ -1,7 +1,8 @@
 //! The client's end of a lane: submitting, ringing, waiting.
 
 use super::arena::{Arena, Buffer};
-use super::{ConnectError, Error};
+use super::watch::Watch;
+use super::{ConnectError, Error, Session};
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
@@ -85,6 +86,8 @@ pub(super) struct Lane {
     spins: bool,
     /// The program's own choice, before the service's advice.
     notify: Option<Notify>,
+    /// Under `predict`: what is in flight and how long such requests took.
+    watch: Option<Box<Watch>>,
     checked_at: Nanos,
     reported_at: Nanos,
 }
@@ -128,6 +131,7 @@ impl Lane {
             unrung: false,
             max_request_bytes,
             notify,
+            watch: None,
             checked_at: 0,
             reported_at: 0,
         };
@@ -185,12 +189,15 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn submit(&mut self, mut submission: Submission, long: bool) -> Result<(), Error> {
+    pub(super) fn submit(&mut self, mut submission: Submission, session: Session) -> Result<(), Error> {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
-        if self.sampler.next() || long {
+        if self.sampler.next() || session.long {
             submission = submission.sampled(clock::now());
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.submitted(&submission, session.algorithm, clock::now());
         }
         self.producer.push(self.memory.submission(), submission.words());
         self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
@@ -213,6 +220,9 @@ impl Lane {
         self.in_flight = self.in_flight.saturating_sub(1);
         // A service of this version writes no other words; one that is ill is treated as if it had failed.
         let Completion { tag, status, stamps } = Completion::parse(&words)?;
+        if let Some(watch) = &mut self.watch {
+            watch.completed(tag);
+        }
         let report = ReportWriter::new(self.memory.report());
         report.received(1);
         let stages = stamps.map(|stamps| (stamps, clock::now()));
@@ -250,6 +260,9 @@ impl Lane {
         self.adopt_advice();
         let start = clock::now();
         let deadline = timeout.map(|timeout| start.saturating_add(timeout));
+        if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
+            self.waiter.expect(forecast);
+        }
         self.waiter.begin(start);
         let mut now = start;
         let result = loop {
@@ -263,6 +276,9 @@ impl Lane {
         };
         now = clock::now();
         self.waiter.end(now);
+        if let (Some(watch), Ok(received)) = (&mut self.watch, &result) {
+            watch.awaited(received, now);
+        }
         self.report(now);
         result
     }
@@ -351,9 +367,10 @@ impl Lane {
         self.waiter.set_park_cost(park_cost);
         let may_spin = spins || self.notify.is_some();
         self.waiter.set_may_spin(may_spin);
-        self.spins = may_spin && matches!(policy, Notify::Spin | Notify::BreakEven);
+        self.spins = may_spin && policy.spins();
         if policy != self.waiter.policy() {
             self.waiter.set_policy(policy);
+            self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
         }
     }
 }

@@ -52,15 +52,15 @@ impl Learner {
 
     /// A wait begins.
     pub(super) fn begin(&mut self, park_cost: Nanos) {
-        let cost = park_cost.min(LONGEST) as i64;
+        let cost = park_cost.min(LONGEST).cast_signed();
         self.savings = self.savings.clamp(-cost, MOST_SAVED * cost);
         self.unprobed += 1;
         self.probing |= self.unprobed >= PROBE_EVERY;
         let least = (cost - self.savings + 1).max(0) / 2;
         let most = 2 * cost + self.savings;
-        let wanted = self.learnt.unwrap_or(park_cost).min(LONGEST) as i64;
+        let wanted = self.learnt.unwrap_or(park_cost).min(LONGEST).cast_signed();
         let wanted = if self.probing { wanted.max(cost) } else { wanted };
-        self.threshold = wanted.clamp(least, most) as Nanos;
+        self.threshold = wanted.clamp(least, most).cast_unsigned();
     }
 
     /// How long the wait under way spins, ns.
@@ -71,8 +71,8 @@ impl Learner {
 
     /// The wait ended after `gap` ns; `wait` says what it cost.
     pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos) {
-        let cost = wait.cost_ns.min(LONGEST) as i64;
-        self.savings = self.savings.saturating_add(3 * wait.optimum_ns.min(LONGEST) as i64 - cost);
+        let cost = wait.cost_ns.min(LONGEST).cast_signed();
+        self.savings = self.savings.saturating_add(3 * wait.optimum_ns.min(LONGEST).cast_signed() - cost);
         if self.threshold >= park_cost {
             self.observe(gap, park_cost);
         }

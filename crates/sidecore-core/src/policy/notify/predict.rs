@@ -3,7 +3,7 @@
 //! A nap and the spinning after it cost little more than a park, and no wake-up is waited for. How long before the
 //! expected instant the spinning starts is therefore a matter of CPU time, and limited to a quarter of a park. It need
 //! not be earlier for the sake of latency: a completion that comes before its time is found at the end of the nap, still
-//! before its time. What is late is spun for to three standard deviations.
+//! before its time. What is late is spun for to three standard deviations, but for a quarter of a park at least.
 
 use super::Step;
 use super::forecast::{Forecast, Overshoot};
@@ -29,7 +29,8 @@ impl Expectant<'_> {
             return if self.surely_long() { Step::Park } else { self.break_even(now) };
         }
         let Forecast { at, sigma } = self.forecast;
-        if now >= at.saturating_add(sigma.saturating_mul(3).min(self.park_cost)) {
+        let patience = sigma.saturating_mul(3).clamp(self.park_cost / 4, self.park_cost);
+        if now >= at.saturating_add(patience) {
             return self.break_even(now);
         }
         let left = at.saturating_sub(now);

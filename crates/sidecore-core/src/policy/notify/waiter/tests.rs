@@ -106,11 +106,11 @@ fn a_prediction_is_napped_for_and_spun_around() {
     waiter.begin(0);
     assert_eq!(waiter.step(0), Step::Nap { until: 19_850 });
     waiter.parked(0, 19_860);
-    assert_eq!((waiter.step(19_860), waiter.step(20_149), waiter.step(20_150)), (Step::Spin, Step::Spin, Step::Park));
-    waiter.parked(20_150, 21_000);
+    assert_eq!((waiter.step(19_860), waiter.step(20_249), waiter.step(20_250)), (Step::Spin, Step::Spin, Step::Park));
+    waiter.parked(20_250, 21_000);
     waiter.end(21_000);
     let audit = waiter.audit();
-    assert_eq!((audit.naps, audit.parks, audit.cost_ns, audit.optimum_ns), (1, 1, 2_290, 1_000));
+    assert_eq!((audit.naps, audit.parks, audit.cost_ns, audit.optimum_ns), (1, 1, 2_390, 1_000));
     assert_eq!(waiter.step(30_000), Step::Spin, "the forecast was for the wait that ended");
     assert_eq!(waiter.step(31_000), Step::Park);
 }
