@@ -107,7 +107,7 @@ impl<E: Copy> Engine<E> {
     }
 }
 
-/// Start and factor of the trace's hash: those of FxHash with a start that is not 0.
+/// Start and factor of the trace's hash: those of `FxHash` with a start that is not 0.
 const TRACE_START: u64 = 0x9e37_79b9_7f4a_7c15;
 const TRACE_FACTOR: u64 = 0x517c_c1b7_2722_0a95;
 

@@ -4,5 +4,10 @@
 //! the service, and it cannot tell the difference. Times are whole nanoseconds; a run follows from its plan and its seed.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod engine;
 pub mod part;
+pub mod plan;
+pub mod speed;
+pub mod system;
+pub mod table;

@@ -25,7 +25,7 @@ impl Random {
     /// its rejection: the bias is below `end` / 2^64.
     #[inline]
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.bits()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// From 0 to below 1.
