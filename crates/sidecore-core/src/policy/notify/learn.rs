@@ -6,11 +6,13 @@
 //! only choose a threshold `t` whose worst gap, one just longer, is covered by them: with savings `s` and park cost `c`,
 //! `(c - s) / 2 <= t <= 2c + s`. Without savings that is c/2 to 2c; each wait that goes well widens it, so that at a
 //! steady load the threshold can be 0 (park at once) or far above (spin). The cost of a run so never exceeds three times
-//! the offline optimum by more than one poll, if no poll takes longer than a park and no wake-up is false.
+//! the offline optimum by more than one poll, if no poll takes longer than a park and no wake-up is false. A gap that was
+//! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, so the bound holds
+//! for true lengths as well, but for one poll in each wait, if no wake-up takes longer than a park costs.
 //!
 //! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. So one wait in
-//! sixteen is a probe, which spins as break-even does, and a probe that finds a gap for which the threshold was too short
-//! is followed by another. Gaps count if the threshold was at least the park cost, and are true then.
+//! sixteen is a probe, which spins as break-even does, and a wait that finds, spinning, a gap for which the learnt
+//! threshold is too short is followed by another. Gaps count if the threshold was at least the park cost, and are true then.
 
 mod gaps;
 
@@ -72,15 +74,17 @@ impl Learner {
     /// The wait ended after `gap` ns; `wait` says what it cost.
     pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos) {
         let cost = wait.cost_ns.min(LONGEST).cast_signed();
-        self.savings = self.savings.saturating_add(3 * wait.optimum_ns.min(LONGEST).cast_signed() - cost);
+        let found_spinning = wait.parks == 0 && wait.naps == 0;
+        let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost)) };
+        let optimum = surely.min(park_cost).min(LONGEST).cast_signed();
+        self.savings = self.savings.saturating_add(3 * optimum - cost);
         if self.threshold >= park_cost {
             self.observe(gap, park_cost);
         }
         if self.probing {
             self.unprobed = 0;
         }
-        let found_spinning = wait.parks == 0 && wait.naps == 0;
-        self.probing &= found_spinning && self.learnt.is_some_and(|learnt| gap > learnt);
+        self.probing = found_spinning && self.learnt.is_some_and(|learnt| gap > learnt);
     }
 
     fn observe(&mut self, gap: Nanos, park_cost: Nanos) {
@@ -104,8 +108,8 @@ mod tests {
         learner.begin(COST);
         let threshold = learner.threshold();
         let parks = u64::from(gap > threshold);
-        let cost_ns = gap.min(threshold) + parks * COST;
-        learner.end(gap, &Audit { parks, cost_ns, optimum_ns: gap.min(COST), ..Audit::default() }, COST);
+        let spun_ns = gap.min(threshold);
+        learner.end(gap, &Audit { parks, spun_ns, cost_ns: spun_ns + parks * COST, ..Audit::default() }, COST);
         threshold
     }
 
