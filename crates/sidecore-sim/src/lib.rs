@@ -11,3 +11,4 @@ pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
+pub mod waiting;

@@ -193,11 +193,12 @@ impl Lane {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
-        if self.sampler.next() || session.long {
-            submission = submission.sampled(clock::now());
-        }
-        if let Some(watch) = &mut self.watch {
-            watch.submitted(&submission, session.algorithm, clock::now());
+        if self.sampler.next() || session.long || self.watch.is_some() {
+            let now = clock::now();
+            submission = submission.sampled(now);
+            if let Some(watch) = &mut self.watch {
+                watch.submitted(&submission, session.algorithm, now);
+            }
         }
         self.producer.push(self.memory.submission(), submission.words());
         self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
@@ -220,16 +221,17 @@ impl Lane {
         self.in_flight = self.in_flight.saturating_sub(1);
         // A service of this version writes no other words; one that is ill is treated as if it had failed.
         let Completion { tag, status, stamps } = Completion::parse(&words)?;
-        if let Some(watch) = &mut self.watch {
-            watch.completed(tag);
-        }
         let report = ReportWriter::new(self.memory.report());
         report.received(1);
         let stages = stamps.map(|stamps| (stamps, clock::now()));
         if let Some((stamps, received)) = &stages {
             report.record(stamps.deliver(*received), stamps.total(*received));
         }
-        Some(Received { tag, status, stages })
+        let received = Received { tag, status, stages };
+        if let Some(watch) = &mut self.watch {
+            watch.completed(&received);
+        }
+        Some(received)
     }
 
     #[inline]
@@ -276,9 +278,7 @@ impl Lane {
         };
         now = clock::now();
         self.waiter.end(now);
-        if let (Some(watch), Ok(received)) = (&mut self.watch, &result) {
-            watch.awaited(received, now);
-        }
+        self.look_out(false);
         self.report(now);
         result
     }
@@ -297,6 +297,7 @@ impl Lane {
     fn wait_step(&mut self, now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
         match self.waiter.step(now) {
             Step::Spin => {
+                self.look_out(true);
                 for _ in 0..POLLS {
                     if let Some(received) = self.poll() {
                         return Ok(Some(received));
@@ -320,7 +321,15 @@ impl Lane {
         Ok(self.poll())
     }
 
+    /// Tells the watch whether completions are seen as soon as they are there.
+    fn look_out(&mut self, looking: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.looking = looking;
+        }
+    }
+
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
+        self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
         let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), timeout)?;
         if woken.readable {

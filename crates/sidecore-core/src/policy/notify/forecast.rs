@@ -93,7 +93,7 @@ impl Deviation {
         self.seen = (self.seen + 1).min(WINDOW);
     }
 
-    fn sigma(&self) -> f32 {
+    fn sigma(self) -> f32 {
         self.mean * SIGMA
     }
 }
