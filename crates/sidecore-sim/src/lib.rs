@@ -12,3 +12,4 @@ pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
+pub mod waiting;
