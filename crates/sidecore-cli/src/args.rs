@@ -88,6 +88,9 @@ pub(crate) struct Bench {
     /// Only these operations in the scenario crypto, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
+    /// Where calibrate writes its plan
+    #[arg(long, value_name = "FILE", default_value = "machine.toml")]
+    pub(crate) plan: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -107,12 +110,15 @@ pub(crate) struct Plans {
     /// Set a parameter, as in threads=4
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Run the plan at the cells of a published table, and show both
-    #[arg(long, value_name = "CSV")]
+    /// Run the plan at the cells of a published table (.csv) or at the rows of a bench (.json), and show both
+    #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
     /// List the parameters with value, unit, origin and meaning, and run nothing
     #[arg(long)]
     pub(crate) parameters: bool,
+    /// Title of the Markdown page
+    #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
+    pub(crate) title: String,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -150,6 +156,8 @@ pub(crate) enum Scenario {
     Balance,
     /// More clients and more sidecores
     Scaling,
+    /// This machine as a plan for `sidecore sim`; not among all
+    Calibrate,
 }
 
 impl Scenario {

@@ -1,6 +1,8 @@
 //! `sidecore sim`: predicts hardware that is not here.
 
+mod bench_rows;
 mod output;
+mod plots;
 mod speed;
 mod stop;
 mod tables;
