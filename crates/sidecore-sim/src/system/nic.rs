@@ -76,7 +76,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "driver.wait",
         unit: "1",
-        kind: Kind::Choice(&["moderated", "spin", "park", "break-even", "timer"]),
+        kind: Kind::Choice(&["moderated", "spin", "park", "break-even", "learn", "timer"]),
     },
     number("driver.interrupt_ns", "ns", 0.0, 1e6),
     count("driver.reads", "1", 0, 64),

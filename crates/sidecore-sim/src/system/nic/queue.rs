@@ -103,3 +103,38 @@ impl Queue {
         packet
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use std::path::Path;
+
+    const PACKET: Packet = Packet { connection: 3, bytes: 1_460 };
+
+    fn queue(ring: u32, kick: u32) -> Queue {
+        let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/inic.toml")).unwrap();
+        for setting in [format!("driver.kick={kick}"), "nic.moderation_count=4".to_owned(), format!("nic.ring={ring}")]
+        {
+            plan.set(&setting).unwrap();
+        }
+        Queue::new(&Setup::new(&plan.settings, crate::system::nic::setup::Traffic::Stream))
+    }
+
+    #[test]
+    fn frames_without_a_buffer_wait_for_the_next_doorbell() {
+        let mut queue = queue(8, 4);
+        let accepted: Vec<bool> = (0..10).map(|_| queue.accept(PACKET)).collect();
+        assert_eq!(accepted.iter().filter(|accepted| **accepted).count(), 8);
+        queue.landed.extend([PACKET; 3]);
+        assert_eq!(queue.take(), (3, 0));
+        queue.refill();
+        assert_eq!(queue.next_held(), None, "three buffers are free and no doorbell was rung");
+        queue.batch.clear();
+        queue.landed.extend([PACKET; 2]);
+        assert_eq!(queue.take(), (2, 1));
+        queue.refill();
+        assert_eq!((queue.next_held(), queue.next_held(), queue.next_held()), (Some(PACKET), Some(PACKET), None));
+        assert!(queue.accept(PACKET) && queue.accept(PACKET) && !queue.accept(PACKET), "four were handed back");
+    }
+}
