@@ -171,8 +171,9 @@ impl Nic {
             ("queues", drivers / time / queues),
             ("readers", readers / time / threads),
         ];
+        // Work is booked when it begins, so that a saturated part may seem a batch more than full.
         let (name, part) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are parts");
-        format!("{name} {:.0} %", part * 100.0)
+        format!("{name} {:.0} %", part.min(1.0) * 100.0)
     }
 
     /// The sender hears of free window after its own delay, which varies.
