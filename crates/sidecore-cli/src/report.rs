@@ -18,7 +18,7 @@ mod text;
 
 use std::io::{self, Write};
 
-pub(crate) use format::{bytes, digits};
+pub(crate) use format::{bytes, count, digits};
 pub(crate) use grid::Grid;
 pub(crate) use row::{CpuPerOp, Row, Times};
 
