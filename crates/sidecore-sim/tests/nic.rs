@@ -130,6 +130,7 @@ fn impossible_settings_name_the_parameter() {
         (&["nic.moderation_count=1", "driver.kick=600"], "nic.ring: 1024 buffers run out"),
         (&["nic.moderation_count=2000"], "nic.moderation_count: the ring holds 1024"),
         (&["client.window_bytes=1000"], "client.window_bytes: no segment fits"),
+        (&["client.window_bytes=1000000000"], "client.window_bytes: 21917792 segments in flight"),
     ];
     for (settings, message) in cases {
         let mut plan = Plan::read(&root().join("plans/inic.toml")).unwrap();

@@ -17,6 +17,9 @@ const SHORTEST_FRAME: u64 = 64;
 const LINE: f64 = 64.0;
 const COMPLETION: u64 = 8;
 
+/// Segments that all windows together may have in flight: each is a pending event.
+const MOST_IN_FLIGHT: u64 = 1 << 17;
+
 /// What the clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
@@ -191,6 +194,13 @@ pub(super) fn check(settings: &Settings) -> Result<(), Impossible> {
     }
     if settings.count("client.window_bytes") < segment(settings) {
         return wrong("client.window_bytes", format!("no segment fits: at least {}", segment(settings)));
+    }
+    let flying = settings.count("client.window_bytes") / segment(settings) * settings.count("client.connections");
+    if flying > MOST_IN_FLIGHT {
+        return wrong(
+            "client.window_bytes",
+            format!("{flying} segments in flight: at most {MOST_IN_FLIGHT} are simulated"),
+        );
     }
     policy(settings).map(|_| ()).or_else(|message| wrong("driver.wait", message))
 }
