@@ -73,7 +73,7 @@ fn what_comes_sooner_than_a_wake_up_is_late_or_spun_for() {
         assert!(line.cpu_to_park <= 1.26 && line.p99_to_spin <= 1.17, "{}", show(&line));
     }
     let line = predict(5_000);
-    assert!(line.p99_to_spin > 1.17, "{}", show(&line));
+    assert!(line.cpu_to_park > 1.26 || line.p99_to_spin > 1.17, "{}", show(&line));
 }
 
 #[test]
