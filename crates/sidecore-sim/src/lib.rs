@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod engine;
+pub mod faults;
 pub mod part;
 pub mod plan;
 pub mod speed;
