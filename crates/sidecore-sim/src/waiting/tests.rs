@@ -1,3 +1,5 @@
+//! The bounds that policies promise, on every process.
+
 use super::*;
 
 fn of(lines: &[Line], policy: Notify) -> impl Iterator<Item = &Line> {

@@ -1,3 +1,5 @@
+//! The waiter step by step.
+
 use super::*;
 
 #[test]
