@@ -18,7 +18,9 @@ fn show(line: &Line) -> String {
 fn bounds_hold_at_each_point_of_every_run() {
     for seed in 1..=2 {
         let lines = table(seed);
-        lines.iter().for_each(|line| println!("{}", show(line)));
+        for line in &lines {
+            println!("{}", show(line));
+        }
         for (policy, bound) in [(Notify::BreakEven, 2.0), (Notify::Learn, 3.0)] {
             for line in of(&lines, policy) {
                 assert!(line.worst_ratio <= bound && line.ratio <= bound * 1.01, "{}", show(line));
