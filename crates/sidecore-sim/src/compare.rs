@@ -3,9 +3,8 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
 
-use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings};
+use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings, read_text};
 use crate::table::{self, Progress, Shape, Table};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, bytes.
@@ -62,22 +61,18 @@ impl Published {
     /// With file and line, if it cannot be read or has not this form.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
-        let unreadable = |error: &dyn std::fmt::Display| wrong(None, &format!("cannot be read: {error}"));
-        let size = fs::metadata(path).map_err(|error| unreadable(&error))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(None, &format!("has {size} bytes; a table has at most {MAX_BYTES}")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+        let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
+        let text = read_text(path, MAX_BYTES).map_err(|message| wrong(None, &message))?;
         let notes = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim().to_owned())).collect();
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
-        let mut heading = reader.headers().map_err(|error| unreadable(&error))?.iter().map(str::to_owned);
+        let mut heading = reader.headers().map_err(unreadable)?.iter().map(str::to_owned);
         let corner = heading.next().unwrap_or_default();
         let columns: Vec<String> = heading.collect();
         let mut published =
             Self { path: path.to_owned(), notes, corner, rows: Vec::new(), columns, values: Vec::new() };
         for record in reader.records() {
-            let record = record.map_err(|error| unreadable(&error))?;
+            let record = record.map_err(unreadable)?;
             let line = record.position().map(|position| position.line() as usize);
             let values = record.iter().skip(1).map(|field| number(field).map_err(|message| wrong(line, &message)));
             published.values.push(values.collect::<Result<_, _>>()?);

@@ -1,6 +1,7 @@
 //! Systems: parts put together, with the software that runs on them.
 
 mod machine;
+mod nic;
 mod queue;
 mod zvm;
 
@@ -63,7 +64,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &zvm::Zvm];
+pub const ALL: [&dyn System; 4] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface, &zvm::Zvm];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

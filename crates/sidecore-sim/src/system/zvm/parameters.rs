@@ -12,6 +12,8 @@ const POLICIES: &[&str] = &[
     "spin",
     "park",
     "break-even",
+    "learn",
+    "predict",
     "timer(50us)",
     "timer(250us)",
     "timer(1.5ms)",
