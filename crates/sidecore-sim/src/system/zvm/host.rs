@@ -50,7 +50,7 @@ pub(super) enum Rest {
 }
 
 impl Task {
-    /// A task that sleeps. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
+    /// A task that sleeps until its first look. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
     pub(super) fn new(look: Look, poll: Poll, interval: Nanos, cost: Nanos) -> Self {
         let wait = match look {
             Look::Adaptive => Wait::Adaptive { interval: interval.clamp(poll.least, poll.most), found: false },
@@ -59,7 +59,7 @@ impl Task {
                 Wait::Notify { waiter: Waiter::new(policy, cost, true), moderator: Moderator::new(policy) }
             }
         };
-        Self { doing: Doing::Parked, timer: None, poll, wait }
+        Self { doing: Doing::Napping, timer: None, poll, wait }
     }
 
     /// Interval of its timer, ns; 0 if it has none.

@@ -53,7 +53,6 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     count("host.cores", 1, 64),
     choice("host.smt", &["off", "on"]),
     ratio("host.smt_speed", 0.1, 1.0),
-    us("host.switch_us", 0.0, 100.0),
     us("host.instruction_us", 0.0, 100.0),
     us("host.dispatch_us", 0.0, 100.0),
     us("host.enqueue_us", 0.01, 100.0),
@@ -168,7 +167,7 @@ impl Shape {
                 cores: count("host.cores"),
                 threads: if smt { 2 } else { 1 },
                 shared_speed: settings.number("host.smt_speed"),
-                switch: settings.nanos("host.switch_us"),
+                switch: 0,
                 accounts: 2,
             },
             poll: Poll {
