@@ -69,12 +69,10 @@ fn every_parameter_says_where_it_comes_from() {
     let documented = |source: &Source| matches!(source, Source::Documented(_, meaning) if !meaning.is_empty());
     let bare: Vec<_> =
         plan.settings.iter().filter(|(_, set)| !documented(&set.unwrap().1)).map(|(known, _)| known.name).collect();
-    let software =
-        ["host.mode", "service.software", "service.balance", "notify.host", "notify.device", "notify.guest"];
+    let software = ["host.mode", "service.software", "service.balance", "notify.host", "notify.device", "notify.guest"];
     assert_eq!(bare, software);
-    let fitted = plan.settings.iter().filter(|(_, set)| {
-        matches!(set.unwrap().1, Source::Documented(Origin::Fitted, _))
-    });
+    let fitted =
+        plan.settings.iter().filter(|(_, set)| matches!(set.unwrap().1, Source::Documented(Origin::Fitted, _)));
     assert!(fitted.count() <= 15);
 }
 
@@ -82,7 +80,8 @@ fn every_parameter_says_where_it_comes_from() {
 fn headings_say_which_table_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
-    let text = "# Table 2: ten guests, one thread each, with SMT, guest poll time 50 us\nmetric,interrupts\nETR,33000\n";
+    let text =
+        "# Table 2: ten guests, one thread each, with SMT, guest poll time 50 us\nmetric,interrupts\nETR,33000\n";
     std::fs::write(&path, text).unwrap();
     let published = Published::read(&path).unwrap();
     let found = compare(&plan(&[]), &published, &[], 1, &mut |_, _| ControlFlow::Continue(())).unwrap();

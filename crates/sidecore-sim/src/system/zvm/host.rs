@@ -25,7 +25,7 @@ pub(super) enum Doing {
 enum Wait {
     Adaptive { interval: Nanos, found: bool },
     Told,
-    Notify { waiter: Waiter, moderator: Moderator },
+    Notify { waiter: Box<Waiter>, moderator: Moderator },
 }
 
 /// One of the host's tasks.
@@ -56,7 +56,7 @@ impl Task {
             Look::Adaptive => Wait::Adaptive { interval: interval.clamp(poll.least, poll.most), found: false },
             Look::Told => Wait::Told,
             Look::Notify(policy) => {
-                Wait::Notify { waiter: Waiter::new(policy, cost, true), moderator: Moderator::new(policy) }
+                Wait::Notify { waiter: Box::new(Waiter::new(policy, cost, true)), moderator: Moderator::new(policy) }
             }
         };
         Self { doing: Doing::Napping, timer: None, poll, wait }

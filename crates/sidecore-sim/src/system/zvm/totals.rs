@@ -57,17 +57,7 @@ impl Totals {
         let busy = |time: f64| mean(time, self.taken) / 10.0;
         let (guest, cp) = (busy(self.guest), busy(self.cp));
         let host = queue + device;
-        vec![
-            queue,
-            device,
-            host,
-            deliver,
-            host + deliver,
-            guest + cp,
-            guest,
-            cp,
-            self.taken as f64 * 1e9 / self.time,
-        ]
+        vec![queue, device, host, deliver, host + deliver, guest + cp, guest, cp, self.taken as f64 * 1e9 / self.time]
     }
 
     /// The part that is busiest, or the timer where none is busy.

@@ -272,7 +272,9 @@ impl Zone {
             }
             _ => (!self.replied.is_empty(), costs.dequeue),
         };
-        if task == DEQUEUE && let Some(guest) = self.to_tell.pop_front() {
+        if task == DEQUEUE
+            && let Some(guest) = self.to_tell.pop_front()
+        {
             return self.work(engine, task, Doing::Injecting(guest), Level::Kernel, costs.inject);
         }
         if there {
@@ -307,14 +309,7 @@ impl Zone {
         let now = engine.now();
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
         let Pending { class, service, .. } = self.pickup[guest as usize];
-        let work = Work {
-            lane: LaneId(guest),
-            tag: 0,
-            class,
-            size: SIZE,
-            urgent: false,
-            submitted: Some(submitted),
-        };
+        let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
         let Placed::On { device, ticket } = self.dispatch.place(now, work) else {
             return self.submitted.push_front((guest, submitted));
         };
