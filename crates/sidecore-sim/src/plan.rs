@@ -32,6 +32,7 @@ mod error;
 mod read;
 mod settings;
 
+pub(crate) use axis::metric;
 pub use axis::{Axis, Label};
 pub use error::PlanError;
 pub(crate) use read::read_text;
@@ -110,16 +111,19 @@ impl Plan {
         read::parse(path, text)
     }
 
-    /// Sets `name=value` as on the command line.
+    /// Sets each `name=value` as on the command line, and checks the plan that comes of them all.
     ///
     /// # Errors
     ///
     /// If there is no such parameter, the value is none for it or the plan becomes impossible.
-    pub fn set(&mut self, setting: &str) -> Result<(), PlanError> {
-        let wrong = |message: String| PlanError::of_setting(setting, &message);
-        let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
-        self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(&wrong)?;
-        self.check(&self.settings).map_err(wrong)
+    pub fn set(&mut self, settings: &[String]) -> Result<(), PlanError> {
+        for setting in settings {
+            let wrong = |message: String| PlanError::of_setting(setting, &message);
+            let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
+            self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
+        }
+        let all = settings.join(" --set ");
+        self.check(&self.settings).map_err(|message| PlanError::of_setting(&all, &message))
     }
 
     /// The settings of a variant.

@@ -46,9 +46,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 
 fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
     let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    for setting in set {
-        plan.set(setting).map_err(|error| error.to_string())?;
-    }
+    plan.set(set).map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
@@ -119,6 +117,9 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
             worst.row,
             worst.column
         ));
+    }
+    if !comparison.left_out.is_empty() {
+        grid.notes.push(format!("Left out, for the plan has no such metric: {}", comparison.left_out.join(", ")));
     }
     if !comparison.understood.is_empty() {
         grid.notes.push(format!("From the table's heading: {}", comparison.understood.join(", ")));
