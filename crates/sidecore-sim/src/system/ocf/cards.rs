@@ -133,6 +133,12 @@ impl Cards {
         self.done.len() > before
     }
 
+    /// How much longer an access to a register takes than on an idle bus: arbitration is in turn, so a burst of each
+    /// transfer under way goes before.
+    pub(super) fn slowdown(&self) -> f64 {
+        1.0 + self.bus.under_way() as f64
+    }
+
     /// Whether completions wait for the software.
     pub(super) fn has_done(&self) -> bool {
         !self.done.is_empty()

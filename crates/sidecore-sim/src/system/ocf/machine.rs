@@ -143,8 +143,15 @@ impl Machine {
     /// The interrupt line is raised: entry, and a status register of each card on the line.
     pub(super) fn interrupt(&mut self, owner: u32) -> Section {
         self.interrupts += 1;
-        let polled = f64::from(self.config.cards) * self.config.register;
+        let polled = f64::from(self.config.cards) * self.config.register * self.cards.slowdown();
         Self::section(Step::Interrupt, owner, self.config.interrupt + polled)
+    }
+
+    /// No two runs through the same code take equally long: caches, refresh, clock ticks. Without that, closed loops lock
+    /// into phases that no real machine keeps.
+    fn varied(&self, engine: &mut Engine<Event>, section: Section) -> Section {
+        let factor = 1.0 + self.config.variation * (2.0 * engine.random().uniform() - 1.0);
+        Section { time: (section.time as f64 * factor).round() as Nanos, ..section }
     }
 
     /// A client has its reply.
@@ -184,6 +191,10 @@ impl<S: Software> World for Running<S> {
         if let Event::Cpu(processor) = event {
             let ended = machine.cpu.current(processor);
             let follow = software.ended(machine, engine, ended);
+            let follow = follow.map(|section| machine.varied(engine, section));
+            for index in 0..machine.ready.len() {
+                machine.ready[index] = machine.varied(engine, machine.ready[index]);
+            }
             machine.cpu.finish_with(engine, processor, follow, &machine.ready);
             return machine.ready.clear();
         }
@@ -196,7 +207,8 @@ impl<S: Software> World for Running<S> {
                 }
             }
         }
-        for section in machine.ready.drain(..) {
+        for section in std::mem::take(&mut machine.ready) {
+            let section = machine.varied(engine, section);
             machine.cpu.run(engine, section);
         }
     }
