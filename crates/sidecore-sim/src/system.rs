@@ -2,6 +2,7 @@
 
 mod machine;
 mod nic;
+mod ocf;
 mod queue;
 
 use crate::plan::{Parameter, Settings};
@@ -63,7 +64,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface];
+pub const ALL: [&dyn System; 4] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &nic::Nic];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {
