@@ -4,6 +4,7 @@ mod machine;
 mod nic;
 mod ocf;
 mod queue;
+mod zvm;
 
 use crate::plan::{Parameter, Settings};
 use std::fmt::Debug;
@@ -64,7 +65,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 4] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &nic::Nic];
+pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::Nic];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {
