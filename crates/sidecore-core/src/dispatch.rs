@@ -218,6 +218,15 @@ impl Dispatch {
         self.balancer.policy()
     }
 
+    /// Time to look at prices, where the policy has them: call it often, it costs next to nothing when nothing is to do.
+    #[inline]
+    pub fn reprice(&mut self, now: Nanos) {
+        let devices = &self.devices;
+        self.balancer.reprice(now, &self.loads, |i, class, size| {
+            devices[i].can(class).then(|| devices[i].rates.estimate(class, size))
+        });
+    }
+
     /// A round begins for this client: its share of the round is added.
     #[inline]
     pub fn refill(&mut self, client: ClientId) {
@@ -260,7 +269,7 @@ impl Dispatch {
     /// Whether a device has room for a request of that class; of `None`, of any.
     pub fn has_room(&self, class: Option<Class>) -> bool {
         let can = |device: &Device| class.is_none_or(|class| device.can(class));
-        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && load.has_room())
+        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && self.balancer.accepts(load))
     }
 
     /// Chooses a device for a request and enters it in the table.
@@ -270,6 +279,7 @@ impl Dispatch {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
         let cost = self.devices[device].estimate(work.class, work.size);
+        self.balancer.placed(work.class, work.size);
         if self.devices[device].immediate {
             self.clients.done_at_once(work.lane, work.urgent, cost);
             return Placed::Now { device, cost };
@@ -331,6 +341,7 @@ impl Dispatch {
         }
         self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
+        self.balancer.devices_changed(self.devices.len());
         Some(self.devices.len() - 1)
     }
 
@@ -339,6 +350,7 @@ impl Dispatch {
         if self.devices[device].state == DeviceState::Active {
             self.devices[device].state = DeviceState::Draining;
             self.loads[device].usable = false;
+            self.balancer.devices_changed(self.devices.len());
         }
     }
 
@@ -346,6 +358,7 @@ impl Dispatch {
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
         self.loads[device].usable = false;
+        self.balancer.devices_changed(self.devices.len());
     }
 
     /// How far the device may be used.

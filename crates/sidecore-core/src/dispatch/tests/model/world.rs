@@ -59,7 +59,10 @@ impl World {
             Event::Due(index) => with(lane(index), |lane| self.due(lane)),
             Event::Refill(index) => with(client(index), |client| self.refill(client)),
             Event::Idle(index) => with(client(index), |client| self.idle(client)),
-            Event::Wait(time) => self.now += time,
+            Event::Wait(time) => {
+                self.now += time;
+                self.dispatch.reprice(self.now);
+            }
             Event::Join { classes, depth } => self.join(classes, depth),
             Event::Drain(index) => with(device(&[DeviceState::Active], index), |device| self.drain(device)),
             Event::Lose(index) => with(device(&ALIVE, index), |device| self.lose(device)),
@@ -74,6 +77,10 @@ impl World {
         }
     }
 
+    fn with_room(&self, class: Class) -> Vec<usize> {
+        self.oracle.with_room(class, self.dispatch.balance())
+    }
+
     fn place(&mut self, work: Work) {
         let client = self.oracle.lanes[&work.lane.0].client;
         if !self.dispatch.may_take(client) {
@@ -86,7 +93,7 @@ impl World {
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
             }
             Placed::Full => {
-                assert!(self.oracle.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
+                assert!(self.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
             }
             Placed::Now { .. } => unreachable!("no device of this world is immediate"),
             Placed::NoDevice => assert!(self.oracle.capable(work.class).is_empty()),
@@ -95,7 +102,7 @@ impl World {
 
     /// A request was given to a device: may it have it? Returns its estimated cost there.
     fn handed(&mut self, work: Work, device: usize, ticket: Ticket, losses: u8) -> Nanos {
-        assert!(self.oracle.with_room(work.class).contains(&device));
+        assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
         let request = Request { ticket, work, device, waiting: false, handed: self.now, cost, losses };
@@ -131,7 +138,7 @@ impl World {
                 self.handed(work, device, ticket, losses);
             }
             Replaced::Wait(ticket) => {
-                assert!(!hopeless && self.oracle.with_room(work.class).is_empty());
+                assert!(!hopeless && self.with_room(work.class).is_empty());
                 assert!(self.oracle.is_new(ticket) && ticket.index() == place);
                 self.oracle.requests.push(Request { ticket, waiting: true, ..request });
             }
@@ -248,7 +255,7 @@ impl World {
         let load = self.dispatch.device_load(device);
         assert_eq!((self.dispatch.device_state(device), load.usable), (state, state == DeviceState::Active));
         assert_eq!(load.in_flight as usize, self.oracle.on(device).count());
-        assert_eq!(load.backlog, self.oracle.on(device).map(|request| request.cost).sum::<Nanos>());
+        assert_eq!(load.backlog, self.oracle.backlog(device));
         assert!(load.in_flight <= depth);
         let mut has: Vec<Ticket> = self.oracle.on(device).map(|request| request.ticket).collect();
         has.sort_by_key(|ticket| ticket.index());
