@@ -5,6 +5,7 @@
 
 mod figures;
 mod format;
+mod grid;
 mod headline;
 mod html;
 mod json;
@@ -17,6 +18,8 @@ mod text;
 
 use std::io::{self, Write};
 
+pub(crate) use format::digits;
+pub(crate) use grid::Grid;
 pub(crate) use row::{CpuPerOp, Row, Times};
 
 /// The rows of a run, with what a reader must know to judge them.

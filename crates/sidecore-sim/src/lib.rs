@@ -8,5 +8,6 @@ pub mod compare;
 pub mod engine;
 pub mod part;
 pub mod plan;
+pub mod speed;
 pub mod system;
 pub mod table;

@@ -1,5 +1,6 @@
 //! Systems: parts put together, with the software that runs on them.
 
+mod machine;
 mod queue;
 
 use crate::plan::{Parameter, Settings};
@@ -61,7 +62,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 1] = [&queue::Queue];
+pub const ALL: [&dyn System; 2] = [&queue::Queue, &machine::Machine];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

@@ -290,25 +290,24 @@ fn range(file: &File, value: &Entry<'_>) -> Result<Vec<String>, PlanError> {
     let (Some(from), Some(to)) = (number("from")?, number("to")?) else {
         return Err(file.error(value, "a range has `from` and `to`"));
     };
-    let next: Box<dyn Fn(f64) -> f64> = match (number("step")?, number("factor")?) {
-        (Some(step), None) if step > 0.0 => Box::new(move |at| at + step),
-        (None, Some(factor)) if factor > 1.0 && from > 0.0 => Box::new(move |at| at * factor),
+    let at: Box<dyn Fn(f64) -> f64> = match (number("step")?, number("factor")?) {
+        (Some(step), None) if step > 0.0 => Box::new(move |i| from + step * i),
+        (None, Some(factor)) if factor > 1.0 && from > 0.0 => Box::new(move |i| from * factor.powf(i)),
         _ => {
-            return Err(
-                file.error(value, "a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")
-            );
+            let message = "a range has either a `step` above 0 or a `factor` above 1 and `from` above 0";
+            return Err(file.error(value, message));
         }
     };
-    let mut values = Vec::new();
-    let mut at = from;
-    while at <= to * (1.0 + 1e-9) {
-        if values.len() == MAX_AXIS {
-            return Err(file.error(value, &format!("the range has more than {MAX_AXIS} values: widen its step")));
-        }
-        values.push(at.to_string());
-        at = next(at);
+    let values: Vec<f64> = (0..=MAX_AXIS).map(|i| tidy(at(i as f64))).take_while(|value| *value <= to).collect();
+    if values.len() > MAX_AXIS {
+        return Err(file.error(value, &format!("the range has more than {MAX_AXIS} values: widen its step")));
     }
-    Ok(values)
+    Ok(values.iter().map(f64::to_string).collect())
+}
+
+/// Without the last digits, which sums of steps get wrong.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&'a [Entry<'b>], PlanError> {

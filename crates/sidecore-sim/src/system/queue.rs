@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// The system `queue`.
 #[derive(Debug)]
-pub struct Queue;
+pub(super) struct Queue;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter { name: "arrivals.load", unit: "1", kind: Kind::Number(0.01, 0.99) },
