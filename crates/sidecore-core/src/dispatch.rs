@@ -10,6 +10,9 @@
 //!    A ticket that was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
+//! Under [`Order::Shortest`] a device has few requests at a time. Further ones are [`Placed::Held`], and
+//! [`Dispatch::release`] hands them out, least rank first, as the device completes.
+//!
 //! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
 //! [`Dispatch::replace`] gives each to another device or gives it up.
 
@@ -17,16 +20,19 @@ use crate::inflight::{Entry, InFlight, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
+use crate::policy::order::{Order, Turn};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
 mod clients;
+mod held;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use clients::{ClientId, LaneId};
 use clients::{Lane, Tables};
+use held::Held;
 
 /// Devices that one dispatch may have.
 pub const MAX_DEVICES: usize = 64;
@@ -93,6 +99,13 @@ pub enum Placed {
         /// Its name from now on.
         ticket: Ticket,
     },
+    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
+    Held {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
     /// Do it on this immediate device now: it counts as completed.
     Now {
         /// Number of the device.
@@ -129,6 +142,13 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
+    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
+    Held {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
     /// Do it on this immediate device now: it counts as completed.
     Now(Done),
     /// No room now: call again with this ticket after a completion or the loss of a device.
@@ -154,6 +174,7 @@ struct Device {
     classes: u64,
     immediate: bool,
     rates: Rates,
+    held: Held,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
 }
@@ -162,9 +183,12 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
+    /// Most requests in flight.
+    capacity: u32,
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
+    order: Order,
     /// Beside `devices`, index by index: what the balancer reads.
     loads: Vec<Load>,
     devices: Vec<Device>,
@@ -178,6 +202,8 @@ impl Dispatch {
             clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
+            order: Order::Fifo,
+            capacity: limits.in_flight,
             loads: Vec::with_capacity(MAX_DEVICES),
             devices: Vec::with_capacity(MAX_DEVICES),
         }
@@ -211,6 +237,17 @@ impl Dispatch {
     /// Changes how devices are chosen.
     pub fn set_balance(&mut self, balance: Balance) {
         self.balancer.set_policy(balance);
+    }
+
+    /// Changes the order of the requests on each device; it is [`Order::Fifo`] at first. Call [`Dispatch::release`] for
+    /// each device afterwards: under the new order they may have more.
+    pub fn set_order(&mut self, order: Order) {
+        self.order = order;
+    }
+
+    /// The order in force.
+    pub fn order(&self) -> Order {
+        self.order
     }
 
     /// The policy in force.
@@ -279,16 +316,41 @@ impl Dispatch {
             return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
         };
         let cost = self.devices[device].estimate(work.class, work.size);
-        self.balancer.placed(work.class, work.size);
         if self.devices[device].immediate {
+            self.balancer.placed(work.class, work.size);
             self.clients.done_at_once(work.lane, work.urgent, cost);
             return Placed::Now { device, cost };
         }
-        let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
+        let turn = self.order.turn(now, cost, work.size);
+        let held = self.is_held(device, turn);
+        let entry = Entry { work, device: device as u8, waiting: false, held, turn, handed: now, cost, losses: 0 };
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
+        self.balancer.placed(work.class, work.size);
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        Placed::On { device, ticket }
+        if self.hand(device, ticket, turn, held) {
+            Placed::On { device, ticket }
+        } else {
+            Placed::Held { device, ticket }
+        }
+    }
+
+    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
+    /// Call it after each completion and after a change of order, until there is none.
+    #[inline]
+    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
+        let on_device = self.on_device(device);
+        let held = &mut self.devices[device].held;
+        let ticket = held.pop(on_device, self.order == Order::Fifo)?;
+        let entry = self.inflight.get_mut(ticket)?;
+        (entry.held, entry.handed) = (false, now);
+        held.handed(entry.turn.chunks);
+        Some(ticket)
+    }
+
+    /// How its device serves a request. `None`: the ticket is void.
+    pub fn turn(&self, ticket: Ticket) -> Option<Turn> {
+        self.inflight.get(ticket).map(|entry| entry.turn)
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -309,9 +371,9 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
-        debug_assert!(!entry.waiting, "no device has it");
+        debug_assert!(!entry.waiting && !entry.held, "no device has it");
         let device = usize::from(entry.device);
-        self.unload(device, entry.cost);
+        self.unload(&entry);
         if let Some(took) = took {
             self.devices[device].observe(entry.work.class, entry.work.size, took);
         }
@@ -339,7 +401,8 @@ impl Dispatch {
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
+        let held = Held::new(depth.min(self.capacity) as usize);
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, held, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         self.balancer.devices_changed(self.devices.len());
         Some(self.devices.len() - 1)
@@ -357,6 +420,7 @@ impl Dispatch {
     /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
+        self.devices[device].held.clear();
         self.loads[device].usable = false;
         self.balancer.devices_changed(self.devices.len());
     }
@@ -393,7 +457,8 @@ impl Dispatch {
         if !entry.waiting {
             entry.waiting = true;
             entry.losses += 1;
-            self.unload(usize::from(entry.device), entry.cost);
+            self.unload(&entry);
+            entry.held = false;
         }
         let Work { lane, class, size, .. } = entry.work;
         if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
@@ -407,9 +472,17 @@ impl Dispatch {
             return Some(Replaced::Now(self.finish(entry)));
         }
         let cost = self.devices[device].rates.estimate(class, size);
-        (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
+        let turn = self.order.turn(now, cost, size);
+        let held = self.is_held(device, turn);
+        let Entry { work, losses, .. } = entry;
+        let entry = Entry { work, device: device as u8, waiting: false, held, turn, handed: now, cost, losses };
         self.load(device, cost);
-        self.inflight.insert(entry).map(|ticket| Replaced::On { device, ticket })
+        let ticket = self.inflight.insert(entry)?;
+        if self.hand(device, ticket, turn, held) {
+            Some(Replaced::On { device, ticket })
+        } else {
+            Some(Replaced::Held { device, ticket })
+        }
     }
 
     #[inline]
@@ -434,10 +507,38 @@ impl Dispatch {
     }
 
     #[inline]
-    fn unload(&mut self, device: usize, cost: Nanos) {
+    fn unload(&mut self, entry: &Entry) {
+        let device = usize::from(entry.device);
         let load = &mut self.loads[device];
         load.in_flight -= 1;
-        load.backlog -= cost;
+        load.backlog -= entry.cost;
+        if !entry.held {
+            self.devices[device].held.left(entry.turn.chunks);
+        }
+    }
+
+    /// Requests that the device itself has, or died with.
+    #[inline]
+    fn on_device(&self, device: usize) -> u32 {
+        self.loads[device].in_flight - self.devices[device].held.len()
+    }
+
+    /// Whether one more request is kept back from the device.
+    #[inline]
+    fn is_held(&self, device: usize, turn: Turn) -> bool {
+        self.order == Order::Shortest && !self.devices[device].held.lets(self.on_device(device), turn.chunks > 1)
+    }
+
+    /// Hands the request to the device, or keeps it back: `false`.
+    #[inline]
+    fn hand(&mut self, device: usize, ticket: Ticket, turn: Turn, held: bool) -> bool {
+        let kept = &mut self.devices[device].held;
+        if held {
+            kept.push(turn.rank, ticket, turn.chunks > 1);
+        } else {
+            kept.handed(turn.chunks);
+        }
+        !held
     }
 
     #[inline]

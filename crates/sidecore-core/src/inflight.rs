@@ -5,6 +5,7 @@
 //! what makes each request complete exactly once.
 
 use crate::dispatch::Work;
+use crate::policy::order::Turn;
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
@@ -43,6 +44,10 @@ pub(crate) struct Entry {
     pub(crate) device: u8,
     /// Its device died and it waits to be given to another one.
     pub(crate) waiting: bool,
+    /// It is kept back until its device can begin with it.
+    pub(crate) held: bool,
+    /// How its device serves it.
+    pub(crate) turn: Turn,
     pub(crate) handed: Nanos,
     /// Estimated time on the device.
     pub(crate) cost: Nanos,
@@ -91,6 +96,11 @@ impl InFlight {
     /// The entry of a ticket that is not void.
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Entry> {
         self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
+    }
+
+    /// The entry of a ticket that is not void, to be changed.
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        self.current(ticket)?.entry.as_mut()
     }
 
     /// The first entry at or after `from` that `device` has.

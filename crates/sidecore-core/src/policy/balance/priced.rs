@@ -1,21 +1,21 @@
 //! Prices: what the time of each device is worth to the requests that arrive.
 //!
 //! Earliest finish alone gives a request to any device that is free soon, also to one that is bad at it and good at
-//! another kind; near capacity that work is missing there. The price y_i of a device's time is its dual in the
-//! [`Program`] "most load that these devices can carry of this mix". A request that takes t_i on device i uses time
-//! worth y_i t_i there; at the optimum requests are only where that is least. So a request goes to the device with the
-//! least
+//! another kind; near capacity that work is missing there. The price `y[i]` of a device's time is its dual in the
+//! [`Program`] "most load that these devices can carry of this mix". A request that takes `t[i]` on device i uses time
+//! worth `y[i] t[i]` there; at the optimum requests are only where that is least. So a request goes to the device with
+//! the least
 //!
 //! ```text
-//! finish_i + W (y_i t_i / min_j y_j t_j - 1)
+//! finish[i] + W (y[i] t[i] / min over j of y[j] t[j] - 1)
 //! ```
 //!
 //! with W the mean backlog of the devices: at light load W is 0 and the rule is earliest finish time; the longer the
 //! queues, the more a detour must save. Where all are equally good the second term is 0.
 //!
-//! A device that is no bottleneck has the price 0: its time is free, for what it can do, and a request for which
-//! min_j y_j t_j is 0 would never go anywhere else, however long it waits there. Prices are therefore at least
-//! [`FLOOR`] of their mean, which bounds the ratio.
+//! A device that is no bottleneck has the price 0: its time is free, for what it can do, and a request that could go
+//! there for nothing would never go anywhere else, however long it waits. Prices are therefore at least [`FLOOR`] of
+//! their mean, which bounds the ratio.
 
 use super::mix::{KINDS, Kind, Mix};
 use super::{Load, Program, Progress};
@@ -42,7 +42,7 @@ pub(super) struct Prices {
     /// The program's devices, by number.
     members: Vec<usize>,
     /// By device, relative to each other. Empty: unknown.
-    prices: Vec<f64>,
+    by_device: Vec<f64>,
     /// Requests that arrived since prices were made of them.
     arrived: u32,
     /// When prices are made again.
@@ -58,7 +58,7 @@ impl Prices {
             program: Program::new(0, KINDS),
             solving: false,
             members: Vec::new(),
-            prices: Vec::new(),
+            by_device: Vec::new(),
             arrived: 0,
             next: 0,
             times: Vec::new(),
@@ -71,16 +71,16 @@ impl Prices {
             self.program = Program::new(devices, KINDS);
             self.times.resize(devices, 0);
             self.members.reserve(devices - self.members.len());
-            self.prices.reserve(devices - self.prices.len());
+            self.by_device.reserve(devices - self.by_device.len());
         }
-        self.prices.clear();
+        self.by_device.clear();
         self.solving = false;
         self.next = 0;
     }
 
     #[inline]
     pub(super) fn known(&self) -> bool {
-        !self.prices.is_empty()
+        !self.by_device.is_empty()
     }
 
     #[inline]
@@ -108,14 +108,14 @@ impl Prices {
             usable += 1.0;
             if capable(i) {
                 self.times[i] = estimate(i);
-                least = least.min(self.prices[i] * self.times[i] as f64);
+                least = least.min(self.by_device[i] * self.times[i] as f64);
             }
         }
         let mean = backlog / f64::max(usable, 1.0);
         let scale = mean / least.max(f64::MIN_POSITIVE);
         let score = |i: usize| {
             let time = self.times[i] as f64;
-            loads[i].backlog as f64 + time + (self.prices[i] * time * scale - mean)
+            loads[i].backlog as f64 + time + (self.by_device[i] * time * scale - mean)
         };
         let open = (0..loads.len()).filter(|&i| loads[i].has_room() && capable(i));
         open.map(|i| (score(i), i)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
@@ -169,10 +169,10 @@ impl Prices {
             return;
         }
         let mean = sum / self.members.len() as f64;
-        self.prices.clear();
-        self.prices.resize(devices, 1.0);
+        self.by_device.clear();
+        self.by_device.resize(devices, 1.0);
         for (member, &device) in self.members.iter().enumerate() {
-            self.prices[device] = (self.program.price(member) / mean).max(FLOOR);
+            self.by_device[device] = (self.program.price(member) / mean).max(FLOOR);
         }
     }
 }

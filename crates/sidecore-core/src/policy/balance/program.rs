@@ -1,15 +1,15 @@
 //! The linear program behind prices, and a simplex for it.
 //!
-//! Requests of kind c are a part m_c of the mix and take t_ci on device i. With x_ci the rate at which device i does
-//! kind c, the most load that the devices can carry is
+//! Requests of kind c are a part `m[c]` of the mix and take `t[c][i]` on device i. With `x[c][i]` the rate at which
+//! device i does kind c, the most load that the devices can carry is
 //!
 //! ```text
-//! max lambda   such that   for each kind:    lambda m_c - sum_i x_ci <= 0      (dual z_c)
-//!                          for each device:  sum_c t_ci x_ci         <= 1      (dual y_i)
+//! max load   such that   for each kind:    load m[c] - sum over i of x[c][i]     <= 0      (dual z[c])
+//!                        for each device:  sum over c of t[c][i] x[c][i]         <= 1      (dual y[i])
 //! ```
 //!
-//! y_i is what a device's time is worth: how much more load one more of it would carry. By duality sum y_i = lambda,
-//! y_i t_ci >= z_c for every pair, with equality where device i does any of kind c at the optimum.
+//! `y[i]` is what a device's time is worth: how much more load one more of it would carry. By duality the sum of `y` is
+//! the load, and `y[i] t[c][i] >= z[c]` for every pair, with equality where device i does any of kind c at the optimum.
 //!
 //! The tableau is dense and condensed (columns of non-basic variables only; Dantzig, "Linear Programming and
 //! Extensions", 1963). All variables at 0 is feasible, so there is no first phase. That start is degenerate, for the
@@ -190,7 +190,9 @@ impl Program {
         let inverse = 1.0 / self.cell(row, column);
         let (above, rest) = self.cells.split_at_mut(row * width);
         let (pivot, below) = rest.split_at_mut(width);
-        pivot.iter_mut().for_each(|cell| *cell *= inverse);
+        for cell in pivot.iter_mut() {
+            *cell *= inverse;
+        }
         pivot[column] = inverse;
         for other in above.chunks_exact_mut(width).chain(below.chunks_exact_mut(width)) {
             let factor = core::mem::take(&mut other[column]);

@@ -14,6 +14,9 @@ pub(super) struct Request {
     /// The device that has it, or had it last.
     pub(super) device: usize,
     pub(super) waiting: bool,
+    /// Kept back, as the so manieth that ever was.
+    pub(super) held: Option<u64>,
+    pub(super) turn: Turn,
     pub(super) handed: Nanos,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
@@ -59,6 +62,24 @@ impl Oracle {
     /// What the device has and is working on, or died with.
     pub(super) fn on(&self, device: usize) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
+    }
+
+    /// Requests that the device itself has, and whether all of them are served in chunks.
+    fn begun(&self, device: usize) -> (usize, bool) {
+        let begun = || self.on(device).filter(|request| request.held.is_none());
+        (begun().count(), begun().all(|request| request.turn.chunks > 1))
+    }
+
+    /// Whether the device may begin with one more: it has fewer than two, or two long ones and this is short.
+    pub(super) fn may_begin(&self, device: usize, turn: Turn) -> bool {
+        let (count, long) = self.begun(device);
+        count < 2 || (count == 2 && long && turn.chunks == 1)
+    }
+
+    /// The request that is next of those kept back.
+    pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
+        let held = self.on(device).filter(|request| request.held.is_some());
+        held.min_by_key(|request| (request.turn.rank, request.held))
     }
 
     pub(super) fn backlog(&self, device: usize) -> Nanos {
