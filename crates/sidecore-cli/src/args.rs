@@ -116,6 +116,9 @@ pub(crate) struct Plans {
     /// List the parameters with value, unit, origin and meaning, and run nothing
     #[arg(long)]
     pub(crate) parameters: bool,
+    /// Title of the Markdown page
+    #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
+    pub(crate) title: String,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -135,8 +138,34 @@ pub(crate) struct Output {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
+    /// Notify policies on gaps of every kind, against the best that was possible
+    Waiting(Waiting),
+    /// Random schedules with faults; invariants are checked after each event
+    Faults(Faults),
     /// How fast the simulator is here: events a second
     Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Waiting {
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Faults {
+    /// How many runs
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) seeds: u64,
+    /// Seed of the first run
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first: u64,
+    /// Put a defect in, to see that it is found
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sabotage: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,9 +7,11 @@
 pub mod bakeoff;
 pub mod compare;
 pub mod engine;
+pub mod faults;
 pub mod part;
 pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
 pub mod world;
+pub mod waiting;

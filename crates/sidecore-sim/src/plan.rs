@@ -64,6 +64,8 @@ pub struct Plan {
     pub columns: Axis,
     /// The metric in each cell, where no axis goes over metrics.
     pub cell: Option<usize>,
+    /// Metrics that are drawn as bars, where an axis goes over metrics.
+    pub plot: Vec<usize>,
     /// The same hardware with other software.
     pub variants: Vec<Variant>,
     /// What headings of published tables mean in this plan.

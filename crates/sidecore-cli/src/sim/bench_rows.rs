@@ -119,16 +119,16 @@ fn grid(cells: &[Cell], left_out: usize) -> Grid {
     let mut grid =
         Grid::new("This machine, measured and predicted", &["case", "metric", "measured", "predicted", "error", ""]);
     let within = |column: &str| if column == "p99_us" { TAIL_WITHIN } else { WITHIN };
-    let misses = |cell: &&Cell| cell.error.abs() > within(&cell.column);
+    let off = |cell: &&Cell| cell.error.abs() > within(&cell.column);
     for cell in cells {
-        let mark = if misses(&cell) { "miss" } else { "" };
+        let mark = if off(&cell) { "miss" } else { "" };
         let error = format!("{:+.1} %", cell.error * 100.0);
         let fields = [&cell.row, &cell.column, &digits(cell.published), &digits(cell.predicted), &error, mark];
         grid.rows.push(fields.map(str::to_owned).to_vec());
     }
     for (column, what) in [("ops_per_s", "rates"), ("p50_us", "medians"), ("p99_us", "tails")] {
         let of: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column).collect();
-        let missed = of.iter().filter(|cell| misses(cell)).count();
+        let missed = of.iter().copied().filter(off).count();
         let bound = within(column) * 100.0;
         grid.notes.push(format!("{what}: {} of {} within {bound:.0} %", of.len() - missed, of.len()));
     }

@@ -1,5 +1,6 @@
 //! Plans as tables: their own, their variants, and beside published figures.
 
+use super::plots::{self, Plot};
 use super::stop::Steps;
 use super::{bench_rows, output};
 use crate::args::Plans;
@@ -15,9 +16,9 @@ use std::path::Path;
 const OWN: &str = "as published";
 
 /// A table with what it is a table of.
-struct Sheet {
-    variant: String,
-    table: Table,
+pub(super) struct Sheet {
+    pub(super) variant: String,
+    pub(super) table: Table,
 }
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
@@ -131,21 +132,53 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
 const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
 fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
-    let (mut rows, mut page) = (Vec::new(), String::new());
+    let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
+    let mut summary =
+        Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
         let grids = grids(plan, &sheets);
         for grid in &grids {
             println!("{}", grid.to_text());
         }
-        page += &section(plan, &grids);
+        let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
+        sections += &section(plan, &grids, &plots);
+        summary.rows.extend(summary_rows(plan, &sheets));
+        drawn.extend(plots.into_iter().map(|plot| (plot.file, plot.svg)));
         rows.extend(sheets.iter().flat_map(|sheet| sheet_rows(plan, sheet, args.seed)));
         if sheets.iter().any(|sheet| sheet.table.stopped) {
             break;
         }
     }
-    output::write(&args.output, &rows, || page, &[])?;
+    let page = || page(args, &summary, &sections);
+    output::write(&args.output, &rows, page, &drawn)?;
     Ok(true)
+}
+
+fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
+    let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let command = format!("sidecore sim {} --seed {}", files.join(" "), args.seed);
+    let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
+    format!("# {}\n\nSimulated by `{command}`.\n\n{summary}{sections}", args.title)
+}
+
+/// Each variant at the last cell of the plan's table: what it gains there, and what stops it from gaining more.
+fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
+    let Some((own, variants)) = sheets.split_first() else { return Vec::new() };
+    let Some(metric) = plan.cell.or(plan.plot.first().copied()) else { return Vec::new() };
+    let known = &plan.system.metrics()[metric];
+    let Some(last) = own.table.runs.last() else { return Vec::new() };
+    let case: Vec<&str> = last.case.iter().map(|(_, value)| value.as_str()).collect();
+    let before = last.outcome.values[metric];
+    let figure = format!("{} in {} at {}", known.name, known.unit, case.join("/"));
+    let row = |sheet: &Sheet| {
+        let outcome = &sheet.table.runs.last()?.outcome;
+        let after = outcome.values[metric];
+        let gain = format!("{:.2} x", after / before);
+        let fields = [&plan.title, &figure, &digits(before), &sheet.variant, &digits(after), &gain, &outcome.limit];
+        Some(fields.map(Clone::clone).to_vec())
+    };
+    variants.iter().filter_map(row).collect()
 }
 
 /// The plan's own table and those of its variants.
@@ -172,9 +205,11 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     Ok(sheets)
 }
 
-fn section(plan: &Plan, grids: &[Grid]) -> String {
-    let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
-    format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, tables.join("\n"))
+fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
+    let tables = grids.iter().map(Grid::to_markdown);
+    let plots = plots.iter().map(|plot| format!("![{}]({})\n\n{}\n", plan.title, plot.file, plot.caption));
+    let parts: Vec<String> = plots.chain(tables).collect();
+    format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
 /// The own table, then each variant with its gain over the own table.

@@ -84,7 +84,7 @@ impl File {
 }
 
 /// What of a plan is no parameter.
-const OWN_KEYS: [&str; 7] = ["system", "title", "about", "include", "table", "variant", "heading"];
+const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
 
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let file = File::load(path)?;
@@ -116,6 +116,7 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
         rows,
         columns,
         cell,
+        plot: read_plot(&file, table, system)?,
         variants: read_variants(&file, table, &settings)?,
         headings: read_headings(&file, table, &settings)?,
         settings,
@@ -315,7 +316,7 @@ fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&
         None => Ok(&[]),
         Some(value) => {
             let list = value.get_ref().as_array().map(|list| &list[..]);
-            list.ok_or_else(|| file.error(value, &format!("write [[{key}]] for each")))
+            list.ok_or_else(|| file.error(value, &format!("{key} is a list")))
         }
     }
 }
@@ -336,6 +337,14 @@ fn read_named(
         all.push((file.text(get(name)?, name)?.to_owned(), file.set(get("set")?, settings)?));
     }
     Ok(all)
+}
+
+/// Metrics that are drawn.
+fn read_plot(file: &File, table: &DeTable<'_>, system: &'static dyn System) -> Result<Vec<usize>, PlanError> {
+    let metrics = read_list(file, table, "plot")?.iter();
+    metrics
+        .map(|name| metric(system, file.text(name, "a metric")?).map_err(|message| file.error(name, &message)))
+        .collect()
 }
 
 fn read_variants(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Variant>, PlanError> {

@@ -1,0 +1,165 @@
+//! The threshold that the gaps themselves suggest, within a bound that holds whatever they do next.
+//!
+//! Spinning for as long as the recent gaps make cheapest is right while the future is like the past. Source of the idea:
+//! Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP
+//! 1991. What makes it safe is a balance of savings: three times the offline optimum less what was spent. A wait may
+//! only choose a threshold `t` whose worst gap, one just longer, is covered by them: with savings `s` and park cost `c`,
+//! `(c - s) / 2 <= t <= 2c + s`. Without savings that is c/2 to 2c; each wait that goes well widens it, so that at a
+//! steady load the threshold can be 0 (park at once) or far above (spin). The cost of a run so never exceeds three times
+//! the offline optimum by more than one poll, if no poll takes longer than a park and no wake-up is false. A gap that was
+//! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, so the bound holds
+//! for true lengths as well, but for one poll in each wait, if no wake-up takes longer than a park costs.
+//!
+//! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. So one wait in
+//! sixteen is a probe, which spins as break-even does, and a wait that finds, spinning, a gap for which the learnt
+//! threshold is too short is followed by another. Gaps count if the threshold was at least the park cost, and are true then.
+
+mod gaps;
+
+use super::Audit;
+use crate::time::Nanos;
+use gaps::Gaps;
+
+/// One wait in so many is a probe.
+const PROBE_EVERY: u32 = 16;
+/// Gaps between two looks for the best threshold.
+const REVISE_EVERY: u32 = 8;
+/// Savings are at most so many park costs, which bounds what any stretch of a run costs above three times its optimum.
+const MOST_SAVED: i64 = 8;
+/// Longest park cost and longest gap that are reckoned with, ns: sums cannot overflow.
+const LONGEST: Nanos = 1 << 40;
+
+/// What one waiter has learnt.
+#[derive(Clone, Debug)]
+pub(super) struct Learner {
+    gaps: Gaps,
+    /// The best threshold for the gaps, once there was one, ns.
+    learnt: Option<Nanos>,
+    /// Gaps since the threshold was revised.
+    unrevised: u32,
+    /// Three times the optimum less the cost, ns.
+    savings: i64,
+    /// Waits since the last probe.
+    unprobed: u32,
+    /// The wait under way is a probe.
+    probing: bool,
+    /// The wait under way spins so long, ns.
+    threshold: Nanos,
+}
+
+impl Learner {
+    pub(super) fn new() -> Self {
+        Self { gaps: Gaps::new(), learnt: None, unrevised: 0, savings: 0, unprobed: 0, probing: false, threshold: 0 }
+    }
+
+    /// A wait begins.
+    pub(super) fn begin(&mut self, park_cost: Nanos) {
+        let cost = park_cost.min(LONGEST).cast_signed();
+        self.savings = self.savings.clamp(-cost, MOST_SAVED * cost);
+        self.unprobed += 1;
+        self.probing |= self.unprobed >= PROBE_EVERY;
+        let least = (cost - self.savings + 1).max(0) / 2;
+        let most = 2 * cost + self.savings;
+        let wanted = self.learnt.unwrap_or(park_cost).min(LONGEST).cast_signed();
+        let wanted = if self.probing { wanted.max(cost) } else { wanted };
+        self.threshold = wanted.clamp(least, most).cast_unsigned();
+    }
+
+    /// How long the wait under way spins, ns.
+    #[inline]
+    pub(super) fn threshold(&self) -> Nanos {
+        self.threshold
+    }
+
+    /// The wait ended after `gap` ns; `wait` says what it cost.
+    pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos) {
+        let cost = wait.cost_ns.min(LONGEST).cast_signed();
+        let found_spinning = wait.parks == 0 && wait.naps == 0;
+        let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost)) };
+        let optimum = surely.min(park_cost).min(LONGEST).cast_signed();
+        self.savings = self.savings.saturating_add(3 * optimum - cost);
+        if self.threshold >= park_cost {
+            self.observe(gap, park_cost);
+        }
+        if self.probing {
+            self.unprobed = 0;
+        }
+        self.probing = found_spinning && self.learnt.is_some_and(|learnt| gap > learnt);
+    }
+
+    fn observe(&mut self, gap: Nanos, park_cost: Nanos) {
+        self.gaps.record(gap.min(LONGEST));
+        self.unrevised += 1;
+        if self.unrevised == REVISE_EVERY {
+            self.unrevised = 0;
+            self.learnt = Some(self.gaps.best_threshold(park_cost));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: Nanos = 1_000;
+
+    /// One wait without poll time or latency.
+    fn wait(learner: &mut Learner, gap: Nanos) -> Nanos {
+        learner.begin(COST);
+        let threshold = learner.threshold();
+        let parks = u64::from(gap > threshold);
+        let spun_ns = gap.min(threshold);
+        learner.end(gap, &Audit { parks, spun_ns, cost_ns: spun_ns + parks * COST, ..Audit::default() }, COST);
+        threshold
+    }
+
+    fn waits(learner: &mut Learner, count: u32, gap: Nanos) {
+        for _ in 0..count {
+            wait(learner, gap);
+        }
+    }
+
+    #[test]
+    fn it_begins_as_break_even_and_then_follows_the_gaps() {
+        let mut learner = Learner::new();
+        assert_eq!(wait(&mut learner, 100_000), COST);
+        waits(&mut learner, 15, 100_000);
+        let thresholds: [Nanos; 32] = core::array::from_fn(|_| wait(&mut learner, 100_000));
+        assert_eq!(thresholds.iter().filter(|threshold| **threshold == 0).count(), 30);
+        assert_eq!(thresholds.iter().filter(|threshold| **threshold == COST).count(), 2, "the probes");
+    }
+
+    #[test]
+    fn probes_follow_each_other_as_soon_as_gaps_are_short() {
+        let mut learner = Learner::new();
+        waits(&mut learner, 100, 100_000);
+        let asleep = (0..1_000).take_while(|_| wait(&mut learner, 500) < 500).count();
+        assert!(asleep < 16, "{asleep}");
+        assert!((0..100).all(|_| wait(&mut learner, 500) >= 500));
+    }
+
+    #[test]
+    fn without_savings_the_threshold_is_between_half_and_twice_the_cost() {
+        let mut learner = Learner::new();
+        for (learnt, threshold) in [(0, 500), (700, 700), (50_000, 2_000)] {
+            learner.learnt = Some(learnt);
+            learner.begin(COST);
+            assert_eq!(learner.threshold(), threshold);
+        }
+        learner.savings = -400;
+        learner.begin(COST);
+        assert_eq!(learner.threshold(), 1_600);
+        learner.savings = 800;
+        learner.learnt = Some(0);
+        learner.begin(COST);
+        assert_eq!(learner.threshold(), 100);
+    }
+
+    #[test]
+    fn savings_are_limited() {
+        let mut learner = Learner::new();
+        waits(&mut learner, 1_000, 900);
+        learner.begin(COST);
+        assert_eq!(learner.savings, 8_000);
+    }
+}
