@@ -13,5 +13,6 @@ pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
-pub mod world;
+
 pub mod waiting;
+pub mod world;
