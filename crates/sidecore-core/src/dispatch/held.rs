@@ -29,10 +29,12 @@ impl Held {
         self.heap.len() as u32
     }
 
-    /// Whether a request may go to the device, which has `on_device` of them. When these are all served in chunks, one
-    /// that is not finds room beside them.
+    /// Whether a request may go to the device, which has `on_device` of them. Those that are served in chunks do not
+    /// count for one that is not: it and one more find room beside them, or the device would go on with a chunk between
+    /// any two short requests.
     pub(super) fn lets(&self, on_device: u32, chunked: bool) -> bool {
-        on_device < ON_DEVICE || (!chunked && on_device == ON_DEVICE && self.chunked == ON_DEVICE)
+        let before = if chunked { on_device } else { on_device - self.chunked };
+        before < ON_DEVICE
     }
 
     pub(super) fn push(&mut self, rank: Nanos, ticket: Ticket, chunked: bool) {

@@ -325,14 +325,14 @@ fn the_shortest_is_released_first() {
 }
 
 #[test]
-fn a_short_one_finds_room_beside_long_ones() {
+fn two_short_ones_find_room_beside_long_ones() {
     let (mut dispatch, _, lane) = start(&[8]);
     dispatch.set_order(Order::Shortest);
     let long = Work { size: 100_000, ..work(lane, 0) };
     let tickets = [0; 2].map(|_| placed(&mut dispatch, long).1);
     kept(&mut dispatch, long);
-    let (_, short) = placed(&mut dispatch, work(lane, 1));
-    let next = kept(&mut dispatch, work(lane, 2));
+    let [short, _] = [1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let next = kept(&mut dispatch, work(lane, 3));
     assert_eq!([tickets[0], short].map(|ticket| dispatch.turn(ticket).unwrap().chunks), [4, 1]);
     dispatch.complete(short, None);
     assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(next), None));

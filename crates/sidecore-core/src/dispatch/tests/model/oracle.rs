@@ -64,16 +64,10 @@ impl Oracle {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
 
-    /// Requests that the device itself has, and whether all of them are served in chunks.
-    fn begun(&self, device: usize) -> (usize, bool) {
-        let begun = || self.on(device).filter(|request| request.held.is_none());
-        (begun().count(), begun().all(|request| request.turn.chunks > 1))
-    }
-
-    /// Whether the device may begin with one more: it has fewer than two, or two long ones and this is short.
+    /// Whether the device may begin with one more: it has fewer than two, long ones not counted if this is short.
     pub(super) fn may_begin(&self, device: usize, turn: Turn) -> bool {
-        let (count, long) = self.begun(device);
-        count < 2 || (count == 2 && long && turn.chunks == 1)
+        let begun = self.on(device).filter(|request| request.held.is_none());
+        begun.filter(|request| turn.chunks > 1 || request.turn.chunks == 1).count() < 2
     }
 
     /// The request that is next of those kept back.
