@@ -8,6 +8,7 @@ mod text;
 
 use crate::world::pool::{Result as Judged, Run, Traffic};
 use cases::Case;
+pub use cases::random_pool;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
@@ -21,7 +22,7 @@ pub const NEAR: f64 = 1.1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// `pools`: random devices and mixes. `regression`: two devices of 0.35 us + 0.589 ns/B and two of 1.25 us +
-    /// 0.595 ns/B, 95 % 256 B and 5 % 16 KiB. `heavy tail`, `slowed`, `misled`: the same devices, see [`run`].
+    /// 0.595 ns/B, 95 % 256 B and 5 % 16 KiB. For the others see [`run`].
     pub scenario: &'static str,
     /// Seed of the pool and of the arrivals.
     pub seed: u64,
@@ -113,6 +114,7 @@ impl Line {
 ///
 /// - `regression` at each of [`LOADS`] and with 64 requests outstanding;
 /// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8, also shortest first;
+/// - `alike`: such sizes on four devices of 1 us + 0.6 ns/B;
 /// - `slowed`: at 0.6, the first device takes four times as long from a quarter of the run on;
 /// - `misled`: at 0.9, devices report in turn 20 % less and 20 % more than they took, and so are their prices.
 ///

@@ -44,6 +44,7 @@ pub(super) fn all(seeds: u64) -> Vec<Case> {
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
     cases.push(single("regression", regression(Traffic::Closed(64))));
     cases.push(case("heavy tail", 1, ALSO_SHORTEST, heavy_tail()));
+    cases.push(case("alike", 1, ALSO_SHORTEST, alike()));
     cases.push(single("slowed", slowed()));
     cases.push(single("misled", misled()));
     let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, AS_THEY_COME, random_pool(seed, load))));
@@ -69,6 +70,11 @@ fn heavy_tail() -> Run {
     Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) }
 }
 
+/// Devices that are alike: prices say nothing, only the order helps the short ones.
+fn alike() -> Run {
+    Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail() }
+}
+
 fn slowed() -> Run {
     let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
     Run { change, ..regression(Traffic::Open(0.6)) }
@@ -82,8 +88,9 @@ fn misled() -> Run {
     run
 }
 
-/// 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B; 2 to 4 sizes from 16 B to 16 KiB in random parts.
-pub(super) fn random_pool(seed: u64, load: f64) -> Run {
+/// The random pool of that seed, at that part of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B;
+/// 2 to 4 sizes from 16 B to 16 KiB in random parts.
+pub fn random_pool(seed: u64, load: f64) -> Run {
     let mut random = Random::new(seed);
     let random = &mut random;
     let devices = 3 + random.below(6);

@@ -103,7 +103,7 @@ pub struct Result {
     pub mean: f64,
     /// 99th percentile of the time in the system, ns.
     pub p99: f64,
-    /// Requests done in a unit of time, as a part of the fluid capacity.
+    /// Requests done in a unit of time, as a part of the fluid capacity: without the warm-up, if the run outlived it.
     pub carried: f64,
     /// Events handled, and the hash of all of them.
     pub events: u64,
@@ -221,7 +221,7 @@ struct Counts {
     times: Vec<Nanos>,
     /// Requests in the system at each third's arrivals, summed.
     thirds: [u64; 3],
-    /// When the warm-up ended, and how many were done since.
+    /// When the warm-up ended, or the start, and how many were done since.
     since: Nanos,
     done: u64,
 }
@@ -273,8 +273,8 @@ impl<'a> Pool<'a> {
             let gap = engine.random().exponential(self.gap);
             engine.after(gap.round() as Nanos, Event::Arrival);
         }
-        if part < WARM_UP {
-            self.counts.since = engine.now();
+        if self.arrivals == self.warm_up() {
+            (self.counts.since, self.counts.done) = (engine.now(), 0);
         }
         let size = self.run.sizes.draw(engine.random());
         if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
@@ -326,9 +326,9 @@ impl<'a> Pool<'a> {
         self.dispatch.complete(task.ticket, Some(took));
         self.dispatch.announce(engine.now(), self.lane);
         self.in_system -= 1;
+        self.counts.done += 1;
         if self.arrivals >= self.warm_up() {
             self.counts.times.push(engine.now() - self.requests[task.ticket.index()].0);
-            self.counts.done += 1;
         }
         while let Some(ticket) = self.dispatch.release(engine.now(), device) {
             self.hand(engine, device, ticket);
