@@ -20,9 +20,10 @@ use crate::inflight::{Entry, InFlight, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
-use crate::policy::order::{Order, Turn};
+use crate::policy::order::{CHUNK, Order, Turn, chunks};
 use crate::session::Class;
 use crate::time::Nanos;
+use alloc::vec;
 use alloc::vec::Vec;
 
 mod clients;
@@ -183,12 +184,12 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
-    /// Most requests in flight.
-    capacity: u32,
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
     order: Order,
+    /// Ranks of requests that are served by rank, by ticket number.
+    ranks: Vec<Nanos>,
     /// Beside `devices`, index by index: what the balancer reads.
     loads: Vec<Load>,
     devices: Vec<Device>,
@@ -203,7 +204,7 @@ impl Dispatch {
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
             order: Order::Fifo,
-            capacity: limits.in_flight,
+            ranks: vec![0; limits.in_flight as usize],
             loads: Vec::with_capacity(MAX_DEVICES),
             devices: Vec::with_capacity(MAX_DEVICES),
         }
@@ -321,18 +322,12 @@ impl Dispatch {
             self.clients.done_at_once(work.lane, work.urgent, cost);
             return Placed::Now { device, cost };
         }
-        let turn = self.order.turn(now, cost, work.size);
-        let held = self.is_held(device, turn);
-        let entry = Entry { work, device: device as u8, waiting: false, held, turn, handed: now, cost, losses: 0 };
+        let entry = Entry::new(work, device as u8, now, cost, 0);
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
         self.balancer.placed(work.class, work.size);
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        if self.hand(device, ticket, turn, held) {
-            Placed::On { device, ticket }
-        } else {
-            Placed::Held { device, ticket }
-        }
+        if self.begins(now, device, ticket) { Placed::On { device, ticket } } else { Placed::Held { device, ticket } }
     }
 
     /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
@@ -344,13 +339,15 @@ impl Dispatch {
         let ticket = held.pop(on_device, self.order == Order::Fifo)?;
         let entry = self.inflight.get_mut(ticket)?;
         (entry.held, entry.handed) = (false, now);
-        held.handed(entry.turn.chunks);
+        held.handed(entry.work.size > CHUNK);
         Some(ticket)
     }
 
     /// How its device serves a request. `None`: the ticket is void.
     pub fn turn(&self, ticket: Ticket) -> Option<Turn> {
-        self.inflight.get(ticket).map(|entry| entry.turn)
+        let entry = self.inflight.get(ticket)?;
+        let ranked = || Turn { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
+        Some(if entry.ranked { ranked() } else { Turn::FIFO })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -401,7 +398,7 @@ impl Dispatch {
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        let held = Held::new(depth.min(self.capacity) as usize);
+        let held = Held::new(self.ranks.len().min(depth as usize));
         self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, held, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         self.balancer.devices_changed(self.devices.len());
@@ -472,13 +469,9 @@ impl Dispatch {
             return Some(Replaced::Now(self.finish(entry)));
         }
         let cost = self.devices[device].rates.estimate(class, size);
-        let turn = self.order.turn(now, cost, size);
-        let held = self.is_held(device, turn);
-        let Entry { work, losses, .. } = entry;
-        let entry = Entry { work, device: device as u8, waiting: false, held, turn, handed: now, cost, losses };
+        let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
         self.load(device, cost);
-        let ticket = self.inflight.insert(entry)?;
-        if self.hand(device, ticket, turn, held) {
+        if self.begins(now, device, ticket) {
             Some(Replaced::On { device, ticket })
         } else {
             Some(Replaced::Held { device, ticket })
@@ -512,8 +505,8 @@ impl Dispatch {
         let load = &mut self.loads[device];
         load.in_flight -= 1;
         load.backlog -= entry.cost;
-        if !entry.held {
-            self.devices[device].held.left(entry.turn.chunks);
+        if entry.ranked && !entry.held {
+            self.devices[device].held.left(entry.work.size > CHUNK);
         }
     }
 
@@ -523,22 +516,26 @@ impl Dispatch {
         self.loads[device].in_flight - self.devices[device].held.len()
     }
 
-    /// Whether one more request is kept back from the device.
+    /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
     #[inline]
-    fn is_held(&self, device: usize, turn: Turn) -> bool {
-        self.order == Order::Shortest && !self.devices[device].held.lets(self.on_device(device), turn.chunks > 1)
+    fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        self.order == Order::Fifo || self.begins_by_rank(now, device, ticket)
     }
 
-    /// Hands the request to the device, or keeps it back: `false`.
-    #[inline]
-    fn hand(&mut self, device: usize, ticket: Ticket, turn: Turn, held: bool) -> bool {
-        let kept = &mut self.devices[device].held;
-        if held {
-            kept.push(turn.rank, ticket, turn.chunks > 1);
+    fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        let before = self.on_device(device) - 1;
+        let (held, order) = (&mut self.devices[device].held, self.order);
+        let Some(entry) = self.inflight.get_mut(ticket) else { return true };
+        let Turn { rank, chunks } = order.turn(now, entry.cost, entry.work.size);
+        let begins = held.lets(before, chunks > 1);
+        self.ranks[ticket.index()] = rank;
+        (entry.ranked, entry.held) = (true, !begins);
+        if begins {
+            held.handed(chunks > 1);
         } else {
-            kept.handed(turn.chunks);
+            held.push(rank, ticket, chunks > 1);
         }
-        !held
+        begins
     }
 
     #[inline]

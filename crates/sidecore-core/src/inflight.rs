@@ -5,7 +5,6 @@
 //! what makes each request complete exactly once.
 
 use crate::dispatch::Work;
-use crate::policy::order::Turn;
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
@@ -44,15 +43,23 @@ pub(crate) struct Entry {
     pub(crate) device: u8,
     /// Its device died and it waits to be given to another one.
     pub(crate) waiting: bool,
+    /// It is served by rank, not as it came.
+    pub(crate) ranked: bool,
     /// It is kept back until its device can begin with it.
     pub(crate) held: bool,
-    /// How its device serves it.
-    pub(crate) turn: Turn,
     pub(crate) handed: Nanos,
     /// Estimated time on the device.
     pub(crate) cost: Nanos,
     /// Devices that had it before and died.
     pub(crate) losses: u8,
+}
+
+impl Entry {
+    /// A request that a device is given to serve as it comes.
+    #[inline]
+    pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
+        Self { work, device, waiting: false, ranked: false, held: false, handed, cost, losses }
+    }
 }
 
 #[derive(Debug)]

@@ -54,14 +54,14 @@ impl Held {
 
     /// A request went to the device.
     #[inline]
-    pub(super) fn handed(&mut self, chunks: u32) {
-        self.chunked += u32::from(chunks > 1);
+    pub(super) fn handed(&mut self, chunked: bool) {
+        self.chunked += u32::from(chunked);
     }
 
     /// A request left the device.
     #[inline]
-    pub(super) fn left(&mut self, chunks: u32) {
-        self.chunked -= u32::from(chunks > 1);
+    pub(super) fn left(&mut self, chunked: bool) {
+        self.chunked -= u32::from(chunked);
     }
 
     /// The device died: its requests are found in the table.

@@ -68,11 +68,15 @@ impl Order {
     pub fn turn(self, arrived: Nanos, cost: Nanos, size: u32) -> Turn {
         match self {
             Self::Fifo => Turn::FIFO,
-            Self::Shortest => {
-                Turn { rank: arrived.saturating_add(cost.saturating_mul(AGEING)), chunks: size.div_ceil(CHUNK).max(1) }
-            }
+            Self::Shortest => Turn { rank: arrived.saturating_add(cost.saturating_mul(AGEING)), chunks: chunks(size) },
         }
     }
+}
+
+/// Pieces in which a request of that size (bytes) is served under [`Order::Shortest`].
+#[inline]
+pub fn chunks(size: u32) -> u32 {
+    size.div_ceil(CHUNK).max(1)
 }
 
 impl Display for Order {
