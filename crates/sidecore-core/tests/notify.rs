@@ -286,6 +286,72 @@ fn learn_is_within_a_tenth_of_the_better_pure_policy_at_steady_loads() {
     }
 }
 
+/// Two who wait for each other in turn, as client and sidecore in a closed loop.
+struct Pair {
+    waiters: [Waiter; 2],
+    /// When each of them has last answered and began to wait.
+    since: [Nanos; 2],
+    wake_up: Box<dyn FnMut() -> f64>,
+}
+
+const PAIR_PARK: Nanos = 2_000;
+
+impl Pair {
+    fn new(policy: Notify) -> Self {
+        let waiters = [Waiter::new(policy, PAIR_PARK, true), Waiter::new(policy, PAIR_PARK, true)];
+        Self { waiters, since: [0; 2], wake_up: Box::new(uniform(9)) }
+    }
+
+    /// Both answer after so long, in turn, so many times each; how long a round took in the mean.
+    fn rounds(&mut self, count: u32, answer: Nanos) -> Nanos {
+        let begun = self.since[1];
+        for _ in 0..count {
+            for side in [0, 1] {
+                let now = self.receive(side, self.since[1 - side]);
+                self.since[side] = now + answer;
+            }
+        }
+        (self.since[1] - begun) / Nanos::from(count)
+    }
+
+    /// Waits from its own last answer until it has the other's, of that instant; gives when it has it.
+    fn receive(&mut self, side: usize, answered: Nanos) -> Nanos {
+        let mut now = self.since[side];
+        self.waiters[side].begin(now);
+        while now < answered {
+            if self.waiters[side].step(now) == Step::Spin {
+                now += 20;
+                continue;
+            }
+            // A wake-up takes from one and a half to two and a half parks.
+            let woken = answered + PAIR_PARK * 3 / 2 + ((self.wake_up)() * PAIR_PARK as f64) as Nanos;
+            self.waiters[side].parked(now, woken);
+            now = woken;
+        }
+        self.waiters[side].end(now);
+        now
+    }
+}
+
+#[test]
+fn two_who_learn_of_each_other_do_not_put_each_other_to_sleep_for_good() {
+    for ahead in (0..400_u64).step_by(25) {
+        let mut pair = Pair::new(Notify::Learn);
+        for i in 0..ahead {
+            let length = 100_000 + i;
+            wait(&mut pair.waiters[0], i * 1_000_000, Gap { length, poll: 20, latency: 3_000 });
+        }
+        // Each is used to a partner that takes long.
+        pair.since = [1 << 40; 2];
+        pair.rounds(1_000, 100_000);
+        let first = pair.rounds(10, 400);
+        let found = (0..200).position(|_| pair.rounds(100, 400) < 1_000);
+        println!("{ahead} waits ahead: {first} ns at first, awake after {found:?} hundred rounds");
+        assert!(found.is_some());
+        assert!(pair.rounds(10_000, 400) < 1_000, "they stay awake");
+    }
+}
+
 /// The waking side of a hop, obeyed to the letter.
 struct Hop {
     moderator: Moderator,

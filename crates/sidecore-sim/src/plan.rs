@@ -32,8 +32,10 @@ mod error;
 mod read;
 mod settings;
 
+pub(crate) use axis::metric;
 pub use axis::{Axis, Label};
 pub use error::PlanError;
+pub(crate) use read::read_text;
 pub use settings::{Kind, Origin, Parameter, Settings, Source, Value};
 
 use crate::system::System;
@@ -100,16 +102,28 @@ impl Plan {
         read::read(path)
     }
 
-    /// Sets `name=value` as on the command line.
+    /// Understands the text of a plan that stands, or would stand, at that path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        read::parse(path, text)
+    }
+
+    /// Sets each `name=value` as on the command line, and checks the plan that comes of them all.
     ///
     /// # Errors
     ///
     /// If there is no such parameter, the value is none for it or the plan becomes impossible.
-    pub fn set(&mut self, setting: &str) -> Result<(), PlanError> {
-        let wrong = |message: String| PlanError::of_setting(setting, &message);
-        let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
-        self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(&wrong)?;
-        self.check(&self.settings).map_err(wrong)
+    pub fn set(&mut self, settings: &[String]) -> Result<(), PlanError> {
+        for setting in settings {
+            let wrong = |message: String| PlanError::of_setting(setting, &message);
+            let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
+            self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
+        }
+        let all = settings.join(" --set ");
+        self.check(&self.settings).map_err(|message| PlanError::of_setting(&all, &message))
     }
 
     /// The settings of a variant.

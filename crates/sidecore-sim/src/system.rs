@@ -1,6 +1,7 @@
 //! Systems: parts put together, with the software that runs on them.
 
 mod machine;
+mod nic;
 mod queue;
 
 use crate::plan::{Parameter, Settings};
@@ -62,7 +63,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 2] = [&queue::Queue, &machine::Machine];
+pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

@@ -16,7 +16,7 @@ mod process;
 pub use process::Process;
 
 use crate::engine::Random;
-use process::{Arrivals, Awaited};
+use process::Arrivals;
 use sidecore_core::policy::notify::{Audit, Forecaster, Notify, Step, Waiter};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;

@@ -130,8 +130,7 @@ fn a_range_that_explodes_is_refused_before_the_run() {
 #[test]
 fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
     let mut plan = good();
-    plan.set("load=0.5").unwrap();
-    plan.set("server.count = 3").unwrap();
+    plan.set(&["load=0.5".to_owned(), "server.count = 3".to_owned()]).unwrap();
     assert_eq!((plan.settings.number("arrivals.load"), plan.settings.count("server.count")), (0.5, 3));
     for (setting, message) in [
         ("load", "--set load: write NAME=VALUE"),
@@ -139,7 +138,7 @@ fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
         ("lod=0.5", "--set lod=0.5: unknown parameter `lod`; did you mean"),
         ("load=nan", "--set load=nan: `nan` is no value"),
     ] {
-        let said = plan.set(setting).unwrap_err().to_string();
+        let said = plan.set(&[setting.to_owned()]).unwrap_err().to_string();
         assert!(said.starts_with(message), "{setting}: {said}");
     }
 }
@@ -188,6 +187,9 @@ fn a_published_table_is_compared_cell_by_cell() {
     let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
     assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
     assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
+    let (_folder, found) = published("metric,0.5\nwait_us,10\ncolour,3\n");
+    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    assert_eq!((comparison.cells.len(), &comparison.left_out[..]), (1, &["colour".to_owned()][..]));
     let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
     let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
     assert_eq!(comparison.cells.len(), 2);
@@ -206,7 +208,7 @@ fn a_published_table_that_does_not_fit_is_refused() {
     }
     for (text, message) in [
         ("depth,0.5\n1,2\n", "unknown parameter `depth`"),
-        ("metric,0.5\nwait,1\n", "unknown metric `wait`; did you mean `wait_us`?"),
+        ("metric,0.5\nwait,1\n", "no row is a metric of the plan: unknown metric `wait`; did you mean `wait_us`?"),
         ("server.count,high\n1,2\n", "`high` is no value for arrivals.load"),
         ("server.count,0.5\n0,2\n", "`0` is no value for server.count"),
     ] {

@@ -46,9 +46,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 
 fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
     let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    for setting in set {
-        plan.set(setting).map_err(|error| error.to_string())?;
-    }
+    plan.set(set).map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
@@ -102,11 +100,17 @@ impl<'a> CellLine<'a> {
     }
 }
 
+/// A signed share, without a sign before nothing.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:+.1} %", share * 100.0);
+    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
+}
+
 fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
     let titles = (comparison.table.shape.rows.title(), comparison.table.shape.columns.title());
     let mut grid = Grid::new(&plan.title, &[titles.0, titles.1, "published", "predicted", "error"]);
     for cell in &comparison.cells {
-        let error = format!("{:+.1} %", cell.error * 100.0);
+        let error = percent(cell.error);
         let fields = [cell.row.clone(), cell.column.clone(), digits(cell.published), digits(cell.predicted), error];
         grid.rows.push(fields.to_vec());
     }
@@ -119,6 +123,9 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
             worst.row,
             worst.column
         ));
+    }
+    if !comparison.left_out.is_empty() {
+        grid.notes.push(format!("Left out, for the plan has no such metric: {}", comparison.left_out.join(", ")));
     }
     if !comparison.understood.is_empty() {
         grid.notes.push(format!("From the table's heading: {}", comparison.understood.join(", ")));

@@ -26,12 +26,7 @@ struct File {
 
 impl File {
     fn load(path: &Path) -> Result<Self, PlanError> {
-        let wrong = |message: String| PlanError::in_file(path, None, &message);
-        let size = fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(format!("has {size} bytes; a plan has at most {MAX_BYTES}")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let text = read_text(path, MAX_BYTES).map_err(|message| PlanError::in_file(path, None, &message))?;
         Ok(Self { path: path.to_owned(), text })
     }
 
@@ -83,11 +78,30 @@ impl File {
     }
 }
 
+/// A regular file of at most so many bytes, as text.
+pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    match metadata.len() {
+        _ if !metadata.is_file() => Err("is no file".to_owned()),
+        size if size > most => Err(format!("has {size} bytes, at most {most} are read")),
+        _ => fs::read_to_string(path).map_err(unreadable),
+    }
+}
+
 /// What of a plan is no parameter.
 const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
 
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
-    let file = File::load(path)?;
+    understand(&File::load(path)?)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
+    understand(&File { path: path.to_owned(), text: text.to_owned() })
+}
+
+fn understand(file: &File) -> Result<Plan, PlanError> {
+    let path = file.path.as_path();
     let root = file.parse()?;
     let table = root.get_ref();
     let get = |key: &str| table.get(key).ok_or_else(|| PlanError::in_file(path, None, &missing(key)));
@@ -96,18 +110,18 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let known = || system::ALL.into_iter().map(System::name);
     let system = system::find(system).ok_or_else(|| file.error(name, &unknown("system", system, known())))?;
     let mut settings = Settings::new(system.parameters());
-    for include in includes(&file, table)? {
+    for include in includes(file, table)? {
         let parameters = File::load(&include)?;
         let root = parameters.parse()?;
         read_parameters(&parameters, root.get_ref(), &mut settings, &[])?;
     }
-    read_parameters(&file, table, &mut settings, &OWN_KEYS)?;
+    read_parameters(file, table, &mut settings, &OWN_KEYS)?;
     if let Some(name) = settings.missing().first() {
         let message = format!("{name} has no value: give it one in the plan or in a file that it includes");
         return Err(PlanError::in_file(path, None, &message));
     }
     let shape = get("table")?;
-    let (rows, columns, cell) = read_table(&file, shape, system, &settings)?;
+    let (rows, columns, cell) = read_table(file, shape, system, &settings)?;
     let plan = Plan {
         path: path.to_owned(),
         title: file.text(get("title")?, "title")?.to_owned(),
@@ -116,12 +130,12 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
         rows,
         columns,
         cell,
-        plot: read_plot(&file, table, system)?,
-        variants: read_variants(&file, table, &settings)?,
-        headings: read_headings(&file, table, &settings)?,
+        plot: read_plot(file, table, system)?,
+        variants: read_variants(file, table, &settings)?,
+        headings: read_headings(file, table, &settings)?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(&file, &message), &message))?;
+    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(file, &message), &message))?;
     Ok(plan)
 }
 

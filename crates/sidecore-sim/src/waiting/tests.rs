@@ -1,3 +1,5 @@
+//! The bounds that policies promise, on every process.
+
 use super::*;
 
 fn of(lines: &[Line], policy: Notify) -> impl Iterator<Item = &Line> {
@@ -16,7 +18,9 @@ fn show(line: &Line) -> String {
 fn bounds_hold_at_each_point_of_every_run() {
     for seed in 1..=2 {
         let lines = table(seed);
-        lines.iter().for_each(|line| println!("{}", show(line)));
+        for line in &lines {
+            println!("{}", show(line));
+        }
         for (policy, bound) in [(Notify::BreakEven, 2.0), (Notify::Learn, 3.0)] {
             for line in of(&lines, policy) {
                 assert!(line.worst_ratio <= bound && line.ratio <= bound * 1.01, "{}", show(line));
@@ -73,7 +77,7 @@ fn what_comes_sooner_than_a_wake_up_is_late_or_spun_for() {
         assert!(line.cpu_to_park <= 1.26 && line.p99_to_spin <= 1.17, "{}", show(&line));
     }
     let line = predict(5_000);
-    assert!(line.p99_to_spin > 1.17, "{}", show(&line));
+    assert!(line.cpu_to_park > 1.26 || line.p99_to_spin > 1.17, "{}", show(&line));
 }
 
 #[test]

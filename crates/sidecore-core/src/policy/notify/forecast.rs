@@ -128,7 +128,7 @@ impl Overshoot {
 
     /// A sleep was not even tried. With time it is again: it may not last so long any more.
     pub(super) fn fade(&mut self) {
-        self.mean -= self.mean / 16.0;
+        self.mean -= self.mean / 256.0;
     }
 
     pub(super) fn mean(&self) -> Nanos {
@@ -210,7 +210,7 @@ mod tests {
         assert!(overshoot.mean().abs_diff(5_000) < 50 && (90..160).contains(&overshoot.sigma()));
         overshoot.observe(50_000_000);
         assert!(overshoot.mean() < 6_000, "{}", overshoot.mean());
-        (0..50).for_each(|_| overshoot.fade());
+        (0..1_000).for_each(|_| overshoot.fade());
         assert!(overshoot.mean() < 300);
     }
 }

@@ -10,9 +10,11 @@
 //! parked through is known up to the wake-up only. Savings count on what it lasted less a park cost, so the bound holds
 //! for true lengths as well, but for one poll in each wait, if no wake-up takes longer than a park costs.
 //!
-//! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. So one wait in
-//! sixteen is a probe, which spins as break-even does, and a wait that finds, spinning, a gap for which the learnt
-//! threshold is too short is followed by another. Gaps count if the threshold was at least the park cost, and are true then.
+//! Who parks at once never learns that gaps have become short: what it observes ends with a wake-up. And two who wait for
+//! each other, both parking at once, see only each other's wake-ups. So of 256 waits in the mean eight in a row are probes,
+//! which spin for two and a half parks: long enough for a partner who has to be woken. From one row to the next is a
+//! matter of chance, which the lengths of gaps provide, so that the rows of two partners overlap sooner or later. Probes go on while they find gaps no longer than a park for which the learnt threshold is too
+//! short. Gaps count if the threshold was at least the park cost, and are true then.
 
 mod gaps;
 
@@ -20,8 +22,12 @@ use super::Audit;
 use crate::time::Nanos;
 use gaps::Gaps;
 
-/// One wait in so many is a probe.
-const PROBE_EVERY: u32 = 16;
+/// Waits from the beginning of one row of probes to the next: so many at least, and so many more in the mean.
+const PROBE_PAUSE: u32 = 128;
+/// Probes in a row.
+const PROBES: u32 = 8;
+/// A probe spins for so many halves of a park.
+const PROBE_HALVES: i64 = 5;
 /// Gaps between two looks for the best threshold.
 const REVISE_EVERY: u32 = 8;
 /// Savings are at most so many park costs, which bounds what any stretch of a run costs above three times its optimum.
@@ -39,29 +45,43 @@ pub(super) struct Learner {
     unrevised: u32,
     /// Three times the optimum less the cost, ns.
     savings: i64,
-    /// Waits since the last probe.
-    unprobed: u32,
-    /// The wait under way is a probe.
-    probing: bool,
+    /// Waits until the next row of probes begins.
+    until_probes: u32,
+    /// Probes still to come in this row.
+    probes: u32,
+    /// Made of the lengths of gaps.
+    chance: u64,
     /// The wait under way spins so long, ns.
     threshold: Nanos,
 }
 
 impl Learner {
     pub(super) fn new() -> Self {
-        Self { gaps: Gaps::new(), learnt: None, unrevised: 0, savings: 0, unprobed: 0, probing: false, threshold: 0 }
+        Self {
+            gaps: Gaps::new(),
+            learnt: None,
+            unrevised: 0,
+            savings: 0,
+            until_probes: 2 * PROBE_PAUSE,
+            chance: 0,
+            probes: 0,
+            threshold: 0,
+        }
     }
 
     /// A wait begins.
     pub(super) fn begin(&mut self, park_cost: Nanos) {
         let cost = park_cost.min(LONGEST).cast_signed();
         self.savings = self.savings.clamp(-cost, MOST_SAVED * cost);
-        self.unprobed += 1;
-        self.probing |= self.unprobed >= PROBE_EVERY;
+        self.until_probes = self.until_probes.saturating_sub(1);
+        if self.until_probes == 0 {
+            self.probes = PROBES;
+            self.until_probes = PROBE_PAUSE + (self.chance >> 32) as u32 % (2 * PROBE_PAUSE);
+        }
         let least = (cost - self.savings + 1).max(0) / 2;
         let most = 2 * cost + self.savings;
         let wanted = self.learnt.unwrap_or(park_cost).min(LONGEST).cast_signed();
-        let wanted = if self.probing { wanted.max(cost) } else { wanted };
+        let wanted = if self.probes > 0 { wanted.max(cost * PROBE_HALVES / 2) } else { wanted };
         self.threshold = wanted.clamp(least, most).cast_unsigned();
     }
 
@@ -74,6 +94,8 @@ impl Learner {
     /// The wait ended after `gap` ns; `wait` says what it cost.
     pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos) {
         let cost = wait.cost_ns.min(LONGEST).cast_signed();
+        // Fibonacci hashing, the source: Knuth, The Art of Computer Programming, 6.4.
+        self.chance = (self.chance ^ gap).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let found_spinning = wait.parks == 0 && wait.naps == 0;
         let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost)) };
         let optimum = surely.min(park_cost).min(LONGEST).cast_signed();
@@ -81,10 +103,8 @@ impl Learner {
         if self.threshold >= park_cost {
             self.observe(gap, park_cost);
         }
-        if self.probing {
-            self.unprobed = 0;
-        }
-        self.probing = found_spinning && self.learnt.is_some_and(|learnt| gap > learnt);
+        let worth_it = found_spinning && gap <= park_cost && self.learnt.is_some_and(|learnt| gap > learnt);
+        self.probes = if worth_it { self.probes.max(1) } else { self.probes.saturating_sub(1) };
     }
 
     fn observe(&mut self, gap: Nanos, park_cost: Nanos) {
@@ -124,18 +144,19 @@ mod tests {
         let mut learner = Learner::new();
         assert_eq!(wait(&mut learner, 100_000), COST);
         waits(&mut learner, 15, 100_000);
-        let thresholds: [Nanos; 32] = core::array::from_fn(|_| wait(&mut learner, 100_000));
-        assert_eq!(thresholds.iter().filter(|threshold| **threshold == 0).count(), 30);
-        assert_eq!(thresholds.iter().filter(|threshold| **threshold == COST).count(), 2, "the probes");
+        let thresholds: [Nanos; 4_096] = core::array::from_fn(|_| wait(&mut learner, 100_000));
+        let probes = thresholds.iter().filter(|threshold| **threshold == 2_500).count();
+        assert!((80..=250).contains(&probes), "{probes}");
+        assert_eq!(thresholds.iter().filter(|threshold| **threshold == 0).count(), 4_096 - probes);
     }
 
     #[test]
-    fn probes_follow_each_other_as_soon_as_gaps_are_short() {
+    fn probes_go_on_as_soon_as_gaps_are_short() {
         let mut learner = Learner::new();
-        waits(&mut learner, 100, 100_000);
+        waits(&mut learner, 1_000, 100_000);
         let asleep = (0..1_000).take_while(|_| wait(&mut learner, 500) < 500).count();
-        assert!(asleep < 16, "{asleep}");
-        assert!((0..100).all(|_| wait(&mut learner, 500) >= 500));
+        assert!(asleep < 384, "{asleep}");
+        assert!((0..1_000).all(|_| wait(&mut learner, 500) >= 500));
     }
 
     #[test]

@@ -4,10 +4,17 @@
 //! expected instant the spinning starts is therefore a matter of CPU time, and limited to a quarter of a park. It need
 //! not be earlier for the sake of latency: a completion that comes before its time is found at the end of the nap, still
 //! before its time. What is late is spun for to three standard deviations, but for a quarter of a park at least.
+//!
+//! Where no nap is possible (it would last too long, or the instant is too uncertain) it waits as break-even, unless what
+//! is awaited is so far away that spinning cannot help. Near, it can: two who wait for each other may be slow only
+//! because each has to be woken.
 
 use super::Step;
 use super::forecast::{Forecast, Overshoot};
 use crate::time::Nanos;
+
+/// So many park costs away nothing is near.
+const FAR: Nanos = 8;
 
 /// A wait for which something is forecast.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +33,7 @@ impl Expectant<'_> {
     /// cost before the expected instant, once after it, and a park.
     pub(super) fn step(&self, now: Nanos) -> Step {
         if self.is_vague() {
-            return if self.surely_long() { Step::Park } else { self.break_even(now) };
+            return self.park_or_break_even(now);
         }
         let Forecast { at, sigma } = self.forecast;
         let patience = sigma.saturating_mul(3).clamp(self.park_cost / 4, self.park_cost);
@@ -43,7 +50,7 @@ impl Expectant<'_> {
         } else if left <= self.park_cost.saturating_mul(2) {
             Step::Spin
         } else {
-            Step::Park
+            self.park_or_break_even(now)
         }
     }
 
@@ -59,10 +66,11 @@ impl Expectant<'_> {
         self.forecast.sigma > self.park_cost / 2
     }
 
-    /// Even the earliest credible instant is further away than a park costs.
-    fn surely_long(&self) -> bool {
+    /// Parks at once if even the earliest credible instant was far away when the wait began.
+    fn park_or_break_even(&self, now: Nanos) -> Step {
         let Forecast { at, sigma } = self.forecast;
-        at.saturating_sub(sigma.saturating_mul(3)) > self.begun.saturating_add(self.park_cost)
+        let far = self.begun.saturating_add(self.park_cost.saturating_mul(FAR));
+        if at.saturating_sub(sigma.saturating_mul(3)) > far { Step::Park } else { self.break_even(now) }
     }
 
     fn break_even(&self, now: Nanos) -> Step {

@@ -1,3 +1,5 @@
+//! The waiter step by step.
+
 use super::*;
 
 #[test]
@@ -141,7 +143,8 @@ fn what_is_near_is_spun_for_and_what_is_vague_is_parked_for() {
     assert_eq!(first(1_250, 10), Step::Spin);
     assert_eq!(first(1_500, 10), Step::Nap { until: 1_470 });
     assert_eq!(first(1_500, 500), Step::Nap { until: 1_450 }, "the lead costs at most a quarter of a park");
-    assert_eq!(first(5_000, 501), Step::Park);
+    assert_eq!(first(10_000, 501), Step::Park);
+    assert_eq!(first(5_000, 501), Step::Spin, "as break-even: it is near");
     assert_eq!(first(2_000, 501), Step::Spin, "as break-even: it may come at once");
     assert_eq!(first(0, 10), Step::Spin, "as break-even: it is overdue");
 }
@@ -149,19 +152,19 @@ fn what_is_near_is_spun_for_and_what_is_vague_is_parked_for() {
 #[test]
 fn a_sleep_that_lasts_too_long_is_no_nap_and_is_tried_again() {
     let mut waiter = Waiter::new(Notify::Predict, 1_000, true);
-    waiter.expect(Forecast { at: 5_000, sigma: 0 });
+    waiter.expect(Forecast { at: 20_000, sigma: 0 });
     assert!(matches!(waiter.step(0), Step::Nap { .. }));
-    waiter.parked(0, 30_000);
-    waiter.end(30_000);
-    let parked = (1..100).take_while(|wait| {
+    waiter.parked(0, 60_000);
+    waiter.end(60_000);
+    let parked = (1..1_000).take_while(|wait| {
         let begun = wait * 100_000;
-        waiter.expect(Forecast { at: begun + 5_000, sigma: 0 });
+        waiter.expect(Forecast { at: begun + 20_000, sigma: 0 });
         let step = waiter.step(begun);
-        waiter.parked(begun, begun + 6_000);
-        waiter.end(begun + 6_000);
+        waiter.parked(begun, begun + 21_000);
+        waiter.end(begun + 21_000);
         step == Step::Park
     });
-    assert!((5..50).contains(&parked.count()));
+    assert!((100..400).contains(&parked.count()));
 }
 
 #[test]
