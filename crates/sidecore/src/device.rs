@@ -57,7 +57,7 @@ pub(crate) enum Health {
 pub(crate) enum Port {
     Inline,
     Worker(Worker),
-    Emulated(Emulated),
+    Emulated(Box<Emulated>),
 }
 
 impl Port {

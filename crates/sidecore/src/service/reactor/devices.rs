@@ -100,7 +100,7 @@ impl Reactor {
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
                 let rates = self.setup.calibration.modelled(|bytes| emulated.time(bytes));
-                Ok((Port::Emulated(emulated), rates))
+                Ok((Port::Emulated(Box::new(emulated)), rates))
             }
         }
     }
