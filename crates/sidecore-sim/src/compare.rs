@@ -150,10 +150,10 @@ fn known_rows(plan: &Plan, published: &Published) -> Result<(Published, Vec<Stri
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let heading = published.notes.join(" ").to_lowercase();
-    let says = plan.headings.iter().filter(|known| heading.contains(&known.says.to_lowercase()));
-    let set: Vec<(String, String)> =
-        says.flat_map(|known| known.set.iter().cloned()).filter(|(name, _)| !keep.contains(&name.as_str())).collect();
-    let settings = plan.with(&set)?;
+    let found = plan.headings.iter().flat_map(|known| known.found_in(&heading));
+    let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
+    let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
+    let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
 }
 

@@ -46,7 +46,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 
 fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
     let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    plan.set(set).map_err(|error| error.to_string())?;
+    plan.set_all(set).map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
