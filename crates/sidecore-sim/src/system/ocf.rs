@@ -77,7 +77,8 @@ fn found(config: &Config, before: Counters, after: Counters) -> (Vec<f64>, Strin
     let used = |index: usize| after.used[index] - before.used[index];
     let ops = per_second(after.done - before.done);
     let mbit = ops * f64::from(config.size) * 8.0 / 1e6;
-    let (kernel, user) = (percent(after.kernel - before.kernel, 1.0), percent(after.user - before.user, 1.0));
+    let kernel = percent(after.kernel - before.kernel, 1.0);
+    let clients = percent(after.user - before.user, 1.0);
     let bus = percent(used(0), config.bus);
     let memory = percent(used(1), config.memory);
     let card = percent(used(2), f64::from(config.cards));
@@ -85,8 +86,8 @@ fn found(config: &Config, before: Counters, after: Counters) -> (Vec<f64>, Strin
     let latency = (after.latency - before.latency) / done / 1e3;
     let interrupts = per_second(after.interrupts - before.interrupts);
     let switches = per_second(after.switches - before.switches);
-    let limit = limit(&[("card", card), ("cpu", kernel + user), ("bus", bus), ("memory", memory)]);
-    let values = vec![mbit, ops, latency, kernel, user, interrupts, switches, card, bus, memory, rated];
+    let limit = limit(&[("card", card), ("cpu", kernel + clients), ("bus", bus), ("memory", memory)]);
+    let values = vec![mbit, ops, latency, kernel, clients, interrupts, switches, card, bus, memory, rated];
     (values, limit)
 }
 

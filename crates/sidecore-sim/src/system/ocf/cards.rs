@@ -60,7 +60,7 @@ struct Card {
 /// All cards, their bus and the memory.
 #[derive(Debug)]
 pub(super) struct Cards {
-    cards: Vec<Card>,
+    each: Vec<Card>,
     bus: Pipe<Event>,
     memory: Pipe<Event>,
     done: Vec<Finished>,
@@ -83,7 +83,7 @@ impl Cards {
             under_way: 0,
         };
         Self {
-            cards: (0..config.cards).map(card).collect(),
+            each: (0..config.cards).map(card).collect(),
             bus: Pipe::new(config.bus, Event::Bus),
             memory: Pipe::new(config.memory, Event::Memory),
             done: Vec::new(),
@@ -98,8 +98,8 @@ impl Cards {
 
     /// A request for that card.
     pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, job: Job) {
-        self.cards[card as usize].waiting.push_back((job, engine.now()));
-        if self.cards[card as usize].record.is_empty() {
+        self.each[card as usize].waiting.push_back((job, engine.now()));
+        if self.each[card as usize].record.is_empty() {
             self.next_record(engine, card);
         }
     }
@@ -155,7 +155,7 @@ impl Cards {
     }
 
     fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         let count = card.waiting.len().min(self.most_in_record);
         card.record.extend(card.waiting.drain(..count));
         if count > 0 {
@@ -164,7 +164,7 @@ impl Cards {
     }
 
     fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         card.stage = stage;
         let Some((job, _)) = card.record.front() else { return };
         let size = f64::from(job.size);
@@ -189,14 +189,14 @@ impl Cards {
         if memory.0 > 0.0 {
             self.memory.start(engine, number, memory.0, memory.1);
         }
-        if self.cards[number as usize].under_way == 0 {
+        if self.each[number as usize].under_way == 0 {
             self.advance(engine, number);
         }
     }
 
     /// Something of the card's present stage ended.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         card.under_way -= 1;
         if card.under_way == 0 {
             self.advance(engine, number);
@@ -204,7 +204,7 @@ impl Cards {
     }
 
     fn advance(&mut self, engine: &mut Engine<Event>, number: u32) {
-        match self.cards[number as usize].stage {
+        match self.each[number as usize].stage {
             Stage::Fetch => self.begin(engine, number, Stage::Fill),
             Stage::Fill => self.begin(engine, number, Stage::Stream),
             Stage::Stream => self.begin(engine, number, Stage::Drain),
@@ -213,7 +213,7 @@ impl Cards {
     }
 
     fn complete(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         if let Some((job, given)) = card.record.pop_front() {
             self.work += self.fixed + f64::from(job.size) * self.per_byte;
             card.ended.push(Finished { id: job.id, card: number, given, at: engine.now() });

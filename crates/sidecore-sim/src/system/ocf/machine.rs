@@ -117,8 +117,7 @@ pub(super) struct Counters {
 
 impl Machine {
     pub(super) fn new(config: Config) -> Self {
-        let shape =
-            Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: config.switch, accounts: Step::ALL.len() };
+        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: config.switch, accounts: Step::ALL.len() };
         Self {
             cards: Cards::new(&config),
             config,

@@ -202,12 +202,7 @@ impl Service {
     }
 
     /// A client's section ended.
-    fn client_ended(
-        &mut self,
-        machine: &mut Machine,
-        engine: &mut Engine<Event>,
-        section: Section,
-    ) -> Option<Section> {
+    fn client_ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         let (number, config) = (section.owner, machine.config);
         match Step::of(section) {
             Step::User => {
