@@ -10,7 +10,7 @@ mod headline;
 mod html;
 mod json;
 mod markdown;
-mod plot;
+pub(crate) mod plot;
 mod row;
 mod scenario;
 mod table;
@@ -18,7 +18,7 @@ mod text;
 
 use std::io::{self, Write};
 
-pub(crate) use format::digits;
+pub(crate) use format::{bytes, count, digits};
 pub(crate) use grid::Grid;
 pub(crate) use row::{CpuPerOp, Row, Times};
 

@@ -3,9 +3,8 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
 
-use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings};
+use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings, metric, read_text};
 use crate::table::{self, Progress, Shape, Table};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, bytes.
@@ -50,6 +49,8 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// Settings that the table's heading stood for, as `name=value`.
     pub understood: Vec<String>,
+    /// Rows that are no metric of the plan's.
+    pub left_out: Vec<String>,
     /// The plan's table.
     pub table: Table,
 }
@@ -62,22 +63,18 @@ impl Published {
     /// With file and line, if it cannot be read or has not this form.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
-        let unreadable = |error: &dyn std::fmt::Display| wrong(None, &format!("cannot be read: {error}"));
-        let size = fs::metadata(path).map_err(|error| unreadable(&error))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(None, &format!("has {size} bytes; a table has at most {MAX_BYTES}")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+        let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
+        let text = read_text(path, MAX_BYTES).map_err(|message| wrong(None, &message))?;
         let notes = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim().to_owned())).collect();
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
-        let mut heading = reader.headers().map_err(|error| unreadable(&error))?.iter().map(str::to_owned);
+        let mut heading = reader.headers().map_err(unreadable)?.iter().map(str::to_owned);
         let corner = heading.next().unwrap_or_default();
         let columns: Vec<String> = heading.collect();
         let mut published =
             Self { path: path.to_owned(), notes, corner, rows: Vec::new(), columns, values: Vec::new() };
         for record in reader.records() {
-            let record = record.map_err(|error| unreadable(&error))?;
+            let record = record.map_err(unreadable)?;
             let line = record.position().map(|position| position.line() as usize);
             let values = record.iter().skip(1).map(|field| number(field).map_err(|message| wrong(line, &message)));
             published.values.push(values.collect::<Result<_, _>>()?);
@@ -117,6 +114,7 @@ pub fn compare(
 ) -> Result<Comparison, PlanError> {
     let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
     let (settings, understood) = understand(plan, published, keep)?;
+    let (published, left_out) = known_rows(plan, published).map_err(wrong)?;
     let rows = Axis::named(&published.corner, &published.rows, plan.system, &settings).map_err(wrong)?;
     let over = match &plan.columns {
         Axis::Metrics(_) => "metric",
@@ -128,16 +126,34 @@ pub fn compare(
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
     }
     let table = table::run(plan, &settings, &Shape { rows, columns, cell }, seed, progress)?;
-    Ok(Comparison { cells: cells(published, &table), understood, table })
+    Ok(Comparison { cells: cells(&published, &table), understood, left_out, table })
+}
+
+/// The table without rows that are no metric of the plan's, and the names of those.
+fn known_rows(plan: &Plan, published: &Published) -> Result<(Published, Vec<String>), String> {
+    let mut known = published.clone();
+    if published.corner != "metric" {
+        return Ok((known, Vec::new()));
+    }
+    let is_known = |row: &String| metric(plan.system, row).is_ok();
+    let left_out: Vec<String> = published.rows.iter().filter(|row| !is_known(row)).cloned().collect();
+    if let (true, Some(first)) = (left_out.len() == published.rows.len(), left_out.first()) {
+        let wrong = metric(plan.system, first).err().unwrap_or_default();
+        return Err(format!("no row is a metric of the plan: {wrong}"));
+    }
+    let mut keep = published.rows.iter().map(is_known);
+    known.values.retain(|_| keep.next().unwrap_or(false));
+    known.rows.retain(is_known);
+    Ok((known, left_out))
 }
 
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let heading = published.notes.join(" ").to_lowercase();
-    let says = plan.headings.iter().filter(|known| heading.contains(&known.says.to_lowercase()));
-    let set: Vec<(String, String)> =
-        says.flat_map(|known| known.set.iter().cloned()).filter(|(name, _)| !keep.contains(&name.as_str())).collect();
-    let settings = plan.with(&set)?;
+    let found = plan.headings.iter().flat_map(|known| known.found_in(&heading));
+    let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
+    let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
+    let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
 }
 

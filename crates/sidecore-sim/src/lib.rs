@@ -6,8 +6,10 @@
 
 pub mod compare;
 pub mod engine;
+pub mod faults;
 pub mod part;
 pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
+pub mod waiting;

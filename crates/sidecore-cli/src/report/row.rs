@@ -135,7 +135,6 @@ impl Row {
     }
 
     /// Reads a row back from a line of JSON. Fields it does not know are passed over.
-    #[cfg(test)]
     pub(crate) fn from_json_line(line: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(line)
     }

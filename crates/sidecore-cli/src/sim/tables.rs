@@ -1,12 +1,13 @@
 //! Plans as tables: their own, their variants, and beside published figures.
 
-use super::output;
+use super::plots::{self, Plot};
 use super::stop::Steps;
+use super::{bench_rows, output};
 use crate::args::Plans;
 use crate::machine;
 use crate::report::{Grid, Row, digits};
 use serde::Serialize;
-use sidecore_sim::compare::{Comparison, Published, compare};
+use sidecore_sim::compare::{Cell, Comparison, Published, compare};
 use sidecore_sim::plan::{Axis, Plan, Settings, Source};
 use sidecore_sim::table::{self, Shape, Table};
 use std::path::Path;
@@ -15,9 +16,9 @@ use std::path::Path;
 const OWN: &str = "as published";
 
 /// A table with what it is a table of.
-struct Sheet {
-    variant: String,
-    table: Table,
+pub(super) struct Sheet {
+    pub(super) variant: String,
+    pub(super) table: Table,
 }
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
@@ -35,6 +36,9 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
         return Ok(true);
     }
     match &args.compare {
+        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
+            bench_rows::compare(&plans[0], path, args)
+        }
         Some(path) => compare_one(&plans[0], path, args),
         None => tables(&plans, args),
     }
@@ -42,9 +46,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 
 fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
     let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    for setting in set {
-        plan.set(setting).map_err(|error| error.to_string())?;
-    }
+    plan.set_all(set).map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
@@ -83,7 +85,7 @@ fn by_hand(set: Option<&(sidecore_sim::plan::Value, Source)>) -> bool {
 
 /// A cell of a comparison as one line of JSON.
 #[derive(Serialize)]
-struct CellLine<'a> {
+pub(super) struct CellLine<'a> {
     row: &'a str,
     column: &'a str,
     published: f64,
@@ -92,17 +94,23 @@ struct CellLine<'a> {
 }
 
 impl<'a> CellLine<'a> {
-    fn of(cell: &'a sidecore_sim::compare::Cell) -> Self {
-        let sidecore_sim::compare::Cell { row, column, published, predicted, error } = cell;
+    pub(super) fn of(cell: &'a Cell) -> Self {
+        let Cell { row, column, published, predicted, error } = cell;
         Self { row, column, published: *published, predicted: *predicted, error: *error }
     }
+}
+
+/// A signed share, without a sign before nothing.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:+.1} %", share * 100.0);
+    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
 }
 
 fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
     let titles = (comparison.table.shape.rows.title(), comparison.table.shape.columns.title());
     let mut grid = Grid::new(&plan.title, &[titles.0, titles.1, "published", "predicted", "error"]);
     for cell in &comparison.cells {
-        let error = format!("{:+.1} %", cell.error * 100.0);
+        let error = percent(cell.error);
         let fields = [cell.row.clone(), cell.column.clone(), digits(cell.published), digits(cell.predicted), error];
         grid.rows.push(fields.to_vec());
     }
@@ -116,6 +124,9 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
             worst.column
         ));
     }
+    if !comparison.left_out.is_empty() {
+        grid.notes.push(format!("Left out, for the plan has no such metric: {}", comparison.left_out.join(", ")));
+    }
     if !comparison.understood.is_empty() {
         grid.notes.push(format!("From the table's heading: {}", comparison.understood.join(", ")));
     }
@@ -128,21 +139,53 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
 const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
 fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
-    let (mut rows, mut page) = (Vec::new(), String::new());
+    let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
+    let mut summary =
+        Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
         let grids = grids(plan, &sheets);
         for grid in &grids {
             println!("{}", grid.to_text());
         }
-        page += &section(plan, &grids);
+        let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
+        sections += &section(plan, &grids, &plots);
+        summary.rows.extend(summary_rows(plan, &sheets));
+        drawn.extend(plots.into_iter().map(|plot| (plot.file, plot.svg)));
         rows.extend(sheets.iter().flat_map(|sheet| sheet_rows(plan, sheet, args.seed)));
         if sheets.iter().any(|sheet| sheet.table.stopped) {
             break;
         }
     }
-    output::write(&args.output, &rows, || page, &[])?;
+    let page = || page(args, &summary, &sections);
+    output::write(&args.output, &rows, page, &drawn)?;
     Ok(true)
+}
+
+fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
+    let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let command = format!("sidecore sim {} --seed {}", files.join(" "), args.seed);
+    let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
+    format!("# {}\n\nSimulated by `{command}`.\n\n{summary}{sections}", args.title)
+}
+
+/// Each variant at the last cell of the plan's table: what it gains there, and what stops it from gaining more.
+fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
+    let Some((own, variants)) = sheets.split_first() else { return Vec::new() };
+    let Some(metric) = plan.cell.or(plan.plot.first().copied()) else { return Vec::new() };
+    let known = &plan.system.metrics()[metric];
+    let Some(last) = own.table.runs.last() else { return Vec::new() };
+    let case: Vec<&str> = last.case.iter().map(|(_, value)| value.as_str()).collect();
+    let before = last.outcome.values[metric];
+    let figure = format!("{} in {} at {}", known.name, known.unit, case.join("/"));
+    let row = |sheet: &Sheet| {
+        let outcome = &sheet.table.runs.last()?.outcome;
+        let after = outcome.values[metric];
+        let gain = format!("{:.2} x", after / before);
+        let fields = [&plan.title, &figure, &digits(before), &sheet.variant, &digits(after), &gain, &outcome.limit];
+        Some(fields.map(Clone::clone).to_vec())
+    };
+    variants.iter().filter_map(row).collect()
 }
 
 /// The plan's own table and those of its variants.
@@ -169,9 +212,11 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     Ok(sheets)
 }
 
-fn section(plan: &Plan, grids: &[Grid]) -> String {
-    let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
-    format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, tables.join("\n"))
+fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
+    let tables = grids.iter().map(Grid::to_markdown);
+    let plots = plots.iter().map(|plot| format!("![{}]({})\n\n{}\n", plan.title, plot.file, plot.caption));
+    let parts: Vec<String> = plots.chain(tables).collect();
+    format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
 /// The own table, then each variant with its gain over the own table.

@@ -3,7 +3,7 @@
 use super::axis::{Axis, metric};
 use super::error::{PlanError, unknown};
 use super::settings::{Origin, Settings, Source};
-use super::{Changes, Heading, MAX_CELLS, Plan, Variant};
+use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
 use crate::system::{self, System};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,7 @@ struct File {
 
 impl File {
     fn load(path: &Path) -> Result<Self, PlanError> {
-        let wrong = |message: String| PlanError::in_file(path, None, &message);
-        let size = fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(format!("has {size} bytes; a plan has at most {MAX_BYTES}")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let text = read_text(path, MAX_BYTES).map_err(|message| PlanError::in_file(path, None, &message))?;
         Ok(Self { path: path.to_owned(), text })
     }
 
@@ -74,20 +69,41 @@ impl File {
         for (name, value) in self.table(value, "set")? {
             let index = settings.find(name.get_ref()).map_err(|message| self.error(name, &message))?;
             let text = self.scalar(value, name.get_ref())?;
-            let mut probe = settings.clone();
             let name = settings.parameter(index).name;
-            probe.set(name, &text, Source::Plan).map_err(|message| self.error(value, &message))?;
+            if text != NUMBER {
+                let mut probe = settings.clone();
+                probe.set(name, &text, Source::Plan).map_err(|message| self.error(value, &message))?;
+            }
             set.push((name.to_owned(), text));
         }
         Ok(set)
     }
 }
 
+/// A regular file of at most so many bytes, as text.
+pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    match metadata.len() {
+        _ if !metadata.is_file() => Err("is no file".to_owned()),
+        size if size > most => Err(format!("has {size} bytes, at most {most} are read")),
+        _ => fs::read_to_string(path).map_err(unreadable),
+    }
+}
+
 /// What of a plan is no parameter.
-const OWN_KEYS: [&str; 7] = ["system", "title", "about", "include", "table", "variant", "heading"];
+const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
 
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
-    let file = File::load(path)?;
+    understand(&File::load(path)?)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
+    understand(&File { path: path.to_owned(), text: text.to_owned() })
+}
+
+fn understand(file: &File) -> Result<Plan, PlanError> {
+    let path = file.path.as_path();
     let root = file.parse()?;
     let table = root.get_ref();
     let get = |key: &str| table.get(key).ok_or_else(|| PlanError::in_file(path, None, &missing(key)));
@@ -96,18 +112,18 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let known = || system::ALL.into_iter().map(System::name);
     let system = system::find(system).ok_or_else(|| file.error(name, &unknown("system", system, known())))?;
     let mut settings = Settings::new(system.parameters());
-    for include in includes(&file, table)? {
+    for include in includes(file, table)? {
         let parameters = File::load(&include)?;
         let root = parameters.parse()?;
         read_parameters(&parameters, root.get_ref(), &mut settings, &[])?;
     }
-    read_parameters(&file, table, &mut settings, &OWN_KEYS)?;
+    read_parameters(file, table, &mut settings, &OWN_KEYS)?;
     if let Some(name) = settings.missing().first() {
         let message = format!("{name} has no value: give it one in the plan or in a file that it includes");
         return Err(PlanError::in_file(path, None, &message));
     }
     let shape = get("table")?;
-    let (rows, columns, cell) = read_table(&file, shape, system, &settings)?;
+    let (rows, columns, cell) = read_table(file, shape, system, &settings)?;
     let plan = Plan {
         path: path.to_owned(),
         title: file.text(get("title")?, "title")?.to_owned(),
@@ -116,11 +132,12 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
         rows,
         columns,
         cell,
-        variants: read_variants(&file, table, &settings)?,
-        headings: read_headings(&file, table, &settings)?,
+        plot: read_plot(file, table, system)?,
+        variants: read_variants(file, table, &settings)?,
+        headings: read_headings(file, table, &settings)?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(&file, &message), &message))?;
+    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(file, &message), &message))?;
     Ok(plan)
 }
 
@@ -315,7 +332,7 @@ fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&
         None => Ok(&[]),
         Some(value) => {
             let list = value.get_ref().as_array().map(|list| &list[..]);
-            list.ok_or_else(|| file.error(value, &format!("write [[{key}]] for each")))
+            list.ok_or_else(|| file.error(value, &format!("{key} is a list")))
         }
     }
 }
@@ -338,12 +355,32 @@ fn read_named(
     Ok(all)
 }
 
+/// Metrics that are drawn.
+fn read_plot(file: &File, table: &DeTable<'_>, system: &'static dyn System) -> Result<Vec<usize>, PlanError> {
+    let metrics = read_list(file, table, "plot")?.iter();
+    metrics
+        .map(|name| metric(system, file.text(name, "a metric")?).map_err(|message| file.error(name, &message)))
+        .collect()
+}
+
 fn read_variants(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Variant>, PlanError> {
     let all = read_named(file, table, ("variant", "name"), settings)?;
+    if let Some((name, _)) = all.iter().find(|(_, set)| set.iter().any(|(_, value)| value == NUMBER)) {
+        return Err(PlanError::in_file(
+            &file.path,
+            None,
+            &format!("variant {name:?}: {NUMBER} stands for a number in headings only"),
+        ));
+    }
     Ok(all.into_iter().map(|(name, set)| Variant { name, set }).collect())
 }
 
 fn read_headings(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Heading>, PlanError> {
     let all = read_named(file, table, ("heading", "says"), settings)?;
+    let numbers = |set: &Changes| set.iter().any(|(_, value)| value == NUMBER);
+    if let Some((says, _)) = all.iter().find(|(says, set)| numbers(set) && says.matches(NUMBER).count() != 1) {
+        let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
+        return Err(PlanError::in_file(&file.path, None, &message));
+    }
     Ok(all.into_iter().map(|(says, set)| Heading { says, set }).collect())
 }

@@ -9,7 +9,7 @@ use super::{Impossible, Metric, Outcome, System};
 use crate::engine::{Engine, World};
 use crate::plan::{Kind, Parameter, Settings};
 use side::{Side, Sleep};
-use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::notify::{Moderator, Notify, Ring};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -170,7 +170,7 @@ impl Costs {
         let of_op = |what: &str| settings.number(&format!("{op}.{what}"));
         let moved = if op == "noop" { 0.0 } else { number("lane.move_ns") + number("lane.move_ns_per_byte") * size };
         let copied = if op == "noop" { 0.0 } else { number("lane.client_move_ns_per_byte") * size };
-        let half = (number("lane.client_ns") + copied) / 2.0;
+        let half = f64::midpoint(number("lane.client_ns"), copied);
         Self {
             hop: number("lane.hop_ns"),
             serve: number("lane.request_ns") + moved + of_op("fixed_ns") + of_op("per_byte_ns") * size,
@@ -206,6 +206,8 @@ enum Event {
     Submission(Nanos),
     /// A completion reaches the client.
     Completion(Nanos),
+    /// It is time to announce what was put off.
+    Announce,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +225,7 @@ struct Lane {
     sidecore: Side,
     submissions: VecDeque<Nanos>,
     completions: VecDeque<Nanos>,
+    moderator: Moderator,
     /// When the next request is due, under open load.
     next: f64,
     to_submit: u64,
@@ -242,6 +245,7 @@ fn lane(costs: &Costs, arrival: Arrival, policy: Notify, requests: u64, seed: u6
         sidecore: side(),
         submissions: VecDeque::new(),
         completions: VecDeque::new(),
+        moderator: Moderator::new(policy),
         next: 0.0,
         to_submit: requests,
         in_flight: 0,
@@ -272,10 +276,12 @@ impl World for Lane {
             }
             Event::Completion(due) => {
                 self.completions.push_back(due);
-                if let Some((at, turn)) = self.client.rung(engine) {
-                    self.sidecore.pay(self.costs.sleep.send);
-                    engine.schedule(at, Event::Look(Who::Client, turn));
-                }
+                let ring = self.moderator.completed(engine.now(), 1, false);
+                self.announce(engine, ring);
+            }
+            Event::Announce => {
+                let ring = self.moderator.due(engine.now());
+                self.announce(engine, ring);
             }
         }
     }
@@ -284,6 +290,25 @@ impl World for Lane {
 impl Lane {
     fn rate(&self) -> f64 {
         self.times.len() as f64 * 1e9 / self.ended.max(1) as f64
+    }
+
+    /// Wakes the client now, later or not at all.
+    fn announce(&mut self, engine: &mut Engine<Event>, ring: Ring) {
+        match ring {
+            Ring::Now => {
+                self.moderator.rung();
+                if let Some((at, turn)) = self.client.rung(engine) {
+                    self.sidecore.pay(self.costs.sleep.send);
+                    engine.schedule(at, Event::Look(Who::Client, turn));
+                }
+            }
+            // A sidecore that sleeps until then wakes late.
+            Ring::At(at) => {
+                let late = if self.sidecore.is_asleep() { self.costs.sleep.overshoot as Nanos } else { 0 };
+                engine.schedule(at + late, Event::Announce);
+            }
+            Ring::Nothing => {}
+        }
     }
 
     fn client_looks(&mut self, engine: &mut Engine<Event>) {

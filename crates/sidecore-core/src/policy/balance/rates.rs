@@ -58,6 +58,12 @@ impl Rates {
         self.rows[class.index()].estimate(size) as Nanos
     }
 
+    /// The half-octave of a size (bytes), below [`Rates::BUCKETS`].
+    #[inline]
+    pub fn bucket(size: u32) -> usize {
+        bucket(size)
+    }
+
     /// Whether this class was ever observed.
     #[inline]
     pub fn known(&self, class: Class) -> bool {

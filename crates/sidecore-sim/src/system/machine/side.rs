@@ -68,6 +68,10 @@ impl Side {
         self.turn == turn
     }
 
+    pub(super) fn is_asleep(&self) -> bool {
+        matches!(self.state, State::Napping(_) | State::Parked(_))
+    }
+
     pub(super) fn next_turn(&mut self) -> u64 {
         self.turn += 1;
         self.turn

@@ -1,0 +1,203 @@
+//! Random schedules with faults, one run for each seed.
+//!
+//! A small world runs core's real structures and decisions: rings, doorbells and the words of requests, `Dispatch`,
+//! waiters and moderators on all four hops. Clients, the service's loop and devices take steps with random delays
+//! between them, so that rare interleavings come up; faults of the seed's plan strike in between. After each event the
+//! [`Invariant`]s are checked. A [`Sabotage`] is a deliberate defect that must be found.
+//!
+//! Steps of different parties are ordered one after the other: what a weak memory order could do between them is the
+//! loom models' business.
+
+mod check;
+mod client;
+mod device;
+mod hop;
+mod sabotage;
+mod scenario;
+mod service;
+mod shrink;
+mod strike;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use sabotage::Sabotage;
+pub use scenario::FAULTS;
+
+use crate::engine::Engine;
+use scenario::Scenario;
+use sidecore_core::time::Nanos;
+use std::fmt;
+use std::ops::ControlFlow;
+use world::World;
+
+/// A run that has not come to its end by then never does, ns.
+const HORIZON: Nanos = 40_000_000;
+/// Nor does one of so many events.
+const MAX_EVENTS: u64 = 400_000;
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// Each request is answered, or reported as lost, exactly once.
+    Once,
+    /// An answer is the one to its request: result, reason, stage times.
+    Answer,
+    /// Nothing waits for ever.
+    Stall,
+    /// In flight is at most what rings, devices and tables hold.
+    Capacity,
+    /// Nobody sleeps armed with something to read and no ring on its way.
+    Wakeup,
+    /// No client has more in flight than its credit.
+    Credit,
+    /// Time on devices of backlogged clients follows their weights.
+    Share,
+    /// A client that breaks the protocol harms nobody else.
+    Bystander,
+    /// A void ticket changes nothing.
+    Void,
+    /// The load of each device is the sum of what is in flight on it.
+    Accounting,
+    /// A request fails only where no device could do it, and names a device that is gone.
+    Blame,
+    /// Nobody spins on a core that is not its own.
+    Spin,
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Once => "each request is answered exactly once",
+            Self::Answer => "an answer is the one to its request",
+            Self::Stall => "nothing waits for ever",
+            Self::Capacity => "in flight is at most what fits",
+            Self::Wakeup => "no wake-up is lost",
+            Self::Credit => "no client exceeds its credit",
+            Self::Share => "shares follow weights",
+            Self::Bystander => "a hostile client harms nobody else",
+            Self::Void => "a void ticket changes nothing",
+            Self::Accounting => "the load of a device is what is in flight on it",
+            Self::Blame => "a request fails only with its device, and names it",
+            Self::Spin => "nobody spins on a core that is not its own",
+        })
+    }
+}
+
+/// The first invariant that did not hold in a run.
+#[derive(Clone, Debug)]
+struct Broken {
+    invariant: Invariant,
+    what: String,
+}
+
+impl Broken {
+    fn new(invariant: Invariant, what: String) -> Self {
+        Self { invariant, what }
+    }
+}
+
+/// What many runs came to.
+#[derive(Debug)]
+pub struct Report {
+    /// Runs that were made.
+    pub seeds: u64,
+    /// Events in all of them.
+    pub events: u64,
+    /// Requests that were submitted.
+    pub requests: u64,
+    /// Faults that struck, by kind in the order of [`FAULTS`].
+    pub faults: [u64; FAULTS.len()],
+    /// The first run in which an invariant did not hold. No further one was made.
+    pub broken: Option<Failure>,
+    /// Hash over all events of all runs.
+    pub trace: u64,
+}
+
+/// A run in which an invariant did not hold.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its seed. With the same commit it fails again.
+    pub seed: u64,
+    /// What did not hold.
+    pub invariant: Invariant,
+    /// How.
+    pub what: String,
+    /// A smaller run that breaks the same invariant, in words: who takes part and what goes wrong when.
+    pub scenario: String,
+    /// The last events of the smaller run in words, up to the one that broke it.
+    pub trace: Vec<String>,
+}
+
+/// Runs so many seeds from the first one on, up to one that breaks an invariant. `progress` is told after each run how
+/// many are done of how many, and can end it.
+pub fn run(
+    first_seed: u64,
+    seeds: u64,
+    sabotage: Option<Sabotage>,
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Report {
+    let faults = [0; FAULTS.len()];
+    let mut report = Report { seeds: 0, events: 0, requests: 0, faults, broken: None, trace: 0 };
+    for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
+        let scenario = Scenario::new(seed);
+        let outcome = run_one(&scenario, sabotage, false);
+        report.add(&outcome);
+        if let Some(broken) = outcome.broken {
+            report.broken = Some(shrink::explain(&scenario, sabotage, broken));
+            break;
+        }
+        if progress(report.seeds, seeds).is_break() {
+            break;
+        }
+    }
+    report
+}
+
+impl Report {
+    fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.events += outcome.events;
+        self.requests += outcome.requests;
+        for (sum, struck) in self.faults.iter_mut().zip(outcome.faults) {
+            *sum += struck;
+        }
+        self.trace = self.trace.rotate_left(7) ^ outcome.trace;
+    }
+}
+
+/// What one run came to.
+#[derive(Debug)]
+struct Outcome {
+    events: u64,
+    requests: u64,
+    faults: [u64; FAULTS.len()],
+    broken: Option<Broken>,
+    trace: u64,
+    /// The last events in words, if they were asked for.
+    words: Vec<String>,
+}
+
+fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, traced: bool) -> Outcome {
+    let mut clock = Engine::new(scenario.seed);
+    let mut world = World::new(scenario, sabotage, traced, &mut clock);
+    let mut shares = scenario.backlogged;
+    while world.broken.is_none() && clock.events() < MAX_EVENTS && !world.is_finished() {
+        if !clock.step(&mut world, HORIZON) {
+            break;
+        }
+        if shares && world.somebody_is_through() {
+            shares = false;
+            world.check_shares(clock.now());
+        }
+    }
+    world.check_end(clock.now());
+    let (events, requests, faults, broken) = (clock.events(), world.requests, world.struck, world.broken.take());
+    Outcome { events, requests, faults, broken, trace: clock.trace(), words: world.into_trace() }
+}
+
+/// The result of a request as a device computes it: different for each.
+fn result(link: u32, tag: u32, size: u32) -> u32 {
+    let word = u64::from(link) << 40 ^ u64::from(tag) << 20 ^ u64::from(size);
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 | 1
+}

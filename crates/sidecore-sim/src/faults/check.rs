@@ -1,0 +1,160 @@
+//! What must hold after each event, and at the end.
+
+use super::client::Link;
+use super::device::Health;
+use super::world::World;
+use super::{Broken, Invariant};
+use sidecore_core::time::{Nanos, Pretty};
+
+/// Largest difference between the shares of two backlogged clients, as a part of the larger one.
+const UNFAIR: f64 = 0.25;
+
+impl World<'_> {
+    pub(super) fn check(&mut self, now: Nanos) {
+        if self.broken.is_some() {
+            return;
+        }
+        let alive = !self.service.thread.ended;
+        let broken = self.capacity().or_else(|| self.wakeup_of_clients());
+        let service = || self.credit().or_else(|| self.accounting()).or_else(|| self.wakeup_of_service());
+        let broken = broken.or_else(|| if alive { service() } else { None });
+        let broken = broken.or_else(|| self.wakeup_of_devices());
+        if let Some(Broken { invariant, what }) = broken {
+            self.fail(now, invariant, || what);
+        }
+    }
+
+    /// In flight is at most what fits.
+    fn capacity(&self) -> Option<Broken> {
+        let over = |link: &Link| {
+            let slots = u64::from(link.plan.slots);
+            link.hostile.is_none() && (link.submission.waiting() > slots || link.completion.waiting() > slots)
+        };
+        let found = self.links.iter().position(over)?;
+        Some(Broken::new(Invariant::Capacity, format!("link {found} has more in a ring than it has slots")))
+    }
+
+    /// No client is above its credit.
+    fn credit(&self) -> Option<Broken> {
+        let service = &self.service;
+        for (tenant, plan) in self.plan.clients.iter().enumerate() {
+            let Some((client, _)) = service.clients[tenant] else { continue };
+            let lanes = service.lanes.iter().enumerate().filter_map(|(id, lane)| Some((id, lane.as_ref()?)));
+            let own = lanes.filter(|(_, lane)| lane.client == client);
+            let in_flight: u32 = own.map(|(id, _)| self.in_flight_on(id)).sum();
+            if in_flight > plan.credit {
+                let what = format!("client {tenant} of credit {} has {in_flight} in flight", plan.credit);
+                return Some(Broken::new(Invariant::Credit, what));
+            }
+        }
+        None
+    }
+
+    /// Requests of a lane in flight, counted by the world.
+    fn in_flight_on(&self, lane: usize) -> u32 {
+        self.service.held.iter().flatten().filter(|held| held.lane.0 as usize == lane).count() as u32
+    }
+
+    /// Dispatch counts what the world counts.
+    fn accounting(&self) -> Option<Broken> {
+        let service = &self.service;
+        let total = service.held.iter().flatten().count();
+        let counted = service.dispatch.total_in_flight();
+        if total != counted {
+            let what = format!("{total} requests are in flight and dispatch counts {counted}");
+            return Some(Broken::new(Invariant::Accounting, what));
+        }
+        for number in 0..service.devices.len() {
+            let own = service.held.iter().flatten().filter(|held| held.device == Some(number));
+            let (requests, backlog) = own.fold((0, 0), |(n, time), held| (n + 1, time + held.cost));
+            let load = service.dispatch.device_load(number);
+            if (load.in_flight, load.backlog) != (requests, backlog) {
+                let what = format!("device {number} has {requests} requests of {backlog} ns; dispatch says {load:?}");
+                return Some(Broken::new(Invariant::Accounting, what));
+            }
+        }
+        None
+    }
+
+    /// No client sleeps armed with a completion to read and nobody about to wake it.
+    fn wakeup_of_clients(&self) -> Option<Broken> {
+        let service = &self.service;
+        for (index, link) in self.links.iter().enumerate() {
+            let unread = link.thread.nobody_wakes() && link.completion.armed && link.completion.ready();
+            if !unread || link.completion.unrung || link.deaf.is_some() || link.service != service.thread.incarnation {
+                continue;
+            }
+            if service.thread.ended {
+                continue;
+            }
+            let lane = service.lanes.iter().flatten().find(|lane| lane.link as usize == index);
+            let put_off = lane.and_then(|lane| lane.announce_at);
+            let slept_through =
+                |at| service.thread.nobody_wakes() && service.thread.until.is_none_or(|until| until > at);
+            if put_off.is_none_or(slept_through) {
+                let what = format!("link {index} sleeps armed with a completion to read and nobody rings");
+                return Some(Broken::new(Invariant::Wakeup, what));
+            }
+        }
+        None
+    }
+
+    /// The service does not sleep with something to read of which nobody tells it.
+    fn wakeup_of_service(&self) -> Option<Broken> {
+        let service = &self.service;
+        if !service.thread.nobody_wakes() {
+            return None;
+        }
+        let broken = |what: String| Some(Broken::new(Invariant::Wakeup, what));
+        if !service.mailbox.is_empty() {
+            return broken("the service sleeps with a command to read".to_owned());
+        }
+        for lane in service.lanes.iter().flatten() {
+            let link = &self.links[lane.link as usize];
+            if link.submission.armed && link.submission.ready() && !link.submission.unrung && link.hostile.is_none() {
+                return broken(format!("the service sleeps armed with a submission of link {} to read", lane.link));
+            }
+        }
+        for number in &service.remote {
+            let index = service.devices[*number];
+            let device = &self.devices[index as usize];
+            let told = device.replies.unrung || device.ring_at.is_some() || device.health != Health::Alive;
+            if device.replies.armed && device.replies.ready() && !told {
+                return broken(format!("the service sleeps armed with an answer of device {index} to read"));
+            }
+        }
+        None
+    }
+
+    /// No device sleeps armed with a request to read and nobody about to wake it.
+    fn wakeup_of_devices(&self) -> Option<Broken> {
+        let lost = |device: &super::device::Device| {
+            device.thread.nobody_wakes() && device.jobs.armed && device.jobs.ready() && !device.jobs.unrung
+        };
+        let index = self.devices.iter().position(lost).filter(|_| !self.service.thread.ended)?;
+        Some(Broken::new(Invariant::Wakeup, format!("device {index} sleeps armed with a request to read")))
+    }
+
+    /// At the end of a run that came to none, or of one in which shares can be measured.
+    pub(super) fn check_end(&mut self, now: Nanos) {
+        if self.broken.is_none() && !self.is_finished() {
+            let waiting = self.links.iter().filter(|link| !link.is_settled()).count();
+            let in_flight = self.service.dispatch.total_in_flight();
+            self.fail(now, Invariant::Stall, || {
+                format!("after {} {waiting} clients wait, {in_flight} requests are in flight", Pretty(now))
+            });
+        }
+    }
+
+    /// While all clients have requests waiting, their time on the device follows their weights.
+    pub(super) fn check_shares(&mut self, now: Nanos) {
+        let plans = self.plan.clients.iter();
+        let shares = plans.zip(&self.tenants).map(|(plan, tenant)| tenant.charged as f64 / f64::from(plan.weight));
+        let (least, most) =
+            shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
+        if least < most * (1.0 - UNFAIR) {
+            let charged: Vec<Nanos> = self.tenants.iter().map(|tenant| tenant.charged).collect();
+            self.fail(now, Invariant::Share, || format!("backlogged clients had {charged:?} ns on the device"));
+        }
+    }
+}

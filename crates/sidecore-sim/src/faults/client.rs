@@ -1,0 +1,482 @@
+//! Clients: submit, ring, look, wait as their policy says, and find out that the service died.
+
+use super::hop::{Hop, Thread};
+use super::sabotage::Sabotage;
+use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
+use super::service::Command;
+use super::world::{Clock, Event, Who, World};
+use super::{Invariant, result};
+use sidecore_core::policy::notify::{Notify, Step, Waiter};
+use sidecore_core::ring::MESSAGE_WORDS;
+use sidecore_core::session::{Op, Refusal};
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Completion, Extent, Status, Submission};
+
+/// Bytes of each lane's arena.
+pub(super) const ARENA: u32 = 1 << 16;
+/// Larger requests are refused, bytes.
+pub(super) const MAX_REQUEST: u64 = 32 << 10;
+/// What a sleep and a wake-up cost, ns.
+pub(super) const PARK_COST: Nanos = 4_000;
+
+/// A request as its client knows it. Its tag is its place in the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Times that it was answered, or reported as lost.
+    pub(super) answers: u32,
+    /// What the service has to say of it: refused with this reason, or done with this result.
+    expected: Result<u32, Refusal>,
+}
+
+/// Where a client's thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pc {
+    /// Submits, or goes on to look.
+    Act,
+    /// Submitted something and rings.
+    Ring,
+    Poll,
+    Wait,
+    /// Armed: looks once more.
+    Recheck,
+    /// Woke from a sleep that began then.
+    Woken(Nanos),
+}
+
+/// Why a connection is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All was done.
+    Done,
+    Died,
+    /// The service ended it: the client broke the protocol.
+    Fault,
+    ServiceGone,
+}
+
+/// One connection: a lane and the client's thread that uses it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) tenant: u32,
+    pub(super) lane: u32,
+    pub(super) plan: LanePlan,
+    pub(super) submission: Hop,
+    pub(super) completion: Hop,
+    pub(super) thread: Thread,
+    /// The service's advice.
+    pub(super) advice: Notify,
+    pub(super) requests: Vec<Request>,
+    pub(super) in_flight: u32,
+    /// Which service it is connected to.
+    pub(super) service: u32,
+    pub(super) ended: Option<End>,
+    /// How it will break the protocol, or did.
+    pub(super) hostile: Option<Hostile>,
+    /// It reads no completions until then.
+    pub(super) deaf: Option<Nanos>,
+    left: u32,
+    next_at: Nanos,
+    waiter: Waiter,
+    pc: Pc,
+    /// The service hung up.
+    gone: bool,
+}
+
+impl Link {
+    /// Nothing more will come of it: it ended, or it will never read what is there.
+    pub(super) fn is_settled(&self) -> bool {
+        let deaf = self.deaf == Some(Nanos::MAX) && self.completion.waiting() == u64::from(self.in_flight);
+        self.ended.is_some() || (deaf && (self.left == 0 || self.in_flight >= self.most()))
+    }
+
+    /// Most requests that it keeps in flight.
+    fn most(&self) -> u32 {
+        match self.plan.load {
+            Load::Closed(depth) => depth.min(self.plan.slots),
+            Load::Open(_) => self.plan.slots,
+        }
+    }
+
+    fn may_submit(&self, now: Nanos) -> bool {
+        self.left > 0 && self.in_flight < self.most() && self.next_at <= now
+    }
+
+    /// When it submits again by itself.
+    fn deadline(&self) -> Option<Nanos> {
+        (self.left > 0 && self.in_flight < self.most()).then_some(self.next_at)
+    }
+}
+
+impl World<'_> {
+    /// Whether some client has submitted all it had: from then on not everybody has requests waiting.
+    pub(super) fn somebody_is_through(&self) -> bool {
+        self.links.iter().any(|link| link.left == 0)
+    }
+
+    /// A new connection of that client for what is left to do.
+    pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
+        let client = &self.plan.clients[tenant as usize];
+        let plan = client.lanes[lane as usize];
+        let owned = client.owned || self.sabotage == Some(Sabotage::SpinUnowned);
+        let advice = self.service.hops.client;
+        let link = self.links.len() as u32;
+        self.links.push(Link {
+            tenant,
+            lane,
+            plan,
+            submission: Hop::new(plan.slots),
+            completion: Hop::new(plan.slots),
+            thread: Thread::default(),
+            advice,
+            requests: Vec::new(),
+            in_flight: 0,
+            service: self.service.thread.incarnation,
+            ended: None,
+            hostile: None,
+            deaf: None,
+            left,
+            next_at: 0,
+            waiter: Waiter::new(advice, PARK_COST, owned),
+            pc: Pc::Act,
+            gone: false,
+        });
+        self.say(clock.now(), || format!("client {tenant} connects as link {link} for {left} requests"));
+        self.tell(clock, Command::AddLane(link));
+        self.go_on(clock, Who::Client(link));
+    }
+
+    pub(super) fn step_client(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let link = &mut self.links[index as usize];
+        if link.hostile.is_some() {
+            return self.attack(clock, index);
+        }
+        match link.pc {
+            Pc::Act => self.act(clock, index),
+            Pc::Ring => {
+                link.pc = Pc::Act;
+                if link.submission.must_wake() {
+                    self.ring_service(clock, index);
+                }
+                self.go_on(clock, Who::Client(index));
+            }
+            Pc::Poll => self.poll(clock, index),
+            Pc::Wait => self.wait(clock, index),
+            Pc::Recheck => {
+                if link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook) {
+                    link.completion.disarm();
+                    link.pc = Pc::Poll;
+                    return self.go_on(clock, Who::Client(index));
+                }
+                self.sleep_client(clock, index, None);
+            }
+            Pc::Woken(since) => {
+                link.waiter.parked(since, now);
+                link.completion.disarm();
+                link.pc = Pc::Poll;
+                self.go_on(clock, Who::Client(index));
+            }
+        }
+    }
+
+    fn ring_service(&mut self, clock: &mut Clock, index: u32) {
+        if self.sabotaged(clock, Sabotage::DropClientRing, 4) {
+            return self.say(clock.now(), || format!("link {index} must ring the service and does not"));
+        }
+        self.say(clock.now(), || format!("link {index} rings the service"));
+        self.wake(clock, Who::Service);
+    }
+
+    /// Submits if it is time, else looks for completions.
+    fn act(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let link = &mut self.links[index as usize];
+        if link.deaf.is_some_and(|until| until <= now) {
+            link.deaf = None;
+        }
+        if link.may_submit(now) && !link.gone {
+            return self.submit(clock, index);
+        }
+        if link.submission.unrung {
+            link.pc = Pc::Ring;
+            return self.go_on(clock, Who::Client(index));
+        }
+        if let (Some(until), false) = (link.deaf, link.gone) {
+            let until = link.deadline().map_or(until, |at| until.min(at));
+            return self.sleep(clock, Who::Client(index), Some(until).filter(|until| *until < Nanos::MAX));
+        }
+        link.pc = Pc::Poll;
+        self.poll(clock, index);
+    }
+
+    fn submit(&mut self, clock: &mut Clock, index: u32) {
+        let tag = self.links[index as usize].requests.len() as u32;
+        let (submission, expected) = self.request(clock, index, tag);
+        let link = &mut self.links[index as usize];
+        link.requests.push(Request { answers: 0, expected });
+        link.submission.push(submission.words());
+        link.in_flight += 1;
+        link.left -= 1;
+        self.requests += 1;
+        if let Load::Open(gap) = link.plan.load {
+            link.next_at = clock.now() + clock.random().exponential(gap as f64) as Nanos;
+        }
+        // It rings after one submission or after several.
+        link.pc = if clock.random().below(2) == 0 { Pc::Ring } else { Pc::Act };
+        self.say(clock.now(), || format!("link {index} submits tag {tag}"));
+        self.go_on(clock, Who::Client(index));
+    }
+
+    fn request(&self, clock: &mut Clock, index: u32, tag: u32) -> (Submission, Result<u32, Refusal>) {
+        let now = clock.now();
+        let random = clock.random();
+        let plain = self.plan.backlogged;
+        let which = if plain { 0 } else { random.below(SESSIONS.len() as u64) as usize };
+        let size = if plain { 1_024 } else { (16 << random.below(11)) as u32 };
+        let (mut session, mut op, mut size) = (which as u32 + 1, SESSIONS[which].1, size);
+        match random.below(64) {
+            0 if !plain => session = 77,
+            1 if !plain => op = Op::Derive,
+            2 if !plain => size = MAX_REQUEST as u32 + 1,
+            _ => {}
+        }
+        let expected = match class_of(session, op) {
+            Err(refusal) => Err(refusal),
+            Ok(_) if u64::from(size) > MAX_REQUEST => Err(Refusal::TooLarge),
+            Ok(_) => Ok(result(index, tag, size)),
+        };
+        let extent = [Extent::new(random.below(1_024) as u32, size)];
+        let mut submission = Submission::new(tag, op, session, &extent, &extent).unwrap_or(Submission::EMPTY);
+        if random.below(8) == 0 {
+            submission = submission.urgent();
+        }
+        if random.below(4) == 0 {
+            submission = submission.sampled(now);
+        }
+        (submission, expected)
+    }
+
+    fn poll(&mut self, clock: &mut Clock, index: u32) {
+        let link = &mut self.links[index as usize];
+        if link.deaf.is_some() && !link.gone {
+            link.pc = Pc::Act;
+            return self.act(clock, index);
+        }
+        if let Some(words) = link.completion.pop() {
+            link.waiter.end(clock.now());
+            link.pc = Pc::Act;
+            self.receive(clock, index, &words);
+            return self.go_on(clock, Who::Client(index));
+        }
+        if link.gone {
+            return self.report_lost(clock, index);
+        }
+        if link.in_flight == 0 && link.left == 0 {
+            return self.hang_up_client(clock, index, End::Done);
+        }
+        if link.in_flight == 0 || link.may_submit(clock.now()) {
+            link.waiter.end(clock.now());
+            link.pc = Pc::Act;
+            let until = Some(link.next_at);
+            return self.sleep(clock, Who::Client(index), until);
+        }
+        link.pc = if link.submission.unrung { Pc::Ring } else { Pc::Wait };
+        self.go_on(clock, Who::Client(index));
+    }
+
+    /// A completion came.
+    fn receive(&mut self, clock: &mut Clock, index: u32, words: &[u64; MESSAGE_WORDS]) {
+        let now = clock.now();
+        clock.note(words[0] ^ u64::from(index) << 48);
+        let link = &mut self.links[index as usize];
+        let Some(Completion { tag, status, stamps }) = Completion::parse(words) else {
+            return self.fail(now, Invariant::Answer, || format!("link {index} got words that are no completion"));
+        };
+        let Some(request) = link.requests.get_mut(tag as usize) else {
+            return self.fail(now, Invariant::Once, || format!("link {index} got tag {tag}, which it never submitted"));
+        };
+        request.answers += 1;
+        link.in_flight = link.in_flight.saturating_sub(1);
+        let Request { answers, expected } = *request;
+        self.say(now, || format!("link {index} receives tag {tag}: {status:?}"));
+        if answers > 1 {
+            self.fail(now, Invariant::Once, || format!("tag {tag} of link {index} was answered {answers} times"));
+        }
+        if stamps.is_some_and(|s| !(s.submitted <= s.handed && s.handed <= s.taken && s.taken <= now)) {
+            self.fail(now, Invariant::Answer, || format!("stage times of tag {tag} of link {index}: {stamps:?}"));
+        }
+        let right = match (status, expected) {
+            (Status::Done { len }, Ok(result)) => len == result,
+            (Status::Refused(Refusal::NoDevice) | Status::DeviceFailed { .. }, Ok(_)) => true,
+            (Status::Refused(refusal), Err(reason)) => refusal == reason,
+            _ => false,
+        };
+        if !right {
+            self.fail(now, Invariant::Answer, || {
+                format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right")
+            });
+        }
+        self.check_blame(now, index, status);
+    }
+
+    /// A failed request names a device that is gone.
+    fn check_blame(&mut self, now: Nanos, index: u32, status: Status) {
+        let Status::DeviceFailed { device } = status else { return };
+        if self.links[index as usize].service != self.service.thread.incarnation {
+            return;
+        }
+        let named = self.service.devices.get(usize::from(device)).map(|device| &self.devices[*device as usize]);
+        if named.is_none_or(|device| !device.leaving) {
+            self.fail(now, Invariant::Blame, || {
+                format!("link {index} is told that device {device} failed: it did not")
+            });
+        }
+    }
+
+    fn wait(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let link = &mut self.links[index as usize];
+        if link.advice != link.waiter.policy() {
+            link.waiter.set_policy(link.advice);
+        }
+        link.waiter.begin(now);
+        let step = link.waiter.step(now);
+        match step {
+            Step::Spin => {
+                link.pc = Pc::Poll;
+                if link.deadline().is_some_and(|at| at <= now) {
+                    link.pc = Pc::Act;
+                }
+                let delay = 100 + clock.random().below(900);
+                self.go_on_after(clock, Who::Client(index), delay);
+            }
+            Step::Nap { until } => self.sleep_client(clock, index, Some(until)),
+            Step::Park => {
+                link.completion.arm();
+                link.pc = Pc::Recheck;
+                self.go_on(clock, Who::Client(index));
+            }
+        }
+        if step == Step::Spin && !self.plan.clients[self.links[index as usize].tenant as usize].owned {
+            self.fail(now, Invariant::Spin, || format!("link {index} spins on a shared core"));
+        }
+    }
+
+    fn sleep_client(&mut self, clock: &mut Clock, index: u32, until: Option<Nanos>) {
+        let link = &mut self.links[index as usize];
+        link.pc = Pc::Woken(clock.now());
+        let until = until.into_iter().chain(link.deadline()).min();
+        if link.gone {
+            // The socket is readable: nobody sleeps on it.
+            return self.go_on(clock, Who::Client(index));
+        }
+        self.say(clock.now(), || format!("link {index} sleeps"));
+        self.sleep(clock, Who::Client(index), until);
+    }
+
+    /// The connection tells that the service died.
+    pub(super) fn hang_up(&mut self, clock: &mut Clock, index: u32) {
+        let link = &mut self.links[index as usize];
+        if link.ended.is_some() {
+            return;
+        }
+        link.gone = true;
+        self.say(clock.now(), || format!("link {index} learns that the service died"));
+        self.wake(clock, Who::Client(index));
+    }
+
+    /// What was not answered is lost, and the caller is told so; then it connects again.
+    fn report_lost(&mut self, clock: &mut Clock, index: u32) {
+        let link = &mut self.links[index as usize];
+        for request in link.requests.iter_mut().filter(|request| request.answers == 0) {
+            request.answers = u32::from(self.sabotage != Some(Sabotage::ForgetLost));
+            link.in_flight = link.in_flight.saturating_sub(1);
+        }
+        let again = (link.tenant, link.lane, link.left);
+        self.say(clock.now(), || format!("link {index} reports what was lost"));
+        self.end_link(clock, index, End::ServiceGone);
+        if again.2 > 0 {
+            self.come_back(clock, again);
+        }
+    }
+
+    /// Connects again, at once or when the service is back.
+    fn come_back(&mut self, clock: &mut Clock, (tenant, lane, left): (u32, u32, u32)) {
+        if self.service.thread.ended {
+            self.reconnecting.push((tenant, lane, left));
+        } else {
+            self.connect(clock, tenant, lane, left);
+        }
+    }
+
+    /// The client closes its connection, or dies.
+    pub(super) fn hang_up_client(&mut self, clock: &mut Clock, index: u32, end: End) {
+        self.end_link(clock, index, end);
+        let delay = clock.random().below(5_000);
+        clock.after(delay, Event::Closed(index));
+    }
+
+    /// The connection is no more. Whoever lives was told of each of its requests once.
+    pub(super) fn end_link(&mut self, clock: &mut Clock, index: u32, end: End) {
+        self.end(clock, Who::Client(index));
+        let link = &mut self.links[index as usize];
+        link.ended = Some(end);
+        let told = matches!(end, End::Done | End::ServiceGone) && link.hostile.is_none();
+        if let Some(tag) = link.requests.iter().position(|request| told && request.answers != 1) {
+            let answers = link.requests[tag].answers;
+            self.fail(clock.now(), Invariant::Once, || {
+                format!("tag {tag} of link {index} was answered {answers} times at its end")
+            });
+        }
+    }
+
+    /// The client dies with what it has in flight.
+    pub(super) fn kill_client(&mut self, clock: &mut Clock, index: u32, returns: bool) {
+        let link = &self.links[index as usize];
+        let again = (link.tenant, link.lane, link.left);
+        self.say(clock.now(), || format!("the client of link {index} dies"));
+        self.hang_up_client(clock, index, End::Died);
+        if returns && again.2 > 0 {
+            self.come_back(clock, again);
+        }
+    }
+
+    /// Breaks the protocol, and dies a little later if the service did not end it.
+    fn attack(&mut self, clock: &mut Clock, index: u32) {
+        let link = &mut self.links[index as usize];
+        let Some(how) = link.hostile else { return };
+        let random = clock.random();
+        let mut words =
+            *Submission::new(9, Op::Noop, 1, &[Extent::new(0, 64)], &[]).unwrap_or(Submission::EMPTY).words();
+        match how {
+            Hostile::UnknownOp => words[0] |= 0xff << 32,
+            Hostile::ReservedBits => words[0] |= (4 + random.below(252) / 4 * 4) << 40,
+            Hostile::TooManyExtents => words[0] |= 0x33 << 48,
+            Hostile::OutsideArena => words[2] = random.bits() | u64::from(ARENA) << 32,
+            Hostile::HeadTooLong => words[1] |= 65 << 32,
+            Hostile::Flood => words = std::array::from_fn(|_| random.bits()),
+            Hostile::Scribble => {
+                use sidecore_core::sync::Ordering;
+                for _ in 0..40 {
+                    let line = random.below(link.submission.slots.len() as u64) as usize;
+                    let word = &link.submission.slots[line].0[random.below(8) as usize];
+                    word.store(random.below(1 << 20), Ordering::Relaxed);
+                }
+                link.submission.bell().0.store(random.bits(), Ordering::Relaxed);
+                link.completion.bell().0.store(random.bits(), Ordering::Relaxed);
+            }
+        }
+        let pushes = if how == Hostile::Flood { link.plan.slots + 1 } else { 1 };
+        for _ in 0..pushes {
+            link.submission.push(&words);
+        }
+        let must_wake = link.submission.must_wake();
+        self.say(clock.now(), || format!("link {index} breaks the protocol: {how:?}"));
+        if must_wake {
+            self.wake(clock, Who::Service);
+        }
+        self.end(clock, Who::Client(index));
+        let delay = clock.random().below(60_000);
+        clock.after(delay, Event::Closed(index));
+    }
+}

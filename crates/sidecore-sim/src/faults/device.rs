@@ -1,0 +1,402 @@
+//! Devices: workers behind two hops, and emulated ones that the service asks for what is due.
+
+use super::client::PARK_COST;
+use super::hop::{Hop, Thread};
+use super::sabotage::Sabotage;
+use super::scenario::{DevicePlan, Hops, Kind};
+use super::service::Command;
+use super::world::{Clock, Event, Who, World};
+use super::{Invariant, result};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
+use sidecore_core::ring::MESSAGE_WORDS;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// A request as a device gets it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) ticket: Ticket,
+    pub(super) link: u32,
+    pub(super) tag: u32,
+    pub(super) size: u32,
+    pub(super) urgent: bool,
+}
+
+/// What a device answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    pub(super) ticket: Ticket,
+    pub(super) len: u32,
+    pub(super) took: Nanos,
+}
+
+impl Job {
+    fn to_words(self) -> [u64; MESSAGE_WORDS] {
+        let names = u64::from(self.link) | u64::from(self.tag) << 32;
+        let [mut words, _] = [[0; MESSAGE_WORDS]; 2];
+        [words[0], words[1], words[2]] = [self.ticket.to_word(), names, u64::from(self.size)];
+        words[3] = u64::from(self.urgent);
+        words
+    }
+
+    fn from_words(words: &[u64; MESSAGE_WORDS]) -> Self {
+        let [ticket, names, size, urgent, ..] = *words;
+        let (link, tag) = (names as u32, (names >> 32) as u32);
+        Self { ticket: Ticket::from_word(ticket), link, tag, size: size as u32, urgent: urgent != 0 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pc {
+    Take,
+    /// At work since then.
+    Work(Job, Nanos),
+    /// Past the gate: the result is being written.
+    Write(Job, Reply),
+    /// Answered a request; the flag is its urgency.
+    Announce(bool),
+    Recheck(Option<Nanos>),
+    Woken(Nanos),
+}
+
+/// What has become of a worker's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    Alive,
+    Dead,
+    /// It died past its gate with this request.
+    DeadWriting(Ticket),
+}
+
+/// One device, for as long as its service lives.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) plan: DevicePlan,
+    pub(super) jobs: Hop,
+    pub(super) replies: Hop,
+    pub(super) thread: Thread,
+    /// Drained, removed or dead as far as its service knows.
+    pub(super) leaving: bool,
+    pub(super) health: Health,
+    /// An announcement that a worker has put off.
+    pub(super) ring_at: Option<Nanos>,
+    /// What an emulated one has, and when each is due.
+    queue: VecDeque<(Job, Nanos)>,
+    free_at: Nanos,
+    /// It does nothing before this instant.
+    stalled_until: Nanos,
+    slow: (u64, Nanos),
+    killed: bool,
+    /// Taken away with a request that it answers after all.
+    late: Option<Reply>,
+    /// The last result.
+    last: u32,
+    hops: Hops,
+    waiter: Waiter,
+    moderator: Moderator,
+    pc: Pc,
+}
+
+impl Device {
+    pub(super) fn new(plan: DevicePlan, hops: Hops, may_spin: bool) -> Self {
+        Self {
+            plan,
+            jobs: Hop::new(plan.depth),
+            replies: Hop::new(plan.depth),
+            thread: Thread { ended: plan.kind != Kind::Worker, ..Thread::default() },
+            leaving: false,
+            health: Health::Alive,
+            ring_at: None,
+            queue: VecDeque::new(),
+            free_at: 0,
+            stalled_until: 0,
+            slow: (1, 0),
+            killed: false,
+            late: None,
+            last: 0,
+            hops,
+            waiter: Waiter::new(hops.to_device, PARK_COST, may_spin),
+            moderator: Moderator::new(hops.from_device),
+            pc: Pc::Take,
+        }
+    }
+
+    /// It has not been killed and has not died by itself.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.killed && self.health == Health::Alive
+    }
+
+    /// Requests that it has and has not answered.
+    pub(super) fn has(&self) -> u64 {
+        let at_work = matches!(self.pc, Pc::Work(..) | Pc::Write(..));
+        self.jobs.waiting() + self.queue.len() as u64 + u64::from(at_work)
+    }
+
+    /// When the next answer is due, if that is known.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        self.queue.front().map(|(_, due)| *due)
+    }
+
+    fn time(&self, now: Nanos, size: u32) -> Nanos {
+        let factor = if now < self.slow.1 { self.slow.0 } else { 1 };
+        self.plan.time(size) * factor
+    }
+}
+
+impl World<'_> {
+    /// Hands a request over. The device has room: dispatch counts.
+    pub(super) fn hand(&mut self, now: Nanos, device: u32, job: Job) {
+        let state = &mut self.devices[device as usize];
+        match state.plan.kind {
+            Kind::Worker => state.jobs.push(&job.to_words()),
+            _ if state.killed => {}
+            _ => {
+                let start = state.free_at.max(now).max(state.stalled_until);
+                state.free_at = start.saturating_add(state.time(now, job.size));
+                state.queue.push_back((job, state.free_at));
+            }
+        }
+        let (has, depth) = (state.has(), u64::from(state.plan.depth));
+        if has > depth {
+            self.fail(now, Invariant::Capacity, || format!("device {device} of depth {depth} has {has} requests"));
+        }
+    }
+
+    /// The next answer of a device, if there is one.
+    pub(super) fn collect(&mut self, now: Nanos, device: u32) -> Option<Reply> {
+        let state = &mut self.devices[device as usize];
+        if state.plan.kind == Kind::Worker {
+            let [ticket, len, took, ..] = state.replies.pop()?;
+            return Some(Reply { ticket: Ticket::from_word(ticket), len: len as u32, took });
+        }
+        let (job, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
+        state.queue.pop_front();
+        Some(self.reply(device, &job, 0))
+    }
+
+    fn reply(&mut self, device: u32, job: &Job, took: Nanos) -> Reply {
+        let mixed_up = self.sabotage == Some(Sabotage::MixUpResults);
+        let state = &mut self.devices[device as usize];
+        let right = result(job.link, job.tag, job.size);
+        let previous = std::mem::replace(&mut state.last, right);
+        let len = if mixed_up && previous != 0 { previous } else { right };
+        let took = if took > 0 { took } else { state.plan.time(job.size) };
+        Reply { ticket: job.ticket, len, took }
+    }
+
+    pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let who = Who::Device(index);
+        let device = &mut self.devices[index as usize];
+        if now < device.stalled_until {
+            if device.stalled_until < Nanos::MAX {
+                let rest = device.stalled_until - now;
+                self.go_on_after(clock, who, rest);
+            }
+            return;
+        }
+        match device.pc {
+            Pc::Take | Pc::Work(..) if device.killed => self.end_device(clock, index),
+            Pc::Take => self.take(clock, index),
+            Pc::Work(job, since) => {
+                let reply = self.reply(index, &job, now - since);
+                self.devices[index as usize].pc = Pc::Write(job, reply);
+                self.go_on(clock, who);
+            }
+            Pc::Write(job, reply) => {
+                self.write(now, index, &job, &reply);
+                self.go_on(clock, who);
+            }
+            Pc::Announce(urgent) => {
+                let ring = device.moderator.completed(now, 1, urgent);
+                device.pc = Pc::Take;
+                self.announce_reply(clock, index, ring);
+                self.go_on(clock, who);
+            }
+            Pc::Recheck(ring_at) => self.recheck_device(clock, index, ring_at),
+            Pc::Woken(since) => {
+                device.waiter.parked(since, now);
+                device.jobs.disarm();
+                device.pc = Pc::Take;
+                self.go_on(clock, who);
+            }
+        }
+    }
+
+    fn take(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let device = &mut self.devices[index as usize];
+        let Some(words) = device.jobs.pop() else { return self.idle_device(clock, index) };
+        device.waiter.end(now);
+        let job = Job::from_words(&words);
+        device.pc = Pc::Work(job, now);
+        let time = device.time(now, job.size);
+        self.say(now, || format!("device {index} begins tag {} of link {}", job.tag, job.link));
+        self.go_on_after(clock, Who::Device(index), time);
+    }
+
+    /// The result and the reply are written in one go.
+    fn write(&mut self, now: Nanos, index: u32, job: &Job, reply: &Reply) {
+        let device = &mut self.devices[index as usize];
+        let mut words = [0; MESSAGE_WORDS];
+        [words[0], words[1], words[2]] = [reply.ticket.to_word(), u64::from(reply.len), reply.took];
+        device.replies.push(&words);
+        device.pc = Pc::Announce(job.urgent);
+        self.say(now, || format!("device {index} answers tag {} of link {}", job.tag, job.link));
+    }
+
+    fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
+        let device = &mut self.devices[index as usize];
+        device.ring_at = None;
+        device.replies.unrung = false;
+        match ring {
+            Ring::Now => {
+                device.moderator.rung();
+                if device.replies.must_wake() {
+                    self.wake(clock, Who::Service);
+                }
+            }
+            Ring::At(at) => device.ring_at = Some(at),
+            Ring::Nothing => {}
+        }
+    }
+
+    fn idle_device(&mut self, clock: &mut Clock, index: u32) {
+        let now = clock.now();
+        let device = &mut self.devices[index as usize];
+        if device.waiter.policy() != device.hops.to_device {
+            device.waiter.set_policy(device.hops.to_device);
+        }
+        device.moderator.set_policy(device.hops.from_device);
+        device.waiter.begin(now);
+        let ring = device.moderator.due(now);
+        self.announce_reply(clock, index, ring);
+        let device = &mut self.devices[index as usize];
+        let step = device.waiter.step(now);
+        match step {
+            Step::Spin => {
+                let delay = 100 + clock.random().below(900);
+                self.go_on_after(clock, Who::Device(index), delay);
+            }
+            Step::Nap { until } => {
+                let until = device.ring_at.map_or(until, |at| until.min(at));
+                device.pc = Pc::Woken(now);
+                self.sleep(clock, Who::Device(index), Some(until));
+            }
+            Step::Park => {
+                device.jobs.arm();
+                device.pc = Pc::Recheck(device.ring_at);
+                self.go_on(clock, Who::Device(index));
+            }
+        }
+        if step == Step::Spin && !self.devices[index as usize].plan.owned {
+            self.fail(now, Invariant::Spin, || format!("device {index} spins on a shared core"));
+        }
+    }
+
+    fn recheck_device(&mut self, clock: &mut Clock, index: u32, ring_at: Option<Nanos>) {
+        let blind = self.sabotage == Some(Sabotage::ArmAfterLook);
+        let device = &mut self.devices[index as usize];
+        if (device.jobs.ready() && !blind) || device.killed {
+            device.jobs.disarm();
+            device.pc = Pc::Take;
+            return self.go_on(clock, Who::Device(index));
+        }
+        device.pc = Pc::Woken(clock.now());
+        self.say(clock.now(), || format!("device {index} sleeps"));
+        self.sleep(clock, Who::Device(index), ring_at);
+    }
+
+    /// The worker's thread ends. One that was at work when it was taken away answers all the same, as hardware would.
+    fn end_device(&mut self, clock: &mut Clock, index: u32) {
+        let device = &mut self.devices[index as usize];
+        device.health = Health::Dead;
+        if let Pc::Work(job, _) = device.pc {
+            let reply = self.reply(index, &job, 1);
+            self.answer_later(clock, index, reply);
+        }
+        self.devices[index as usize].pc = Pc::Take;
+        self.end(clock, Who::Device(index));
+    }
+
+    fn answer_later(&mut self, clock: &mut Clock, index: u32, reply: Reply) {
+        self.devices[index as usize].late = Some(reply);
+        let delay = clock.random().below(20_000);
+        clock.after(delay, Event::Late(index));
+    }
+
+    /// An answer to a request that was given to others long ago.
+    pub(super) fn answer_late(&mut self, clock: &mut Clock, index: u32) {
+        let Some(reply) = self.devices[index as usize].late.take() else { return };
+        if !self.service.devices.contains(&index) {
+            return;
+        }
+        self.say(clock.now(), || format!("device {index} answers late, with ticket {:?}", reply.ticket));
+        self.tell(clock, Command::Late(index, reply));
+    }
+
+    /// It dies by itself, in the middle of whatever it does.
+    pub(super) fn crash(&mut self, clock: &mut Clock, index: u32) {
+        let device = &mut self.devices[index as usize];
+        device.health = match device.pc {
+            Pc::Write(_, reply) => Health::DeadWriting(reply.ticket),
+            _ => Health::Dead,
+        };
+        // What it announced late it does not announce any more; the service looks after its devices.
+        (device.killed, device.ring_at) = (true, None);
+        device.queue.clear();
+        device.pc = Pc::Take;
+        self.end(clock, Who::Device(index));
+    }
+
+    /// The service takes it away: from now on it writes to no lane.
+    pub(super) fn revoke(&mut self, clock: &mut Clock, index: u32) -> Health {
+        let now = clock.now();
+        let device = &mut self.devices[index as usize];
+        device.killed = true;
+        if let Pc::Write(job, reply) = device.pc {
+            // Past the gate: it finishes that copy first.
+            self.write(now, index, &job, &reply);
+        }
+        let device = &mut self.devices[index as usize];
+        if let Some((job, _)) = device.queue.pop_front() {
+            device.queue.clear();
+            let reply = self.reply(index, &job, 0);
+            self.answer_later(clock, index, reply);
+        }
+        let device = &mut self.devices[index as usize];
+        if device.stalled_until == Nanos::MAX
+            && let Pc::Work(..) = device.pc
+        {
+            self.end_device(clock, index);
+        } else {
+            self.wake(clock, Who::Device(index));
+        }
+        match self.devices[index as usize].health {
+            Health::Alive => Health::Dead,
+            health => health,
+        }
+    }
+
+    pub(super) fn stall(&mut self, now: Nanos, index: u32, time: Option<Nanos>) {
+        let device = &mut self.devices[index as usize];
+        let until = time.map_or(Nanos::MAX, |time| now + time);
+        device.stalled_until = device.stalled_until.max(until);
+        let time = time.unwrap_or(Nanos::MAX);
+        for (_, due) in &mut device.queue {
+            *due = due.saturating_add(time);
+        }
+        device.free_at = device.free_at.max(now).saturating_add(time);
+    }
+
+    pub(super) fn slow(&mut self, now: Nanos, index: u32, factor: u8, time: Nanos) {
+        self.devices[index as usize].slow = (u64::from(factor), now + time);
+    }
+
+    /// Tells a worker how it waits and wakes from now on.
+    pub(super) fn set_device_hops(&mut self, clock: &mut Clock, index: u32, hops: Hops) {
+        self.devices[index as usize].hops = hops;
+        self.wake(clock, Who::Device(index));
+    }
+}

@@ -1,0 +1,96 @@
+//! One direction between two parties, and the threads at its ends.
+
+use crate::engine::Timer;
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::ring::{Consumer, Message, Producer};
+use sidecore_core::time::Nanos;
+use sidecore_core::words::Line;
+
+/// A ring with its doorbell: core's own, in private memory that stands for the shared one.
+#[derive(Debug)]
+pub(super) struct Hop {
+    pub(super) slots: Vec<Line>,
+    bell: Line,
+    producer: Producer,
+    pub(super) consumer: Consumer,
+    /// Something was pushed and the producer has not yet decided whether to ring.
+    pub(super) unrung: bool,
+    /// The consumer armed the doorbell and has not disarmed it.
+    pub(super) armed: bool,
+}
+
+impl Hop {
+    /// At least so many slots.
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            slots: (0..slots.next_power_of_two().max(2)).map(|_| Line::default()).collect(),
+            bell: Line::default(),
+            producer: Producer::new(),
+            consumer: Consumer::new(),
+            unrung: false,
+            armed: false,
+        }
+    }
+
+    pub(super) fn push(&mut self, message: &Message) {
+        self.producer.push(&self.slots, message);
+        self.unrung = true;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Message> {
+        self.consumer.pop(&self.slots)
+    }
+
+    pub(super) fn ready(&self) -> bool {
+        self.consumer.ready(&self.slots)
+    }
+
+    /// Messages pushed and not popped.
+    pub(super) fn waiting(&self) -> u64 {
+        self.producer.pushed() - self.consumer.popped()
+    }
+
+    pub(super) fn arm(&mut self) {
+        self.bell().arm();
+        self.armed = true;
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.bell().disarm();
+        self.armed = false;
+    }
+
+    /// The producer's decision: whether the consumer must be woken.
+    pub(super) fn must_wake(&mut self) -> bool {
+        self.unrung = false;
+        self.bell().must_wake()
+    }
+
+    pub(super) fn bell(&self) -> Doorbell<'_> {
+        Doorbell(&self.bell.0[0])
+    }
+}
+
+/// A thread of control: at most one event of its own is pending.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    /// It sleeps until woken or until `timer`.
+    pub(super) asleep: bool,
+    /// It was woken while it did not sleep: its next sleep ends at once.
+    pub(super) token: bool,
+    /// Wake-up calls under way to it.
+    pub(super) flying: u32,
+    pub(super) timer: Option<Timer>,
+    /// When the sleep ends by itself.
+    pub(super) until: Option<Nanos>,
+    pub(super) ended: bool,
+    /// Which of several threads that had this name in turn.
+    pub(super) incarnation: u32,
+}
+
+impl Thread {
+    /// It sleeps, and nothing is under way that would wake it.
+    pub(super) fn nobody_wakes(&self) -> bool {
+        self.asleep && !self.ended && !self.token && self.flying == 0
+    }
+}

@@ -1,0 +1,387 @@
+//! What a seed stands for: who takes part, under which policies, and what goes wrong when.
+
+use crate::engine::Random;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::time::{Nanos, Pretty};
+use std::fmt;
+
+/// Algorithms of the sessions, by handle from 1 on, with the operation that each can do.
+pub(super) const SESSIONS: [(Algorithm, Op); 3] =
+    [(Algorithm::Aes256Gcm, Op::Encrypt), (Algorithm::Sha256, Op::Digest), (Algorithm::Rsa2048, Op::Sign)];
+/// Faults of a run happen before this instant, ns.
+const FAULTS_UNTIL: u64 = 400_000;
+
+/// The class of a request to that session. `Err`: what becomes of it.
+pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::session::Refusal> {
+    use sidecore_core::session::Refusal;
+    let number = (session as usize).wrapping_sub(1);
+    let (algorithm, can) = *SESSIONS.get(number).ok_or(Refusal::NoSession)?;
+    Class::of(algorithm, op).filter(|_| op == can).ok_or(Refusal::Unsupported)
+}
+
+/// How requests of a lane come.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Load {
+    /// So many are kept in flight.
+    Closed(u32),
+    /// One after the other at random, with this mean gap, ns.
+    Open(Nanos),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LanePlan {
+    pub(super) load: Load,
+    pub(super) slots: u32,
+    pub(super) requests: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ClientPlan {
+    pub(super) weight: u32,
+    pub(super) credit: u32,
+    /// It may spin.
+    pub(super) owned: bool,
+    pub(super) lanes: Vec<LanePlan>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Inline,
+    Worker,
+    Emulated,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DevicePlan {
+    pub(super) kind: Kind,
+    /// One bit for each of [`SESSIONS`].
+    pub(super) can: u8,
+    pub(super) depth: u32,
+    pub(super) weight: u32,
+    pub(super) owned: bool,
+    pub(super) fixed: Nanos,
+    /// Bytes of input in a nanosecond.
+    pub(super) bytes_per_ns: u64,
+}
+
+impl DevicePlan {
+    pub(super) fn time(&self, size: u32) -> Nanos {
+        self.fixed + u64::from(size) / self.bytes_per_ns
+    }
+
+    pub(super) fn classes(&self) -> u64 {
+        let class = |(i, (algorithm, op)): (usize, &(Algorithm, Op))| {
+            Class::of(*algorithm, *op).filter(|_| self.can >> i & 1 != 0)
+        };
+        SESSIONS.iter().enumerate().filter_map(class).fold(0, |bits, class| bits | 1 << class.index())
+    }
+}
+
+/// Policies of the four hops.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hops {
+    pub(super) service: Notify,
+    pub(super) to_device: Notify,
+    pub(super) from_device: Notify,
+    pub(super) client: Notify,
+}
+
+/// How a client breaks the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hostile {
+    UnknownOp,
+    ReservedBits,
+    TooManyExtents,
+    OutsideArena,
+    HeadTooLong,
+    Flood,
+    Scribble,
+}
+
+impl Hostile {
+    pub(super) const ALL: [Self; 7] = [
+        Self::UnknownOp,
+        Self::ReservedBits,
+        Self::TooManyExtents,
+        Self::OutsideArena,
+        Self::HeadTooLong,
+        Self::Flood,
+        Self::Scribble,
+    ];
+}
+
+/// Something that goes wrong or is changed. Numbers pick one of those that are there then.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// `told`: by `sidecore set`; else its service finds out.
+    DeviceDeath {
+        device: u8,
+        told: bool,
+    },
+    /// `None`: for ever. Its answer comes late, if the device is revoked meanwhile.
+    DeviceStall {
+        device: u8,
+        time: Option<Nanos>,
+    },
+    DeviceSlow {
+        device: u8,
+        factor: u8,
+        time: Nanos,
+    },
+    DeviceJoin(DevicePlan),
+    DeviceDrain(u8),
+    DeviceRemove(u8),
+    ClientDeath {
+        lane: u8,
+        returns: bool,
+    },
+    ClientDeaf {
+        lane: u8,
+        time: Option<Nanos>,
+    },
+    ClientHostile {
+        lane: u8,
+        how: Hostile,
+    },
+    ServiceDeath {
+        down: Nanos,
+    },
+    SetNotify(Hops),
+    SetBalance(Balance),
+}
+
+/// Names of the kinds of faults, in the order of [`Fault::kind`].
+pub const FAULTS: [&str; 12] = [
+    "device death",
+    "device stall",
+    "device slow",
+    "device join",
+    "device drain",
+    "device remove",
+    "client death",
+    "client deaf",
+    "client hostile",
+    "service death",
+    "set notify",
+    "set balance",
+];
+
+impl Fault {
+    /// Number of its kind.
+    pub(super) fn kind(&self) -> usize {
+        match self {
+            Self::DeviceDeath { .. } => 0,
+            Self::DeviceStall { .. } => 1,
+            Self::DeviceSlow { .. } => 2,
+            Self::DeviceJoin(_) => 3,
+            Self::DeviceDrain(_) => 4,
+            Self::DeviceRemove(_) => 5,
+            Self::ClientDeath { .. } => 6,
+            Self::ClientDeaf { .. } => 7,
+            Self::ClientHostile { .. } => 8,
+            Self::ServiceDeath { .. } => 9,
+            Self::SetNotify(_) => 10,
+            Self::SetBalance(_) => 11,
+        }
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    pub(super) clients: Vec<ClientPlan>,
+    pub(super) devices: Vec<DevicePlan>,
+    pub(super) hops: Hops,
+    pub(super) balance: Balance,
+    pub(super) in_flight: u32,
+    pub(super) quantum: Nanos,
+    /// The sidecore may spin.
+    pub(super) owned: bool,
+    pub(super) faults: Vec<(Nanos, Fault)>,
+    /// Every client always has requests waiting: shares can be measured.
+    pub(super) backlogged: bool,
+}
+
+/// Distinguishes the random numbers of the plan from those of the run.
+const PLAN: u64 = 0x5ce2_a810_0000_0000;
+
+impl Scenario {
+    /// The scenario of that seed. Every eighth one measures shares, without faults.
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ PLAN);
+        if seed.is_multiple_of(8) { backlogged(seed, &mut random) } else { any(seed, &mut random) }
+    }
+}
+
+fn from(random: &mut Random, low: u64, high: u64) -> u64 {
+    low + random.below(high - low + 1)
+}
+
+fn one_in(random: &mut Random, n: u64) -> bool {
+    random.below(n) == 0
+}
+
+fn notify(random: &mut Random) -> Notify {
+    match random.below(8) {
+        0 => Notify::Spin,
+        1..=3 => Notify::Park,
+        4 => Notify::BreakEven,
+        5 => Notify::Timer { period: from(random, 1_000, 20_000) },
+        _ => Notify::Coalesce { count: from(random, 1, 6) as u32, delay: from(random, 1_000, 20_000) },
+    }
+}
+
+fn hops(random: &mut Random) -> Hops {
+    if one_in(random, 2) {
+        let all = notify(random);
+        return Hops { service: all, to_device: all, from_device: all, client: all };
+    }
+    Hops { service: notify(random), to_device: notify(random), from_device: notify(random), client: notify(random) }
+}
+
+fn balance(random: &mut Random) -> Balance {
+    Balance::ALL[random.below(Balance::ALL.len() as u64) as usize]
+}
+
+fn device(random: &mut Random) -> DevicePlan {
+    let kind = match random.below(10) {
+        0 => Kind::Inline,
+        1..=6 => Kind::Worker,
+        _ => Kind::Emulated,
+    };
+    DevicePlan {
+        kind,
+        can: if one_in(random, 2) { 7 } else { from(random, 1, 7) as u8 },
+        depth: from(random, 1, 12) as u32,
+        weight: from(random, 1, 20) as u32,
+        owned: one_in(random, 2),
+        fixed: from(random, 300, 9_000),
+        bytes_per_ns: from(random, 1, 8),
+    }
+}
+
+fn lane(random: &mut Random, requests: u64) -> LanePlan {
+    let slots = 2_u32 << random.below(4);
+    let load = if one_in(random, 3) {
+        Load::Open(from(random, 500, 15_000))
+    } else {
+        Load::Closed(from(random, 1, u64::from(slots)) as u32)
+    };
+    LanePlan { load, slots, requests: from(random, 2, requests) as u32 }
+}
+
+fn client(random: &mut Random, requests: u64) -> ClientPlan {
+    let lanes = if one_in(random, 4) { 2 } else { 1 };
+    ClientPlan {
+        weight: from(random, 1, 4) as u32,
+        credit: from(random, 1, 16) as u32,
+        owned: one_in(random, 2),
+        lanes: (0..lanes).map(|_| lane(random, requests)).collect(),
+    }
+}
+
+fn any(seed: u64, random: &mut Random) -> Scenario {
+    let clients = from(random, 1, 4);
+    let requests = 120 / clients;
+    let clients = (0..clients).map(|_| client(random, requests)).collect();
+    let devices = (0..from(random, 1, 4)).map(|_| device(random)).collect();
+    let mut faults: Vec<(Nanos, Fault)> =
+        (0..random.below(9)).map(|_| (random.below(FAULTS_UNTIL), fault(random))).collect();
+    faults.sort_by_key(|(at, _)| *at);
+    Scenario {
+        seed,
+        clients,
+        devices,
+        hops: hops(random),
+        balance: balance(random),
+        in_flight: from(random, 1, 32) as u32,
+        quantum: from(random, 1_000, 50_000),
+        owned: one_in(random, 2),
+        faults,
+        backlogged: false,
+    }
+}
+
+fn fault(random: &mut Random) -> Fault {
+    let number = random.below(8) as u8;
+    let for_a_while = |random: &mut Random| (!one_in(random, 3)).then(|| from(random, 1_000, 300_000));
+    match random.below(15) {
+        0 | 1 => Fault::DeviceDeath { device: number, told: one_in(random, 2) },
+        2 => Fault::DeviceStall { device: number, time: for_a_while(random) },
+        3 => {
+            let factor = from(random, 2, 100) as u8;
+            Fault::DeviceSlow { device: number, factor, time: from(random, 1_000, 100_000) }
+        }
+        4 => Fault::DeviceJoin(device(random)),
+        5 => Fault::DeviceDrain(number),
+        6 => Fault::DeviceRemove(number),
+        7 => Fault::ClientDeath { lane: number, returns: one_in(random, 2) },
+        8 => Fault::ClientDeaf { lane: number, time: for_a_while(random) },
+        9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::ALL[random.below(7) as usize] },
+        11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
+        12 | 13 => Fault::SetNotify(hops(random)),
+        _ => Fault::SetBalance(balance(random)),
+    }
+}
+
+/// Clients that differ in weight only, in front of one device that is the bottleneck.
+fn backlogged(seed: u64, random: &mut Random) -> Scenario {
+    let clients = (0..from(random, 2, 3)).map(|_| {
+        let weight = from(random, 1, 4) as u32;
+        let lanes = vec![LanePlan { load: Load::Closed(32), slots: 32, requests: 60 * weight }];
+        ClientPlan { weight, credit: 64, owned: one_in(random, 2), lanes }
+    });
+    let clients = clients.collect();
+    let kind = if one_in(random, 2) { Kind::Worker } else { Kind::Emulated };
+    let fixed = from(random, 6_000, 9_000);
+    Scenario {
+        seed,
+        clients,
+        devices: vec![DevicePlan { kind, can: 7, depth: 2, fixed, ..device(random) }],
+        hops: hops(random),
+        balance: balance(random),
+        in_flight: 64,
+        quantum: from(random, 5_000, 20_000),
+        owned: one_in(random, 2),
+        faults: Vec::new(),
+        backlogged: true,
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Hops { service, to_device, from_device, client } = self.hops;
+        let (balance, in_flight) = (self.balance, self.in_flight);
+        writeln!(f, "seed {}: {balance}, at most {in_flight} in flight, quantum {}", self.seed, Pretty(self.quantum))?;
+        writeln!(
+            f,
+            "notify: service {service}, to_device {to_device}, from_device {from_device}, client {client}; sidecore {}",
+            owned(self.owned)
+        )?;
+        for (number, plan) in self.clients.iter().enumerate() {
+            let ClientPlan { weight, credit, lanes, .. } = plan;
+            writeln!(f, "client {number}: weight {weight}, credit {credit}, {}", owned(plan.owned))?;
+            for LanePlan { load, slots, requests } in lanes {
+                writeln!(f, "  lane of {slots} slots, {requests} requests, {load:?}")?;
+            }
+        }
+        for (number, plan) in self.devices.iter().enumerate() {
+            writeln!(f, "device {number}: {plan}")?;
+        }
+        self.faults.iter().try_for_each(|(at, fault)| writeln!(f, "at {}: {fault:?}", Pretty(*at)))
+    }
+}
+
+fn owned(owned: bool) -> &'static str {
+    if owned { "on a core of its own" } else { "on a shared core" }
+}
+
+impl fmt::Display for DevicePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, can, depth, fixed, bytes_per_ns, .. } = self;
+        write!(f, "{kind:?}, sessions {can:03b}, depth {depth}, {} and {bytes_per_ns} B/ns", Pretty(*fixed))
+    }
+}

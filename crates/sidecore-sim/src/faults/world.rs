@@ -1,0 +1,244 @@
+//! Everybody of a run, and what happens at its events.
+
+use super::client::Link;
+use super::device::Device;
+use super::hop::Thread;
+use super::sabotage::Sabotage;
+use super::scenario::{FAULTS, Scenario};
+use super::service::Service;
+use super::{Broken, Invariant};
+use crate::engine::{self, Engine};
+use sidecore_core::session::Class;
+use sidecore_core::time::{Nanos, Pretty};
+use std::collections::VecDeque;
+
+/// Last events that a trace shows.
+const TRACE: usize = 60;
+
+pub(super) type Clock = Engine<Event>;
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Service,
+    Client(u32),
+    Device(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// The next step of a thread.
+    Step(Who),
+    /// A wake-up call arrives at the thread of that incarnation.
+    Wake(Who, u32),
+    /// The fault of that number strikes.
+    Fault(u16),
+    /// A client's connection tells it that the service died.
+    HangUp(u32),
+    /// A client's connection tells the service that the client is gone.
+    Closed(u32),
+    /// The service is started again.
+    Restart,
+    /// A device that was taken away answers after all.
+    Late(u32),
+}
+
+/// One client over all its connections.
+#[derive(Debug)]
+pub(super) struct Tenant {
+    /// Estimated time of its requests on devices, ns.
+    pub(super) charged: Nanos,
+    pub(super) placed: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    pub(super) plan: &'a Scenario,
+    pub(super) sabotage: Option<Sabotage>,
+    pub(super) service: Service,
+    /// Every connection that was ever made. Each is one lane with one thread.
+    pub(super) links: Vec<Link>,
+    /// Every device that there ever was.
+    pub(super) devices: Vec<Device>,
+    pub(super) tenants: Vec<Tenant>,
+    /// Faults that struck, by kind.
+    pub(super) struck: [u64; FAULTS.len()],
+    pub(super) requests: u64,
+    pub(super) broken: Option<Broken>,
+    /// Clients that will connect again when the service is back, with the lane's plan and what is left to do.
+    pub(super) reconnecting: Vec<(u32, u32, u32)>,
+    /// A hash over what the clients saw.
+    log: Option<VecDeque<String>>,
+}
+
+impl engine::World for World<'_> {
+    type Event = Event;
+
+    fn handle(&mut self, clock: &mut Clock, event: Event) {
+        match event {
+            Event::Step(who) => self.step(clock, who),
+            Event::Wake(who, incarnation) => self.arrive(clock, who, incarnation),
+            Event::Fault(number) => self.strike(clock, usize::from(number)),
+            Event::HangUp(link) => self.hang_up(clock, link),
+            Event::Closed(link) => self.connection_closed(clock, link),
+            Event::Restart => self.restart(clock),
+            Event::Late(device) => self.answer_late(clock, device),
+        }
+        self.check(clock.now());
+    }
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, traced: bool, clock: &mut Clock) -> Self {
+        let mut world = World {
+            plan,
+            sabotage,
+            service: Service::new(plan, sabotage, 0),
+            links: Vec::new(),
+            devices: Vec::new(),
+            tenants: plan.clients.iter().map(|_| Tenant { charged: 0, placed: 0 }).collect(),
+            struck: [0; FAULTS.len()],
+            requests: 0,
+            broken: None,
+            reconnecting: Vec::new(),
+            log: traced.then(VecDeque::new),
+        };
+        for (number, (at, _)) in plan.faults.iter().enumerate() {
+            clock.schedule(*at, Event::Fault(number as u16));
+        }
+        world.start_service(clock);
+        for (tenant, client) in plan.clients.iter().enumerate() {
+            for (lane, lane_plan) in client.lanes.iter().enumerate() {
+                world.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
+            }
+        }
+        world
+    }
+
+    fn step(&mut self, clock: &mut Clock, who: Who) {
+        let thread = self.thread(who);
+        (thread.asleep, thread.timer, thread.until) = (false, None, None);
+        if thread.ended {
+            return;
+        }
+        match who {
+            Who::Service => self.step_service(clock),
+            Who::Client(link) => self.step_client(clock, link),
+            Who::Device(device) => self.step_device(clock, device),
+        }
+    }
+
+    pub(super) fn thread(&mut self, who: Who) -> &mut Thread {
+        match who {
+            Who::Service => &mut self.service.thread,
+            Who::Client(link) => &mut self.links[link as usize].thread,
+            Who::Device(device) => &mut self.devices[device as usize].thread,
+        }
+    }
+
+    /// The thread's next step, after the time that a step takes: mostly little, sometimes a cache miss or an interrupt,
+    /// seldom its time slice is over.
+    pub(super) fn go_on(&mut self, clock: &mut Clock, who: Who) {
+        let random = clock.random();
+        let delay = match random.below(1024) {
+            0 => random.below(60_000),
+            1..=20 => random.below(5_000),
+            _ => 20 + random.below(280),
+        };
+        self.go_on_after(clock, who, delay);
+    }
+
+    pub(super) fn go_on_after(&mut self, clock: &mut Clock, who: Who, delay: Nanos) {
+        let timer = clock.after(delay, Event::Step(who));
+        self.thread(who).timer = Some(timer);
+    }
+
+    /// It sleeps until woken, or until that instant.
+    pub(super) fn sleep(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
+        if std::mem::take(&mut self.thread(who).token) {
+            return self.go_on(clock, who);
+        }
+        // Whoever sleeps to an instant is late by what the timer takes.
+        let late = 1 + clock.random().below(2_000);
+        let timer = until.map(|until| clock.schedule(until.saturating_add(late), Event::Step(who)));
+        let thread = self.thread(who);
+        (thread.asleep, thread.timer, thread.until) = (true, timer, until);
+    }
+
+    /// A wake-up call is on its way.
+    pub(super) fn wake(&mut self, clock: &mut Clock, who: Who) {
+        let thread = self.thread(who);
+        if thread.ended {
+            return;
+        }
+        thread.flying += 1;
+        let incarnation = thread.incarnation;
+        let delay = 100 + clock.random().below(4_000);
+        clock.after(delay, Event::Wake(who, incarnation));
+    }
+
+    fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
+        let thread = self.thread(who);
+        if thread.incarnation != incarnation || thread.ended {
+            return;
+        }
+        thread.flying -= 1;
+        if !thread.asleep {
+            thread.token = true;
+            return;
+        }
+        thread.asleep = false;
+        if let Some(timer) = thread.timer.take() {
+            clock.cancel(timer);
+        }
+        self.go_on(clock, who);
+    }
+
+    /// The thread runs no more.
+    pub(super) fn end(&mut self, clock: &mut Clock, who: Who) {
+        let thread = self.thread(who);
+        (thread.ended, thread.asleep) = (true, false);
+        if let Some(timer) = thread.timer.take() {
+            clock.cancel(timer);
+        }
+    }
+
+    /// Whether the defect is put in and strikes now, once in `n` times.
+    pub(super) fn sabotaged(&self, clock: &mut Clock, sabotage: Sabotage, n: u64) -> bool {
+        self.sabotage == Some(sabotage) && clock.random().below(n) == 0
+    }
+
+    /// An invariant does not hold. The first one counts.
+    pub(super) fn fail(&mut self, now: Nanos, invariant: Invariant, what: impl FnOnce() -> String) {
+        if self.broken.is_none() {
+            let what = what();
+            self.say(now, || format!("broken: {what}"));
+            self.broken = Some(Broken { invariant, what });
+        }
+    }
+
+    /// A line of the trace, if one is kept.
+    pub(super) fn say(&mut self, now: Nanos, words: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            if log.len() == TRACE {
+                log.pop_front();
+            }
+            log.push_back(format!("{:>10}  {}", Pretty(now).to_string(), words()));
+        }
+    }
+
+    pub(super) fn into_trace(self) -> Vec<String> {
+        self.log.map(Vec::from).unwrap_or_default()
+    }
+
+    /// Everything that was to be done is done, and nothing is on its way.
+    pub(super) fn is_finished(&self) -> bool {
+        self.reconnecting.is_empty() && self.service.is_at_rest() && self.links.iter().all(Link::is_settled)
+    }
+
+    /// Whether a device of the running service may get requests of that class.
+    pub(super) fn some_device_can(&self, class: Class) -> bool {
+        let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
+        devices.into_iter().any(|device| !device.leaving && device.plan.classes() >> class.index() & 1 != 0)
+    }
+}
