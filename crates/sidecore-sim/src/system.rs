@@ -65,7 +65,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::Nic];
+pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {
