@@ -107,6 +107,8 @@ fn sidecore_reaches_what_the_cards_are_rated_at() {
         (metric(&outcome, "rated_percent"), outcome.limit)
     };
     assert!(rated(BROADCOM, "threads=4").0 >= 99.0 && rated(HIFN, "threads=4 card.count=3").0 >= 99.0);
+    let copied = rated(BROADCOM, "threads=4 client.copies=2");
+    assert!(copied.0 < 66.0 && copied.1.starts_with("memory"), "copies would be the framework's limit again");
     let (percent, limit) = rated(HIFN, "threads=4");
     assert!((96.0..99.0).contains(&percent) && limit.starts_with("bus"), "four chips share one slow bus: {limit}");
 }
