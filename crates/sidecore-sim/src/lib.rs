@@ -4,6 +4,7 @@
 //! the service, and it cannot tell the difference. Times are whole nanoseconds; a run follows from its plan and its seed.
 #![forbid(unsafe_code)]
 
+pub mod bakeoff;
 pub mod compare;
 pub mod engine;
 pub mod faults;
@@ -12,4 +13,6 @@ pub mod plan;
 pub mod speed;
 pub mod system;
 pub mod table;
+
 pub mod waiting;
+pub mod world;

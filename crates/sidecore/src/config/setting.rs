@@ -4,6 +4,7 @@ use super::{ConfigError, DeviceConfig};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +13,8 @@ pub enum Setting {
     Notify(Hop, Notify),
     /// `balance=POLICY`.
     Balance(Balance),
+    /// `order=POLICY`.
+    Order(Order),
     /// `device={name="…",kind="…",…}`: one more device.
     AddDevice(DeviceConfig),
     /// `device.NAME=drain|remove|kill`.
@@ -44,13 +47,14 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "notify",
     "notify.service",
     "notify.to_device",
     "notify.from_device",
     "notify.client",
     "balance",
+    "order",
     "device",
     "device.NAME",
 ];
@@ -71,6 +75,7 @@ impl Setting {
             "notify.from_device" => Ok(Self::Notify(Hop::FromDevice, Parse::parse_text(value)?)),
             "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
+            "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
@@ -103,6 +108,12 @@ impl Parse for Notify {
 }
 
 impl Parse for Balance {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+    }
+}
+
+impl Parse for Order {
     fn parse_text(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
     }

@@ -6,6 +6,7 @@ use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::order::Order;
 use sidecore_core::wire::Fault;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(super) enum Command {
     CloseSession { lane: LaneKey, handle: u32 },
     SetNotify(NotifyConfig),
     SetBalance(Balance),
+    SetOrder(Order),
     AddDevice(DeviceConfig, SyncSender<Result<(), String>>),
     Device(String, DeviceAction, SyncSender<Result<(), String>>),
     Stop,

@@ -116,6 +116,7 @@ impl World<'_> {
             Replaced::On { ticket: new, .. } | Replaced::Wait(new) => {
                 class.and_then(|class| self.moved(ticket, new, class))
             }
+            Replaced::Held { .. } => unreachable!("requests are served as they come"),
             Replaced::Now(_) | Replaced::GivenUp(_) => class.and_then(|class| self.moved(ticket, ticket, class)),
         };
         let Some(held) = moved else {
@@ -135,6 +136,7 @@ impl World<'_> {
                 let cost = self.service.dispatch.estimate(device, held.class, held.size);
                 self.give(clock, device, Held { cost, ..held });
             }
+            Replaced::Held { .. } => unreachable!("requests are served as they come"),
             Replaced::Now(done) => {
                 let len = result(held.link, held.tag, held.size);
                 self.answer(clock, &done, Status::Done { len });

@@ -224,6 +224,7 @@ impl World<'_> {
         let tenant = self.links[lane.link as usize].tenant as usize;
         match self.service.dispatch.place(now, work) {
             Placed::Full => return false,
+            Placed::Held { .. } => unreachable!("requests are served as they come"),
             Placed::NoDevice => {
                 if self.some_device_can(class) {
                     self.fail(now, Invariant::Blame, || format!("tag {tag} was refused for want of a device"));
