@@ -458,8 +458,8 @@ impl World<'_> {
             Hostile::Scribble => {
                 use sidecore_core::sync::Ordering;
                 for _ in 0..40 {
-                    let line = random.below(link.submission.slots.len() as u64) as usize;
-                    let word = &link.submission.slots[line].0[random.below(8) as usize];
+                    let at = random.below(link.submission.slots.len() as u64) as usize;
+                    let word = &link.submission.slots[at].0[random.below(8) as usize];
                     word.store(random.below(1 << 20), Ordering::Relaxed);
                 }
                 link.submission.bell().0.store(random.bits(), Ordering::Relaxed);

@@ -129,7 +129,6 @@ pub(super) struct Service {
     housekeeping: Nanos,
     looked_after: Nanos,
     announce: Option<Nanos>,
-    pub(super) restarting: bool,
 }
 
 impl Service {
@@ -163,17 +162,12 @@ impl Service {
             housekeeping: 0,
             looked_after: 0,
             announce: None,
-            restarting: false,
         }
     }
 
     /// Nothing is on its way in it.
     pub(super) fn is_at_rest(&self) -> bool {
-        if self.thread.ended {
-            !self.restarting
-        } else {
-            self.dispatch.total_in_flight() == 0 && self.mailbox.is_empty()
-        }
+        !self.thread.ended && self.dispatch.total_in_flight() == 0 && self.mailbox.is_empty()
     }
 
     fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
@@ -209,7 +203,6 @@ impl World<'_> {
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
         self.say(clock.now(), || "the service dies".to_owned());
         self.end(clock, Who::Service);
-        self.service.restarting = true;
         for device in self.service.devices.clone() {
             self.end(clock, Who::Device(device));
         }

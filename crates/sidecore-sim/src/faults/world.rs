@@ -65,9 +65,9 @@ pub(super) struct World<'a> {
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
     pub(super) broken: Option<Broken>,
-    /// Clients that will connect again when the service is back, with the lane's plan and what is left to do.
+    /// Who connects again when the service is back: client, lane, and requests that are left to do.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
-    /// A hash over what the clients saw.
+    /// The last events in words, if they are kept.
     log: Option<VecDeque<String>>,
 }
 

@@ -39,7 +39,7 @@ impl World<'_> {
         let now = clock.now();
         let place = reply.ticket.index();
         let known = self.service.held[place].filter(|held| held.ticket == reply.ticket);
-        let current = self.service.held[place].map(|held| held.ticket);
+        let current = self.service.held[place].filter(|held| held.device.is_some()).map(|held| held.ticket);
         let reuse = self.sabotage == Some(Sabotage::ReuseTicket);
         let ticket = current.filter(|_| reuse).unwrap_or(reply.ticket);
         let before = self.loads();
@@ -51,7 +51,7 @@ impl World<'_> {
             }
             (None, None) if self.loads() == before => {}
             (Some(held), None) => {
-                self.fail(now, Invariant::Void, || format!("the ticket of {held:?} counts for nothing"))
+                self.fail(now, Invariant::Void, || format!("the ticket of {held:?} counts for nothing"));
             }
             (None, _) => self.fail(now, Invariant::Void, || format!("void {:?} changed something", reply.ticket)),
         }
@@ -113,6 +113,7 @@ impl World<'_> {
     /// `Ok(false)`: the turn is over.
     fn serve_next(&mut self, clock: &mut Clock, id: LaneId, lane: &mut Lane) -> Result<bool, Fault> {
         let service = &mut self.service;
+        lane.waits_for_device &= service.turn.is_some();
         let taken = *service.turn.get_or_insert(0);
         if taken == 0 && service.refilled[lane.client.0 as usize] != service.share {
             service.refilled[lane.client.0 as usize] = service.share;
@@ -121,8 +122,9 @@ impl World<'_> {
         if self.sabotage == Some(Sabotage::IgnoreShare) && self.links[lane.link as usize].tenant == 0 {
             self.service.dispatch.refill(lane.client);
         }
-        let lavish = self.sabotage == Some(Sabotage::IgnoreCredit);
-        if taken >= TURN || !(self.service.dispatch.may_take(lane.client) || lavish) {
+        let dispatch = &mut self.service.dispatch;
+        let lavish = self.sabotage == Some(Sabotage::IgnoreCredit) && dispatch.waits_for_device(lane.client);
+        if taken >= TURN || !(dispatch.may_take(lane.client) || lavish) {
             return Ok(false);
         }
         if lane.pending.is_empty() {
