@@ -181,19 +181,40 @@ struct Outcome {
 fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, traced: bool) -> Outcome {
     let mut clock = Engine::new(scenario.seed);
     let mut world = World::new(scenario, sabotage, traced, &mut clock);
-    let mut shares = scenario.backlogged;
+    let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
     while world.broken.is_none() && clock.events() < MAX_EVENTS && !world.is_finished() {
         if !clock.step(&mut world, HORIZON) {
             break;
         }
-        if shares && world.somebody_is_through() {
-            shares = false;
-            world.check_shares(clock.now());
-        }
+        shares = shares.next(&mut world, clock.now());
     }
     world.check_end(clock.now());
     let (events, requests, faults, broken) = (clock.events(), world.requests, world.struck, world.broken.take());
     Outcome { events, requests, faults, broken, trace: clock.trace(), words: world.into_trace() }
+}
+
+/// Shares are measured from when everybody has requests waiting until somebody has submitted all.
+#[derive(Clone, Copy, Debug)]
+enum Shares {
+    Before,
+    Measured,
+    Done,
+}
+
+impl Shares {
+    fn next(self, world: &mut World, now: Nanos) -> Self {
+        match self {
+            Self::Before if world.everybody_waits() => {
+                world.forget_charges();
+                Self::Measured
+            }
+            Self::Measured if world.somebody_is_through() => {
+                world.check_shares(now);
+                Self::Done
+            }
+            same => same,
+        }
+    }
 }
 
 /// The result of a request as a device computes it: different for each.

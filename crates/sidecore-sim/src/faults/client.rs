@@ -113,6 +113,17 @@ impl World<'_> {
         self.links.iter().any(|link| link.left == 0)
     }
 
+    /// Whether the service has every client's lane with several requests in it.
+    pub(super) fn everybody_waits(&self) -> bool {
+        let waits = |link: &Link| link.submission.waiting() > 8;
+        self.service.lanes.iter().flatten().count() == self.links.len() && self.links.iter().all(waits)
+    }
+
+    /// Shares count from now on.
+    pub(super) fn forget_charges(&mut self) {
+        self.tenants.iter_mut().for_each(|tenant| tenant.charged = 0);
+    }
+
     /// A new connection of that client for what is left to do.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];

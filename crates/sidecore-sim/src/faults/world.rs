@@ -48,7 +48,6 @@ pub(super) enum Event {
 pub(super) struct Tenant {
     /// Estimated time of its requests on devices, ns.
     pub(super) charged: Nanos,
-    pub(super) placed: u32,
 }
 
 #[derive(Debug)]
@@ -96,7 +95,7 @@ impl<'a> World<'a> {
             service: Service::new(plan, sabotage, 0),
             links: Vec::new(),
             devices: Vec::new(),
-            tenants: plan.clients.iter().map(|_| Tenant { charged: 0, placed: 0 }).collect(),
+            tenants: plan.clients.iter().map(|_| Tenant { charged: 0 }).collect(),
             struck: [0; FAULTS.len()],
             requests: 0,
             broken: None,
