@@ -22,6 +22,7 @@ use crate::time::Nanos;
 use alloc::vec::Vec;
 
 mod clients;
+pub mod record;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -67,7 +68,7 @@ pub struct Work {
 }
 
 /// What a device is like, as it joins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Capability {
     /// One bit for each class number that it can do.
     pub classes: u64,

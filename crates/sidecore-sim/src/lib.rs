@@ -8,4 +8,5 @@ pub mod engine;
 pub mod faults;
 pub mod part;
 pub mod plan;
+pub mod replay;
 pub mod system;

@@ -13,7 +13,8 @@ use super::hop::Thread;
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Hops, Kind, Scenario};
 use super::world::{Clock, Event, Who, World};
-use sidecore_core::dispatch::{Capability, ClientId, Dispatch, LaneId, Limits};
+use sidecore_core::dispatch::record::Recorded;
+use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::{Ring, Waiter};
@@ -98,7 +99,7 @@ pub(super) enum Pc {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) thread: Thread,
-    pub(super) dispatch: Dispatch,
+    pub(super) dispatch: Recorded,
     pub(super) hops: Hops,
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) hot: Vec<LaneId>,
@@ -132,13 +133,13 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(plan: &Scenario, sabotage: Option<Sabotage>, incarnation: u32) -> Self {
+    pub(super) fn new(plan: &Scenario, sabotage: Option<Sabotage>, incarnation: u32, tape: Option<usize>) -> Self {
         let clients = plan.clients.len();
         let limits = Limits { lanes: MAX_LANES, clients: MAX_LANES, in_flight: plan.in_flight, quantum: plan.quantum };
         let may_spin = plan.owned || sabotage == Some(Sabotage::SpinUnowned);
         Self {
             thread: Thread { incarnation, ..Thread::default() },
-            dispatch: Dispatch::new(limits, plan.balance),
+            dispatch: Recorded::new(limits, plan.balance, tape),
             hops: plan.hops,
             lanes: Vec::new(),
             hot: Vec::new(),
@@ -191,7 +192,7 @@ impl World<'_> {
 
     pub(super) fn restart(&mut self, clock: &mut Clock) {
         let incarnation = self.service.thread.incarnation + 1;
-        self.service = Service::new(self.plan, self.sabotage, incarnation);
+        self.service = Service::new(self.plan, self.sabotage, incarnation, self.tape);
         self.say(clock.now(), || "the service starts again".to_owned());
         self.start_service(clock);
         for (tenant, lane, left) in std::mem::take(&mut self.reconnecting) {
