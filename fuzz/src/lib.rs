@@ -20,7 +20,9 @@ use sidecore::control::{Reply, Request, decode, encode};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::ring::{MESSAGE_WORDS, Message};
 use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
+use sidecore_sim::plan::{MAX_CELLS, Plan};
 use std::fmt::Debug;
+use std::path::Path;
 use std::str;
 
 /// The `main` of a fuzz target. Built without cargo-fuzz, it runs its harness on the files named as arguments, so that
@@ -117,3 +119,20 @@ pub fn config(data: &[u8]) {
         assert!(!error.to_string().is_empty());
     }
 }
+
+/// A plan of the simulator with any text in the place of one of its lines: it is accepted, or refused in words.
+pub fn plan(data: &[u8]) {
+    let Some((line, text)) = data.split_first() else { return };
+    let Ok(text) = str::from_utf8(text) else { return };
+    let mut lines: Vec<&str> = PLAN.lines().collect();
+    let place = usize::from(*line) % lines.len();
+    lines[place] = text;
+    for plan in [text, &lines.join("\n")] {
+        match Plan::parse(Path::new("no-folder/plan.toml"), plan) {
+            Ok(plan) => assert!(plan.rows.len() * plan.columns.len() <= MAX_CELLS),
+            Err(error) => assert!(error.to_string().starts_with("no-folder/"), "{error}"),
+        }
+    }
+}
+
+const PLAN: &str = include_str!("../../plans/queue.toml");

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sidecore_fuzz::{completion, config, control, notify, ring, submission};
+use sidecore_fuzz::{completion, config, control, notify, plan, ring, submission};
 
 /// Words as bytes, after masking of the first ones: a mask clears bits that are seldom right by chance.
 fn masked(masks: &'static [u64], words: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -73,5 +73,11 @@ proptest! {
     fn configurations(data in bytes(), text in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}\\[\\]]{0,12}\n?") {
         config(&data);
         config(text.as_bytes());
+    }
+
+    #[test]
+    fn plans(place in any::<u8>(), data in bytes(), text in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}=, \\[\\]]{0,24}\n?") {
+        plan(&[&[place], &data[..]].concat());
+        plan(&[&[place], text.as_bytes()].concat());
     }
 }

@@ -1,6 +1,7 @@
 //! The project's own tools: `cargo xtask tidy` checks that the source keeps its rules, `cargo xtask test` runs
-//! everything a change must pass.
+//! everything a change must pass, `cargo xtask golden` makes the simulator's pages again.
 
+mod golden;
 mod source;
 mod steps;
 mod tidy;
@@ -16,13 +17,17 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy   check that the source keeps its own rules
-  test   format, lints, tidy, tests and model checks: all that a change must pass";
+  tidy             check that the source keeps its own rules
+  test             format, lints, tidy, tests, golden pages and model checks: all that a change must pass
+  golden           make the simulator's pages again and name those that differ from the committed ones
+  golden --write   replace the committed ones";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
+        ["golden"] => root().and_then(|root| golden::run(&root, false)),
+        ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),
         ["test"] => root().and_then(|root| steps::run(&root)),
         _ => Err(USAGE.into()),
     };

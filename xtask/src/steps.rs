@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{Result, tidy};
+use crate::{Result, golden, tidy};
 use counts::Counts;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
@@ -38,11 +38,12 @@ struct Step {
     run: fn(&Path, &mut Counts) -> Result<bool>,
 }
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step { title: "cargo fmt", run: format },
     Step { title: "cargo clippy", run: lint },
     Step { title: "cargo xtask tidy", run: |root, _| tidy::run(root) },
     Step { title: "cargo test", run: test },
+    Step { title: "cargo xtask golden", run: |root, _| golden::run(root, false) },
     Step { title: "loom", run: model_check },
 ];
 

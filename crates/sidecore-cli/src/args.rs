@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Measure here; starts a service for itself
     Bench(Bench),
+    /// Predict hardware that is not here, on the same policy code
+    Sim(Sim),
     /// One client process of a measurement
     #[command(hide = true)]
     BenchClient,
@@ -86,6 +88,84 @@ pub(crate) struct Bench {
     /// Only these operations in the scenario crypto, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
+    /// Where calibrate writes its plan
+    #[arg(long, value_name = "FILE", default_value = "machine.toml")]
+    pub(crate) plan: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Sim {
+    #[command(subcommand)]
+    pub(crate) command: Option<SimCommand>,
+    #[command(flatten)]
+    pub(crate) plans: Plans,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plans {
+    /// Plans to run, e.g. plans/zvm.toml
+    #[arg(value_name = "PLAN")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Run the plan at the cells of a published table (.csv) or at the rows of a bench (.json), and show both
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// List the parameters with value, unit, origin and meaning, and run nothing
+    #[arg(long)]
+    pub(crate) parameters: bool,
+    /// Title of the Markdown page
+    #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
+    pub(crate) title: String,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Write rows as JSON, one object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write tables as Markdown, with plots as SVG files beside it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Notify policies on gaps of every kind, against the best that was possible
+    Waiting(Waiting),
+    /// Random schedules with faults; invariants are checked after each event
+    Faults(Faults),
+    /// How fast the simulator is here: events a second
+    Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Waiting {
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Faults {
+    /// How many runs
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) seeds: u64,
+    /// Seed of the first run
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) first: u64,
+    /// Put a defect in, to see that it is found
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sabotage: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -102,6 +182,8 @@ pub(crate) enum Scenario {
     Balance,
     /// More clients and more sidecores
     Scaling,
+    /// This machine as a plan for `sidecore sim`; not among all
+    Calibrate,
 }
 
 impl Scenario {

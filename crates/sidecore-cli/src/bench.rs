@@ -1,6 +1,7 @@
 //! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
 
 mod balance;
+mod calibrate;
 pub(crate) mod client;
 mod crew;
 mod crypto;
@@ -38,6 +39,12 @@ pub(crate) struct Outcome {
 
 /// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
 pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
+    if args.scenarios.contains(&Scenario::Calibrate) {
+        return match args.scenarios[..] {
+            [_] => calibrate::run(&args.plan),
+            _ => Err(BenchError::new("calibrate makes a plan and no rows: run it alone")),
+        };
+    }
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
     check_ops(&settings.ops)?;
     let scenarios: Vec<Scenario> =
@@ -104,6 +111,7 @@ fn name(scenario: Scenario) -> &'static str {
         Scenario::Notify => "notify",
         Scenario::Balance => "balance",
         Scenario::Scaling => "scaling",
+        Scenario::Calibrate => "calibrate",
     }
 }
 
@@ -115,6 +123,7 @@ fn steps(scenario: Scenario, settings: &Settings) -> usize {
         Scenario::Notify => notify::steps(settings),
         Scenario::Balance => balance::steps(settings),
         Scenario::Scaling => scaling::steps(settings),
+        Scenario::Calibrate => 0,
     }
 }
 
@@ -126,5 +135,6 @@ fn measure(scenario: Scenario, settings: &Settings, progress: &Progress) -> Resu
         Scenario::Notify => notify::measure(settings, progress),
         Scenario::Balance => balance::measure(settings, progress),
         Scenario::Scaling => scaling::measure(settings, progress),
+        Scenario::Calibrate => Ok(Outcome::default()),
     }
 }

@@ -9,6 +9,7 @@ mod progress;
 mod report;
 mod serve;
 mod set;
+mod sim;
 mod top;
 
 use args::{Cli, Command};
@@ -18,22 +19,30 @@ use std::time::Duration;
 
 /// How often the live view looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Usage or environment: see the README for all exit codes.
+/// Exit codes beside 0: the answer is no, and usage or environment. See the README.
+const NO: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let result: Result<(), String> = match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Set(args) => set::run(&args),
-        Command::Top(args) => top::run(&args.counters_path(), args.once, INTERVAL).map_err(|error| error.to_string()),
-        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(NO),
         Err(message) => {
             eprintln!("sidecore: {message}");
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// `false`: the answer is no.
+fn run(command: Command) -> Result<bool, String> {
+    let done: Result<(), String> = match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Set(args) => set::run(&args),
+        Command::Top(args) => top::run(&args.counters_path(), args.once, INTERVAL).map_err(|error| error.to_string()),
+        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
+        Command::Sim(args) => return sim::run(&args),
+        Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
+    };
+    done.map(|()| true)
 }

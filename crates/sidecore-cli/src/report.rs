@@ -5,11 +5,12 @@
 
 mod figures;
 mod format;
+mod grid;
 mod headline;
 mod html;
 mod json;
 mod markdown;
-mod plot;
+pub(crate) mod plot;
 mod row;
 mod scenario;
 mod table;
@@ -17,6 +18,8 @@ mod text;
 
 use std::io::{self, Write};
 
+pub(crate) use format::{bytes, count, digits};
+pub(crate) use grid::Grid;
 pub(crate) use row::{CpuPerOp, Row, Times};
 
 /// The rows of a run, with what a reader must know to judge them.

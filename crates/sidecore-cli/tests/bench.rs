@@ -71,7 +71,7 @@ fn balance_has_a_row_for_each_policy() {
 #[test]
 fn notify_says_what_waiting_costs() {
     let rows = rows(&["notify"]);
-    for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even"] {
+    for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"] {
         let of_policy: Vec<_> = rows.iter().filter(|row| row["notify"] == policy).collect();
         assert!(of_policy.iter().any(|row| row["variant"] == "open" && has(row, &["load", "seed"])), "{policy}");
         assert!(of_policy.iter().any(|row| row["variant"] == "closed" && row["load"].is_null()), "{policy}");

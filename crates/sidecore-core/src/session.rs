@@ -195,6 +195,13 @@ const BY_PAIR: [[u8; Op::COUNT]; ALGORITHMS] = {
     table
 };
 
+impl Algorithm {
+    /// The algorithm of that number, if there is one.
+    pub fn from_u8(number: u8) -> Option<Self> {
+        CLASSES.iter().map(|(algorithm, ..)| *algorithm).find(|algorithm| *algorithm as u8 == number)
+    }
+}
+
 impl Class {
     /// Number of classes.
     pub const COUNT: usize = 59;
@@ -315,6 +322,7 @@ mod tests {
             assert_eq!(Class::of(class.algorithm(), class.op()), Some(class));
             assert_eq!(Class::from_name(class.name()), Some(class));
             assert_eq!(Class::from_index(class.index()), Some(class));
+            assert_eq!(Algorithm::from_u8(class.algorithm() as u8), Some(class.algorithm()));
         }
         assert_eq!(Class::from_index(Class::COUNT), None);
         assert_eq!(Class::of(A::Sha256, Op::Decrypt), None);
@@ -327,6 +335,7 @@ mod tests {
             assert_eq!(Refusal::from_u8(number).map(|r| r as u8), Refusal::from_u8(number).and(Some(number)));
         }
         assert_eq!(Op::from_u8(10), None);
+        assert_eq!(Algorithm::from_u8(A::MlDsa65 as u8 + 1), None);
         assert_eq!(Refusal::from_u8(0), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Properties of the notify policies: what waiting costs at most, and that nothing waits longer than promised.
 
 use proptest::prelude::*;
-use sidecore_core::policy::notify::{Audit, Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Audit, Forecast, Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
 
 fn interval() -> impl Strategy<Value = Nanos> {
@@ -23,6 +23,8 @@ fn notify() -> impl Strategy<Value = Notify> {
         Just(Notify::Spin),
         Just(Notify::Park),
         Just(Notify::BreakEven),
+        Just(Notify::Learn),
+        Just(Notify::Predict),
         interval().prop_map(|period| Notify::Timer { period }),
         coalesce(),
     ]
@@ -86,6 +88,86 @@ proptest! {
         }
     }
 
+    /// At every point of every run, within one poll in all: what exceeds the bound in one wait is saved in the next. The
+    /// run is long and changes its character, so that savings are made and spent. No poll takes longer than a park. And
+    /// within one poll in each wait for the true lengths, if no wake-up takes longer than a park.
+    #[test]
+    fn learn_costs_at_most_three_times_the_optimum_on_every_run(
+        phases in prop::collection::vec((1..40_000_u64, 1..60_u64), 1..12),
+        spread in 0..20_u64,
+        park_cost in 200..10_000_u64,
+        poll in 10..200_u64,
+        latency in 0..5_000_u64,
+    ) {
+        let mut waiter = Waiter::new(Notify::Learn, park_cost, true);
+        let (mut start, mut optimum) = (0, 0);
+        for (base, count) in phases {
+            for i in 0..count {
+                let length = base + i * 7_919 % (base * spread / 10 + 1);
+                wait(&mut waiter, start, Gap { length, poll, latency });
+                start += 1_000_000;
+                optimum += length.min(park_cost);
+                let Audit { cost_ns, optimum_ns, waits, .. } = *waiter.audit();
+                prop_assert!(cost_ns < 3 * optimum_ns + poll, "{cost_ns} for {optimum_ns}");
+                let true_bound = 3 * optimum + poll * (waits + 1);
+                prop_assert!(cost_ns < true_bound || latency > park_cost, "{cost_ns} for {optimum}");
+            }
+        }
+    }
+
+    /// The opponent sees the threshold, and lets what is awaited come just after the park began.
+    #[test]
+    fn learn_stands_an_opponent(park_cost in 200..10_000_u64, poll in 1..200_u64, friendly in 0..200_u64, base in 1..8_u64) {
+        let mut waiter = Waiter::new(Notify::Learn, park_cost, true);
+        let mut optimum = 0;
+        for i in 0..300_u64 {
+            let start = i * 1_000_000;
+            if i < friendly {
+                let length = base * park_cost / 2 + i * i * 31 % park_cost;
+                wait(&mut waiter, start, Gap { length, poll, latency: park_cost });
+                optimum += length.min(park_cost);
+                continue;
+            }
+            let mut now = start;
+            while waiter.step(now) == Step::Spin {
+                now += poll;
+            }
+            optimum += (now + 1 - start).min(park_cost);
+            waiter.parked(now, now + 1 + park_cost);
+            waiter.end(now + 1 + park_cost);
+            let Audit { cost_ns, waits, .. } = *waiter.audit();
+            prop_assert!(cost_ns < 3 * optimum + poll * (waits + 1), "{cost_ns} for {optimum}");
+        }
+    }
+
+    /// However wrong the forecasts are.
+    #[test]
+    fn predict_costs_at_most_five_parks_in_any_wait(
+        gaps in prop::collection::vec((0..60_000_u64, 0..60_000_u64, 0..4_000_u64, 0..9_000_u64), 1..50),
+        park_cost in 0..10_000_u64,
+        poll in 1..200_u64,
+    ) {
+        let mut waiter = Waiter::new(Notify::Predict, park_cost, true);
+        for (i, (length, expected, sigma, latency)) in gaps.into_iter().enumerate() {
+            let start = i as Nanos * 1_000_000;
+            waiter.expect(Forecast { at: start + expected, sigma });
+            let (cost, _) = cost_of(&mut waiter, start, Gap { length, poll, latency });
+            prop_assert!(cost <= 5 * park_cost + poll, "{cost}");
+        }
+    }
+
+    #[test]
+    fn predict_knows_nothing_and_is_break_even(gaps in gaps(), park_cost in 0..10_000_u64) {
+        let [mut predict, mut break_even] = [Notify::Predict, Notify::BreakEven].map(|policy| {
+            Waiter::new(policy, park_cost, true)
+        });
+        for (i, gap) in gaps.into_iter().enumerate() {
+            let start = i as Nanos * 1_000_000;
+            prop_assert_eq!(wait(&mut predict, start, gap), wait(&mut break_even, start, gap));
+        }
+        prop_assert_eq!(predict.audit(), break_even.audit());
+    }
+
     #[test]
     fn the_audit_adds_up(policy in notify(), gaps in gaps(), park_cost in 0..10_000_u64, may_spin: bool) {
         let mut waiter = Waiter::new(policy, park_cost, may_spin);
@@ -115,7 +197,7 @@ proptest! {
     #[test]
     fn any_calls_in_any_order_are_survived(
         policies in prop::collection::vec(notify(), 1..8),
-        calls in prop::collection::vec((0..6_u8, any::<u64>()), 0..64),
+        calls in prop::collection::vec((0..7_u8, any::<u64>()), 0..64),
     ) {
         let mut waiter = Waiter::new(policies[0], u64::MAX, true);
         let mut moderator = Moderator::new(policies[0]);
@@ -126,6 +208,7 @@ proptest! {
                 2 => waiter.end(word),
                 3 => waiter.set_policy(policies[word as usize % policies.len()]),
                 4 => moderator.rung(),
+                5 => waiter.expect(Forecast { at: word, sigma: word.rotate_left(23) }),
                 _ => drop((waiter.step(word), moderator.completed(word, word as u32, word % 2 == 0))),
             }
         }
@@ -138,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_words_make_valid_policies_or_none(kind in 0..8_u64, rest: u64) {
+    fn hostile_words_make_valid_policies_or_none(kind in 0..10_u64, rest: u64) {
         for word in [rest, rest & !0xff | kind, (rest & 0xffff_ffff) << 32 | kind, rest & !0xff_ff00 | kind] {
             if let Some(policy) = Notify::from_word(word) {
                 prop_assert_eq!(policy.to_word(), word);
@@ -148,10 +231,124 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "(timer|coalesce|spin)?[ (),.0-9a-z-]{0,24}|\\PC{0,40}") {
+    fn any_text_is_read_or_refused(text in "(timer|coalesce|spin|learn)?[ (),.0-9a-z-]{0,24}|\\PC{0,40}") {
         if let Err(error) = Notify::parse(&text) {
             prop_assert!(error.to_string().contains("accepted: spin, park"));
         }
+    }
+}
+
+const PARK_COST: Nanos = 5_000;
+
+/// Numbers from 0 to below 1.
+fn uniform(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed;
+    move || {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Cost of 20000 waits of these lengths, ns.
+fn cost_under(policy: Notify, mut length: impl FnMut() -> Nanos) -> Nanos {
+    let mut waiter = Waiter::new(policy, PARK_COST, true);
+    for i in 0..20_000 {
+        wait(&mut waiter, i * 100_000_000, Gap { length: length(), poll: 20, latency: 3_000 });
+    }
+    waiter.audit().cost_ns
+}
+
+/// What learn costs, over what the better of spin and park costs on the same gaps.
+fn against_the_better<L: FnMut() -> Nanos>(lengths: impl Fn() -> L) -> f64 {
+    let [spin, park, learn] =
+        [Notify::Spin, Notify::Park, Notify::Learn].map(|policy| cost_under(policy, lengths()) as f64);
+    learn / spin.min(park)
+}
+
+#[test]
+fn learn_is_within_a_tenth_of_the_better_pure_policy_at_steady_loads() {
+    for eighths in [1, 2, 4, 6, 7, 8, 9, 10, 12, 16, 24, 32, 64, 128, 256] {
+        let mean = PARK_COST as f64 * f64::from(eighths) / 8.0;
+        let random = against_the_better(|| {
+            let mut uniform = uniform(u64::from(eighths as u32));
+            move || (-mean * (1.0 - uniform()).ln()) as Nanos
+        });
+        let constant = against_the_better(|| move || mean as Nanos);
+        let two = against_the_better(|| {
+            let mut uniform = uniform(u64::from(eighths as u32) + 1_000);
+            move || if uniform() < 0.5 { 100 } else { (mean * 2.0) as Nanos }
+        });
+        println!("mean {eighths}/8 of a park: random {random:.3}, constant {constant:.3}, two lengths {two:.3}");
+        assert!(random <= 1.1 && constant <= 1.1 && two <= 1.1);
+    }
+}
+
+/// Two who wait for each other in turn, as client and sidecore in a closed loop.
+struct Pair {
+    waiters: [Waiter; 2],
+    /// When each of them has last answered and began to wait.
+    since: [Nanos; 2],
+    wake_up: Box<dyn FnMut() -> f64>,
+}
+
+const PAIR_PARK: Nanos = 2_000;
+
+impl Pair {
+    fn new(policy: Notify) -> Self {
+        let waiters = [Waiter::new(policy, PAIR_PARK, true), Waiter::new(policy, PAIR_PARK, true)];
+        Self { waiters, since: [0; 2], wake_up: Box::new(uniform(9)) }
+    }
+
+    /// Both answer after so long, in turn, so many times each; how long a round took in the mean.
+    fn rounds(&mut self, count: u32, answer: Nanos) -> Nanos {
+        let begun = self.since[1];
+        for _ in 0..count {
+            for side in [0, 1] {
+                let now = self.receive(side, self.since[1 - side]);
+                self.since[side] = now + answer;
+            }
+        }
+        (self.since[1] - begun) / Nanos::from(count)
+    }
+
+    /// Waits from its own last answer until it has the other's, of that instant; gives when it has it.
+    fn receive(&mut self, side: usize, answered: Nanos) -> Nanos {
+        let mut now = self.since[side];
+        self.waiters[side].begin(now);
+        while now < answered {
+            if self.waiters[side].step(now) == Step::Spin {
+                now += 20;
+                continue;
+            }
+            // A wake-up takes from one and a half to two and a half parks.
+            let woken = answered + PAIR_PARK * 3 / 2 + ((self.wake_up)() * PAIR_PARK as f64) as Nanos;
+            self.waiters[side].parked(now, woken);
+            now = woken;
+        }
+        self.waiters[side].end(now);
+        now
+    }
+}
+
+#[test]
+fn two_who_learn_of_each_other_do_not_put_each_other_to_sleep_for_good() {
+    for ahead in (0..400_u64).step_by(25) {
+        let mut pair = Pair::new(Notify::Learn);
+        for i in 0..ahead {
+            let length = 100_000 + i;
+            wait(&mut pair.waiters[0], i * 1_000_000, Gap { length, poll: 20, latency: 3_000 });
+        }
+        // Each is used to a partner that takes long.
+        pair.since = [1 << 40; 2];
+        pair.rounds(1_000, 100_000);
+        let first = pair.rounds(10, 400);
+        let found = (0..200).position(|_| pair.rounds(100, 400) < 1_000);
+        println!("{ahead} waits ahead: {first} ns at first, awake after {found:?} hundred rounds");
+        assert!(found.is_some());
+        assert!(pair.rounds(10_000, 400) < 1_000, "they stay awake");
     }
 }
 

@@ -34,6 +34,7 @@ mod settings;
 
 pub use axis::{Axis, Label};
 pub use error::PlanError;
+pub(crate) use read::read_text;
 pub use settings::{Kind, Origin, Parameter, Settings, Source, Value};
 
 use crate::system::System;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub path: PathBuf,
     /// What it is about, in words.
     pub title: String,
+    /// A paragraph about it; perhaps empty.
+    pub about: String,
     /// The system.
     pub system: &'static dyn System,
     /// Value of each parameter.
@@ -62,6 +65,8 @@ pub struct Plan {
     pub columns: Axis,
     /// The metric in each cell, where no axis goes over metrics.
     pub cell: Option<usize>,
+    /// Metrics that are drawn as bars, where an axis goes over metrics.
+    pub plot: Vec<usize>,
     /// The same hardware with other software.
     pub variants: Vec<Variant>,
     /// What headings of published tables mean in this plan.
@@ -94,6 +99,15 @@ impl Plan {
     /// With file, line and remedy, if it cannot be read, names something unknown, has a wrong unit or is impossible.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         read::read(path)
+    }
+
+    /// Understands the text of a plan that stands, or would stand, at that path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        read::parse(path, text)
     }
 
     /// Sets `name=value` as on the command line.

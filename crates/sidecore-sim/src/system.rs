@@ -1,5 +1,9 @@
 //! Systems: parts put together, with the software that runs on them.
 
+mod machine;
+mod nic;
+mod queue;
+
 use crate::plan::{Parameter, Settings};
 use std::fmt::Debug;
 
@@ -59,7 +63,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 0] = [];
+pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

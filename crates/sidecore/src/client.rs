@@ -23,6 +23,7 @@
 mod arena;
 mod error;
 mod lane;
+mod watch;
 
 pub use arena::Buffer;
 pub use error::{ConnectError, Error};
@@ -34,7 +35,7 @@ use crate::engine::crypto::SessionSpec;
 use crate::shm::fork::ForkGuard;
 use lane::{Lane, Shape};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::session::Op;
+use sidecore_core::session::{Algorithm, Op};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Extent, Status, Submission};
 use std::path::PathBuf;
@@ -74,6 +75,7 @@ pub struct Session {
     handle: u32,
     /// A long operation: each request carries stage times.
     long: bool,
+    algorithm: Algorithm,
 }
 
 /// What to do with which bytes of the arena.
@@ -121,7 +123,10 @@ impl Client {
         // The service decides whether the spec is valid; here only its cost class is of interest.
         let long = spec.scheme.is_asymmetric();
         match self.lane.ask(&Request::OpenSession(spec.clone()))? {
-            Reply::Session { handle } => Ok(Session { handle, long }),
+            Reply::Session { handle, algorithm } => {
+                let algorithm = Algorithm::from_u8(algorithm).unwrap_or(Algorithm::Noop);
+                Ok(Session { handle, long, algorithm })
+            }
             other => Err(Error::unexpected(other)),
         }
     }
@@ -207,7 +212,7 @@ impl Client {
         let Job { session, op, head_len, inputs, outputs, urgent } = *job;
         let submission = Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
         let submission = submission.with_head(head_len);
-        self.lane.submit(if urgent { submission.urgent() } else { submission }, session.long)
+        self.lane.submit(if urgent { submission.urgent() } else { submission }, session)
     }
 
     /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].

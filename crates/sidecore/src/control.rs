@@ -65,6 +65,8 @@ pub enum Reply {
     Session {
         /// Names the session in requests on this lane.
         handle: u32,
+        /// Number of its algorithm, by which the client tells its requests apart when it predicts their time.
+        algorithm: u8,
     },
     /// Done.
     Done,

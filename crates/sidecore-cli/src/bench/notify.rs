@@ -11,7 +11,7 @@ use sidecore::counters::{LaneCounter, SidecoreCounter, Snapshot};
 const OP: &str = "aes-256-gcm";
 const SIZE: u32 = 1024;
 /// The first one is the baseline.
-const POLICIES: [&str; 5] = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even"];
+const POLICIES: [&str; 7] = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"];
 const LOADS: [f64; 6] = [0.01, 0.1, 0.3, 0.5, 0.7, 0.9];
 const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
 /// Clients with one request in flight each.

@@ -50,7 +50,7 @@ fn list(title: &str, items: &[String]) -> Vec<String> {
 }
 
 /// Text that neither ends a cell nor starts any markup.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {
         if matches!(c, '\\' | '|' | '<' | '>' | '&' | '`' | '*' | '_' | '[' | ']') {

@@ -28,6 +28,8 @@ pub(crate) const GRID: &str = "#E5E7EB";
 pub(crate) const COLOURS: [&str; 10] =
     ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
 
+const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
+
 /// Width and height of a plot in pixels.
 pub(crate) type Size = (u32, u32);
 
@@ -61,6 +63,18 @@ pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
 /// Draws bars under each other with an optional line across them, as high as they need.
 pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
     drawn((width, BAR_PIXELS * bars.len() as u32 + AXIS_PIXELS + 8), |root| draw_bars(root, axis, bars, reference))
+}
+
+/// The name of the colour of that number.
+pub(crate) fn colour_name(number: usize) -> &'static str {
+    COLOUR_NAMES[number % COLOUR_NAMES.len()]
+}
+
+/// The plot with a white ground, for pages whose ground is not known.
+pub(crate) fn on_white(svg: &str) -> String {
+    let Some(end) = svg.find('>') else { return svg.to_owned() };
+    let (head, body) = svg.split_at(end + 1);
+    format!("{head}\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>{body}")
 }
 
 /// The colour of that number.

@@ -1,6 +1,7 @@
 //! One row of results: what was run, with what, and what came out.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Mean and percentiles of a time, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -116,6 +117,15 @@ pub(crate) struct Row {
     /// Largest less smallest of the repeats, divided by their median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spread: Option<f64>,
+    /// What a simulated case sets beside its plan, by parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) settings: Option<BTreeMap<String, String>>,
+    /// What a simulated case yields, by metric, each in its own unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<BTreeMap<String, f64>>,
+    /// The part that limited a simulated case, with its utilisation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<String>,
 }
 
 impl Row {
@@ -125,7 +135,6 @@ impl Row {
     }
 
     /// Reads a row back from a line of JSON. Fields it does not know are passed over.
-    #[cfg(test)]
     pub(crate) fn from_json_line(line: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(line)
     }

@@ -10,7 +10,7 @@ use super::{Report, Row, scenario};
 const WIDTH: usize = 100;
 /// Columns are this far apart.
 const GAP: usize = 2;
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+pub(super) const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// The whole report as text.
 pub(crate) fn render(report: &Report) -> String {

@@ -4,10 +4,14 @@
 //! parked one. Both follow the same [`Notify`], which fits one control word, so it can be switched while they run.
 
 mod audit;
+mod forecast;
+mod learn;
 mod moderator;
+mod predict;
 mod waiter;
 
 pub use audit::Audit;
+pub use forecast::{Forecast, Forecaster};
 pub use moderator::{Moderator, Ring};
 pub use waiter::{Step, Waiter};
 
@@ -36,11 +40,14 @@ pub enum Notify {
     },
     /// Poll for as long as a park costs, then sleep and be woken.
     BreakEven,
+    /// Poll for as long as recent waits make cheapest, then sleep and be woken.
+    Learn,
+    /// Nap until shortly before the expected instant, poll until shortly after it, then sleep and be woken.
+    Predict,
 }
 
-const ACCEPTED: &str =
-    "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
-const NAMES: [&str; 5] = ["spin", "park", "timer", "coalesce", "break-even"];
+const ACCEPTED: &str = "spin, park, timer(PERIOD), coalesce(COUNT,DELAY), break-even, learn, predict; PERIOD and DELAY 1us to 1s, COUNT 1 to 4096";
+const NAMES: [&str; 7] = ["spin", "park", "timer", "coalesce", "break-even", "learn", "predict"];
 
 /// Kinds in a control word. Zero is none, so that untouched memory is no policy.
 const SPIN: u64 = 1;
@@ -48,6 +55,8 @@ const PARK: u64 = 2;
 const TIMER: u64 = 3;
 const COALESCE: u64 = 4;
 const BREAK_EVEN: u64 = 5;
+const LEARN: u64 = 6;
+const PREDICT: u64 = 7;
 
 /// A control word holds the kind in bits 0 to 7, the count in 8 to 31 and the period or delay in 32 to 63.
 const COUNT_SHIFT: u32 = 8;
@@ -61,7 +70,7 @@ impl Notify {
     /// Most completions that may be coalesced.
     pub const MAX_COUNT: u32 = 4096;
 
-    /// Reads `spin`, `park`, `timer(250us)`, `coalesce(32,50us)` or `break-even`.
+    /// Reads `spin`, `park`, `timer(250us)`, `coalesce(32,50us)`, `break-even`, `learn` or `predict`.
     ///
     /// # Errors
     ///
@@ -76,11 +85,15 @@ impl Notify {
             ("spin", None) => Ok(Self::Spin),
             ("park", None) => Ok(Self::Park),
             ("break-even", None) => Ok(Self::BreakEven),
+            ("learn", None) => Ok(Self::Learn),
+            ("predict", None) => Ok(Self::Predict),
             ("timer", Some(period)) => Ok(Self::Timer { period: interval(period)? }),
             ("coalesce", Some(arguments)) => coalesce(arguments),
             ("timer", None) => Err(wrong("`timer` needs a period, as in timer(250us)")),
             ("coalesce", None) => Err(wrong("`coalesce` needs a count and a delay, as in coalesce(32,50us)")),
-            ("spin" | "park" | "break-even", Some(_)) => Err(wrong("this policy takes nothing in brackets")),
+            ("spin" | "park" | "break-even" | "learn" | "predict", Some(_)) => {
+                Err(wrong("this policy takes nothing in brackets"))
+            }
             (name, _) => Err(ParseError::unknown(name, &NAMES, ACCEPTED)),
         }
     }
@@ -91,6 +104,8 @@ impl Notify {
             Self::Spin => SPIN,
             Self::Park => PARK,
             Self::BreakEven => BREAK_EVEN,
+            Self::Learn => LEARN,
+            Self::Predict => PREDICT,
             Self::Timer { period } => TIMER | period << INTERVAL_SHIFT,
             Self::Coalesce { count, delay } => COALESCE | u64::from(count) << COUNT_SHIFT | delay << INTERVAL_SHIFT,
         }
@@ -103,11 +118,18 @@ impl Notify {
             SPIN => Self::Spin,
             PARK => Self::Park,
             BREAK_EVEN => Self::BreakEven,
+            LEARN => Self::Learn,
+            PREDICT => Self::Predict,
             TIMER => Self::Timer { period: interval },
             COALESCE => Self::Coalesce { count: (word as u32) >> COUNT_SHIFT, delay: interval },
             _ => return None,
         };
         (policy.to_word() == word).then_some(policy)
+    }
+
+    /// Whether it polls before it sleeps, where it may.
+    pub fn spins(self) -> bool {
+        matches!(self, Self::Spin | Self::BreakEven | Self::Learn | Self::Predict)
     }
 
     /// The same policy with its numbers brought to their limits.
@@ -118,7 +140,7 @@ impl Notify {
             Self::Coalesce { count, delay } => {
                 Self::Coalesce { count: count.clamp(1, Self::MAX_COUNT), delay: interval(delay) }
             }
-            Self::Spin | Self::Park | Self::BreakEven => self,
+            Self::Spin | Self::Park | Self::BreakEven | Self::Learn | Self::Predict => self,
         }
     }
 }
@@ -129,6 +151,8 @@ impl Display for Notify {
             Self::Spin => f.write_str("spin"),
             Self::Park => f.write_str("park"),
             Self::BreakEven => f.write_str("break-even"),
+            Self::Learn => f.write_str("learn"),
+            Self::Predict => f.write_str("predict"),
             Self::Timer { period } => write!(f, "timer({})", Pretty(period)),
             Self::Coalesce { count, delay } => write!(f, "coalesce({count},{})", Pretty(delay)),
         }
@@ -164,7 +188,7 @@ mod tests {
     #[test]
     fn spellings_come_back() {
         for text in
-            ["spin", "park", "timer(250us)", "timer(1s)", "coalesce(32,50us)", "coalesce(1,1.5ms)", "break-even"]
+            "spin park timer(250us) timer(1s) coalesce(32,50us) coalesce(1,1.5ms) break-even learn predict".split(' ')
         {
             assert_eq!(Notify::parse(text).unwrap().to_string(), text);
         }
@@ -188,6 +212,8 @@ mod tests {
             ("coalesce(0,1us)", "no number from 1 to 4096"),
             ("coalesce(4097,1us)", "no number from 1 to 4096"),
             ("spin(1us)", "takes nothing in brackets"),
+            ("learn(8)", "takes nothing in brackets"),
+            ("predcit", "did you mean `predict`?"),
         ];
         for (text, reason) in cases {
             let error = Notify::parse(text).unwrap_err().to_string();
@@ -198,8 +224,14 @@ mod tests {
     #[test]
     fn words_are_canonical() {
         assert_eq!(Notify::from_word(0), None);
-        for word in [SPIN | 1 << COUNT_SHIFT, TIMER, TIMER | 999 << INTERVAL_SHIFT, COALESCE | 1_000 << INTERVAL_SHIFT]
-        {
+        assert_eq!(Notify::from_word(PREDICT + 1), None);
+        for word in [
+            SPIN | 1 << COUNT_SHIFT,
+            LEARN | 1 << INTERVAL_SHIFT,
+            TIMER,
+            TIMER | 999 << INTERVAL_SHIFT,
+            COALESCE | 1_000 << INTERVAL_SHIFT,
+        ] {
             assert_eq!(Notify::from_word(word), None, "{word:#x}");
         }
         let timer = Notify::Timer { period: 0 };

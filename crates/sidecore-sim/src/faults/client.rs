@@ -6,7 +6,7 @@ use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
-use sidecore_core::policy::notify::{Notify, Step, Waiter};
+use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
@@ -24,6 +24,7 @@ pub(super) const PARK_COST: Nanos = 4_000;
 pub(super) struct Request {
     /// Times that it was answered, or reported as lost.
     pub(super) answers: u32,
+    submitted: Nanos,
     /// What the service has to say of it: refused with this reason, or done with this result.
     expected: Result<u32, Refusal>,
 }
@@ -76,6 +77,8 @@ pub(super) struct Link {
     pub(super) deaf: Option<Nanos>,
     left: u32,
     next_at: Nanos,
+    /// From submission to answer, of the last request that was answered.
+    latency: Nanos,
     waiter: Waiter,
     pc: Pc,
     /// The service hung up.
@@ -147,6 +150,7 @@ impl World<'_> {
             deaf: None,
             left,
             next_at: 0,
+            latency: 0,
             waiter: Waiter::new(advice, PARK_COST, owned),
             pc: Pc::Act,
             gone: false,
@@ -224,7 +228,7 @@ impl World<'_> {
         let tag = self.links[index as usize].requests.len() as u32;
         let (submission, expected) = self.request(clock, index, tag);
         let link = &mut self.links[index as usize];
-        link.requests.push(Request { answers: 0, expected });
+        link.requests.push(Request { answers: 0, submitted: clock.now(), expected });
         link.submission.push(submission.words());
         link.in_flight += 1;
         link.left -= 1;
@@ -308,7 +312,8 @@ impl World<'_> {
         };
         request.answers += 1;
         link.in_flight = link.in_flight.saturating_sub(1);
-        let Request { answers, expected } = *request;
+        let Request { answers, submitted, expected } = *request;
+        link.latency = now - submitted;
         self.say(now, || format!("link {index} receives tag {tag}: {status:?}"));
         if answers > 1 {
             self.fail(now, Invariant::Once, || format!("tag {tag} of link {index} was answered {answers} times"));
@@ -349,6 +354,11 @@ impl World<'_> {
         let link = &mut self.links[index as usize];
         if link.advice != link.waiter.policy() {
             link.waiter.set_policy(link.advice);
+        }
+        if link.advice == Notify::Predict
+            && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
+        {
+            link.waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
         }
         link.waiter.begin(now);
         let step = link.waiter.step(now);

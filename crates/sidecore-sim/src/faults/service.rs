@@ -118,6 +118,8 @@ pub(super) struct Service {
     orphans: VecDeque<Ticket>,
     waiter: Waiter,
     pc: Pc,
+    /// When the sleep under way ends by itself, where the policy says so.
+    nap: Option<Nanos>,
     busy: bool,
     blocked: bool,
     withheld: bool,
@@ -153,6 +155,7 @@ impl Service {
             orphans: VecDeque::new(),
             waiter: Waiter::new(plan.hops.service, PARK_COST, may_spin),
             pc: Pc::Round,
+            nap: None,
             busy: false,
             blocked: false,
             withheld: false,

@@ -34,7 +34,9 @@ impl Error for PlanError {}
 pub(crate) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.collect();
     known.dedup();
-    let near = |candidate: &str| strsim::jaro_winkler(candidate, name);
+    let short = |candidate: &'a str| candidate.rsplit('.').next().unwrap_or(candidate);
+    let near =
+        |candidate: &'a str| strsim::jaro_winkler(candidate, name).max(strsim::jaro_winkler(short(candidate), name));
     let nearest = known.iter().max_by(|a, b| near(a).total_cmp(&near(b))).filter(|nearest| near(nearest) > NEAR);
     match nearest {
         Some(nearest) => format!("unknown {what} `{name}`; did you mean `{nearest}`?"),

@@ -26,12 +26,7 @@ struct File {
 
 impl File {
     fn load(path: &Path) -> Result<Self, PlanError> {
-        let wrong = |message: String| PlanError::in_file(path, None, &message);
-        let size = fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
-        if size > MAX_BYTES {
-            return Err(wrong(format!("has {size} bytes; a plan has at most {MAX_BYTES}")));
-        }
-        let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let text = read_text(path, MAX_BYTES).map_err(|message| PlanError::in_file(path, None, &message))?;
         Ok(Self { path: path.to_owned(), text })
     }
 
@@ -83,11 +78,30 @@ impl File {
     }
 }
 
+/// A regular file of at most so many bytes, as text.
+pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    match metadata.len() {
+        _ if !metadata.is_file() => Err("is no file".to_owned()),
+        size if size > most => Err(format!("has {size} bytes, at most {most} are read")),
+        _ => fs::read_to_string(path).map_err(unreadable),
+    }
+}
+
 /// What of a plan is no parameter.
-const OWN_KEYS: [&str; 6] = ["system", "title", "include", "table", "variant", "heading"];
+const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
 
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
-    let file = File::load(path)?;
+    understand(&File::load(path)?)
+}
+
+pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
+    understand(&File { path: path.to_owned(), text: text.to_owned() })
+}
+
+fn understand(file: &File) -> Result<Plan, PlanError> {
+    let path = file.path.as_path();
     let root = file.parse()?;
     let table = root.get_ref();
     let get = |key: &str| table.get(key).ok_or_else(|| PlanError::in_file(path, None, &missing(key)));
@@ -96,30 +110,32 @@ pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     let known = || system::ALL.into_iter().map(System::name);
     let system = system::find(system).ok_or_else(|| file.error(name, &unknown("system", system, known())))?;
     let mut settings = Settings::new(system.parameters());
-    for include in includes(&file, table)? {
+    for include in includes(file, table)? {
         let parameters = File::load(&include)?;
         let root = parameters.parse()?;
         read_parameters(&parameters, root.get_ref(), &mut settings, &[])?;
     }
-    read_parameters(&file, table, &mut settings, &OWN_KEYS)?;
+    read_parameters(file, table, &mut settings, &OWN_KEYS)?;
     if let Some(name) = settings.missing().first() {
         let message = format!("{name} has no value: give it one in the plan or in a file that it includes");
         return Err(PlanError::in_file(path, None, &message));
     }
     let shape = get("table")?;
-    let (rows, columns, cell) = read_table(&file, shape, system, &settings)?;
+    let (rows, columns, cell) = read_table(file, shape, system, &settings)?;
     let plan = Plan {
         path: path.to_owned(),
         title: file.text(get("title")?, "title")?.to_owned(),
+        about: table.get("about").map_or(Ok(""), |about| file.text(about, "about"))?.to_owned(),
         system,
         rows,
         columns,
         cell,
-        variants: read_variants(&file, table, &settings)?,
-        headings: read_headings(&file, table, &settings)?,
+        plot: read_plot(file, table, system)?,
+        variants: read_variants(file, table, &settings)?,
+        headings: read_headings(file, table, &settings)?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(&file, &message), &message))?;
+    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(file, &message), &message))?;
     Ok(plan)
 }
 
@@ -289,25 +305,24 @@ fn range(file: &File, value: &Entry<'_>) -> Result<Vec<String>, PlanError> {
     let (Some(from), Some(to)) = (number("from")?, number("to")?) else {
         return Err(file.error(value, "a range has `from` and `to`"));
     };
-    let next: Box<dyn Fn(f64) -> f64> = match (number("step")?, number("factor")?) {
-        (Some(step), None) if step > 0.0 => Box::new(move |at| at + step),
-        (None, Some(factor)) if factor > 1.0 && from > 0.0 => Box::new(move |at| at * factor),
+    let at: Box<dyn Fn(f64) -> f64> = match (number("step")?, number("factor")?) {
+        (Some(step), None) if step > 0.0 => Box::new(move |i| from + step * i),
+        (None, Some(factor)) if factor > 1.0 && from > 0.0 => Box::new(move |i| from * factor.powf(i)),
         _ => {
-            return Err(
-                file.error(value, "a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")
-            );
+            let message = "a range has either a `step` above 0 or a `factor` above 1 and `from` above 0";
+            return Err(file.error(value, message));
         }
     };
-    let mut values = Vec::new();
-    let mut at = from;
-    while at <= to * (1.0 + 1e-9) {
-        if values.len() == MAX_AXIS {
-            return Err(file.error(value, &format!("the range has more than {MAX_AXIS} values: widen its step")));
-        }
-        values.push(at.to_string());
-        at = next(at);
+    let values: Vec<f64> = (0..=MAX_AXIS).map(|i| tidy(at(i as f64))).take_while(|value| *value <= to).collect();
+    if values.len() > MAX_AXIS {
+        return Err(file.error(value, &format!("the range has more than {MAX_AXIS} values: widen its step")));
     }
-    Ok(values)
+    Ok(values.iter().map(f64::to_string).collect())
+}
+
+/// Without the last digits, which sums of steps get wrong.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.11e}").parse().unwrap_or(value)
 }
 
 fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&'a [Entry<'b>], PlanError> {
@@ -315,7 +330,7 @@ fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&
         None => Ok(&[]),
         Some(value) => {
             let list = value.get_ref().as_array().map(|list| &list[..]);
-            list.ok_or_else(|| file.error(value, &format!("write [[{key}]] for each")))
+            list.ok_or_else(|| file.error(value, &format!("{key} is a list")))
         }
     }
 }
@@ -336,6 +351,14 @@ fn read_named(
         all.push((file.text(get(name)?, name)?.to_owned(), file.set(get("set")?, settings)?));
     }
     Ok(all)
+}
+
+/// Metrics that are drawn.
+fn read_plot(file: &File, table: &DeTable<'_>, system: &'static dyn System) -> Result<Vec<usize>, PlanError> {
+    let metrics = read_list(file, table, "plot")?.iter();
+    metrics
+        .map(|name| metric(system, file.text(name, "a metric")?).map_err(|message| file.error(name, &message)))
+        .collect()
 }
 
 fn read_variants(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Variant>, PlanError> {

@@ -1,7 +1,8 @@
 //! The client's end of a lane: submitting, ringing, waiting.
 
 use super::arena::{Arena, Buffer};
-use super::{ConnectError, Error};
+use super::watch::Watch;
+use super::{ConnectError, Error, Session};
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
@@ -85,6 +86,8 @@ pub(super) struct Lane {
     spins: bool,
     /// The program's own choice, before the service's advice.
     notify: Option<Notify>,
+    /// Under `predict`: what is in flight and how long such requests took.
+    watch: Option<Box<Watch>>,
     checked_at: Nanos,
     reported_at: Nanos,
 }
@@ -128,6 +131,7 @@ impl Lane {
             unrung: false,
             max_request_bytes,
             notify,
+            watch: None,
             checked_at: 0,
             reported_at: 0,
         };
@@ -185,12 +189,16 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn submit(&mut self, mut submission: Submission, long: bool) -> Result<(), Error> {
+    pub(super) fn submit(&mut self, mut submission: Submission, session: Session) -> Result<(), Error> {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
-        if self.sampler.next() || long {
-            submission = submission.sampled(clock::now());
+        if self.sampler.next() || session.long || self.watch.is_some() {
+            let now = clock::now();
+            submission = submission.sampled(now);
+            if let Some(watch) = &mut self.watch {
+                watch.submitted(&submission, session.algorithm, now);
+            }
         }
         self.producer.push(self.memory.submission(), submission.words());
         self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
@@ -219,7 +227,11 @@ impl Lane {
         if let Some((stamps, received)) = &stages {
             report.record(stamps.deliver(*received), stamps.total(*received));
         }
-        Some(Received { tag, status, stages })
+        let received = Received { tag, status, stages };
+        if let Some(watch) = &mut self.watch {
+            watch.completed(&received);
+        }
+        Some(received)
     }
 
     #[inline]
@@ -250,6 +262,9 @@ impl Lane {
         self.adopt_advice();
         let start = clock::now();
         let deadline = timeout.map(|timeout| start.saturating_add(timeout));
+        if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
+            self.waiter.expect(forecast);
+        }
         self.waiter.begin(start);
         let mut now = start;
         let result = loop {
@@ -263,6 +278,7 @@ impl Lane {
         };
         now = clock::now();
         self.waiter.end(now);
+        self.look_out(false);
         self.report(now);
         result
     }
@@ -281,6 +297,7 @@ impl Lane {
     fn wait_step(&mut self, now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
         match self.waiter.step(now) {
             Step::Spin => {
+                self.look_out(true);
                 for _ in 0..POLLS {
                     if let Some(received) = self.poll() {
                         return Ok(Some(received));
@@ -304,7 +321,15 @@ impl Lane {
         Ok(self.poll())
     }
 
+    /// Tells the watch whether completions are seen as soon as they are there.
+    fn look_out(&mut self, looking: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.looking = looking;
+        }
+    }
+
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
+        self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
         let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), timeout)?;
         if woken.readable {
@@ -351,9 +376,10 @@ impl Lane {
         self.waiter.set_park_cost(park_cost);
         let may_spin = spins || self.notify.is_some();
         self.waiter.set_may_spin(may_spin);
-        self.spins = may_spin && matches!(policy, Notify::Spin | Notify::BreakEven);
+        self.spins = may_spin && policy.spins();
         if policy != self.waiter.policy() {
             self.waiter.set_policy(policy);
+            self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
         }
     }
 }

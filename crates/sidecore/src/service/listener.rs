@@ -366,6 +366,7 @@ impl Listener {
     fn open_session(&mut self, key: LaneKey, spec: &SessionSpec) -> Result<Reply, String> {
         let limit = self.config.limits.sessions_per_lane;
         let session = Arc::new(Session::open(spec).map_err(|error| error.to_string())?);
+        let algorithm = session.algorithm() as u8;
         let attached = self.attached(key)?;
         let handle = attached
             .sessions
@@ -373,7 +374,7 @@ impl Listener {
             .ok_or_else(|| format!("this lane has {limit} sessions already (limits.sessions_per_lane): close some"))?;
         let sidecore = attached.sidecore;
         self.sidecores[sidecore].send(Command::AddSession { lane: key, handle, session });
-        Ok(Reply::Session { handle })
+        Ok(Reply::Session { handle, algorithm })
     }
 
     fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), String> {

@@ -19,7 +19,7 @@ use crate::sys::{clock, cpu, wake};
 use lanes::Lane;
 use sidecore_core::dispatch::{ClientId, Dispatch, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::{Notify, Step, Waiter};
+use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
@@ -212,6 +212,7 @@ impl Reactor {
         self.now = clock::now();
         self.look_around()?;
         self.waiter.begin(self.now);
+        self.expect_devices();
         match self.waiter.step(self.now) {
             Step::Spin => {
                 for _ in 0..SPIN_ROUNDS {
@@ -221,19 +222,27 @@ impl Reactor {
                     std::hint::spin_loop();
                 }
             }
+            // A device may be waited for at a known time, a request may come before: it rings.
+            Step::Nap { until } if self.notify.service == Notify::Predict => self.sleep_armed(Some(until)),
             Step::Nap { until } => self.sleep(Some(until)),
             Step::Park => {
                 if self.wake_at(None).is_none() {
                     // Nothing is going on: the counters are true until something does. Before arming, for this disarms.
                     self.keep_house();
                 }
-                if self.arm() {
-                    self.sleep(None);
-                }
-                self.disarm();
+                self.sleep_armed(None);
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Tells the waiter when the next answer of a device is due, where that is known.
+    fn expect_devices(&mut self) {
+        if self.notify.service == Notify::Predict
+            && let Some(at) = self.device_due()
+        {
+            self.waiter.expect(Forecast { at, sigma: 0 });
+        }
     }
 
     /// Everything that is not the hot path but must not wait for long.
@@ -349,6 +358,13 @@ impl Reactor {
         }
     }
 
+    fn sleep_armed(&mut self, until: Option<Nanos>) {
+        if self.arm() {
+            self.sleep(until);
+        }
+        self.disarm();
+    }
+
     /// Sleeps until something rings or it is time for something.
     fn sleep(&mut self, until: Option<Nanos>) {
         let before = self.now;
@@ -363,8 +379,12 @@ impl Reactor {
         let busy = self.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(self.timers.housekeeping);
         let look = self.device_period().filter(|_| busy).map(|period| self.now.saturating_add(period));
-        let due = self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min();
-        [until, housekeeping, look, due, self.timers.announce].into_iter().flatten().min()
+        [until, housekeeping, look, self.device_due(), self.timers.announce].into_iter().flatten().min()
+    }
+
+    /// When the next answer of a device is due, as far as that is known.
+    fn device_due(&self) -> Option<Nanos> {
+        self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min()
     }
 
     /// Takes back the dormant lanes that rang.

@@ -24,7 +24,7 @@ pub fn allowed() -> Vec<usize> {
 }
 
 /// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).
-pub(crate) fn precise_sleep() {
+pub fn precise_sleep() {
     // Failing costs precision only.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

@@ -16,12 +16,14 @@ use tempfile::TempDir;
 /// Clock ticks of CPU time, 10 ms each, that threads of a service may take in one idle second.
 const TICKS: u64 = 2;
 
-const POLICIES: [Notify; 5] = [
+const POLICIES: [Notify; 7] = [
     Notify::Spin,
     Notify::Park,
     Notify::Timer { period: 200_000 },
     Notify::Coalesce { count: 4, delay: 100_000 },
     Notify::BreakEven,
+    Notify::Learn,
+    Notify::Predict,
 ];
 
 /// One test at a time: each looks at all threads.

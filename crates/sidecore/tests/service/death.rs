@@ -21,9 +21,9 @@ const ROUNDS: usize = 3;
 /// Requests in flight: the last of them would be answered after so many seconds.
 const IN_FLIGHT: u32 = 16;
 
-fn policies() -> [Notify; 5] {
+fn policies() -> [Notify; 7] {
     let parse = |text| Notify::parse(text).unwrap();
-    ["spin", "park", "timer(250us)", "coalesce(8,100us)", "break-even"].map(parse)
+    ["spin", "park", "timer(250us)", "coalesce(8,100us)", "break-even", "learn", "predict"].map(parse)
 }
 
 fn options(socket: &Path, notify: Option<Notify>) -> Options {

@@ -4,19 +4,21 @@ use crate::common::{Running, connect, options, start};
 use crate::devices::worker;
 use crate::load::{Load, Tally};
 use sidecore::client::{Client, Options};
-use sidecore::config::{Config, DeviceConfig, NotifyConfig};
-use sidecore::core::policy::notify::Notify;
-use sidecore::counters::{LaneCounter, Snapshot};
+use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
+use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::counters::{LaneCounter, SidecoreCounter, Snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const POLICIES: [Notify; 5] = [
+const POLICIES: [Notify; 7] = [
     Notify::Spin,
     Notify::Park,
     Notify::Timer { period: 100_000 },
     Notify::Coalesce { count: 4, delay: 100_000 },
     Notify::BreakEven,
+    Notify::Learn,
+    Notify::Predict,
 ];
 
 fn with(notify: NotifyConfig, devices: Vec<DeviceConfig>) -> Running {
@@ -176,13 +178,63 @@ fn a_client_that_looks_by_itself_is_never_woken() {
     assert_eq!(lane.get(LaneCounter::WakeupsSent), 0);
 }
 
+/// Requests of one size on a device of 1 ms, one at a time, until the waits are as they should be.
+fn until_the_waits(notify: &str, are: impl Fn(&Audit) -> bool) {
+    let slow = vec![DeviceConfig::emulated("slow", 1_000_000, 0.0)];
+    let service = with(NotifyConfig::all(Notify::Park), slow);
+    let options = Options { notify: Some(Notify::parse(notify).unwrap()), ..options(&service) };
+    let mut load = Load::new(Client::connect(&options).unwrap(), "aes-128-gcm", 100, 1, false);
+    let patience = Instant::now() + Duration::from_secs(20);
+    let mut total = 0;
+    loop {
+        load.run(20);
+        total += 20;
+        let audit = load.client.wait_report().audit;
+        if are(&audit) {
+            println!("{total} requests: {audit:?}");
+            break;
+        }
+        assert!(Instant::now() < patience, "{audit:?}");
+    }
+    assert_eq!(load.tally, Tally { done: total, ..Tally::default() });
+}
+
+#[test]
+fn a_client_that_knows_how_long_a_request_takes_does_not_spin_before_it_sleeps() {
+    // It naps where it knows that well enough, else it parks; break-even would cost twice the optimum.
+    until_the_waits("predict", |audit| audit.waits >= 100 && audit.ratio() < 1.5);
+}
+
+#[test]
+fn a_client_learns_to_park_at_once_for_what_takes_long() {
+    // Break-even would spin for as long as it parks.
+    until_the_waits("learn", |audit| audit.parks >= 100 && audit.ratio() < 1.5);
+}
+
+#[test]
+fn a_sidecore_knows_when_its_emulated_device_answers() {
+    let slow = vec![DeviceConfig::emulated("slow", 300_000, 0.0)];
+    let notify = NotifyConfig { service: Notify::Predict, ..NotifyConfig::all(Notify::Park) };
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap();
+    let sidecores = Sidecores { cpus: vec![first], owned: true };
+    let service = start(Config { notify, devices: slow, sidecores, ..Config::default() });
+    let mut load = Load::new(connect(&service), "aes-128-gcm", 100, 1, false);
+    let patience = Instant::now() + Duration::from_secs(20);
+    let naps = || Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::Naps);
+    while naps() < 20 {
+        load.run(20);
+        assert!(Instant::now() < patience);
+    }
+}
+
 #[test]
 fn resting_lanes_wake_up_for_each_burst() {
     let service = with(NotifyConfig::all(Notify::Park), vec![DeviceConfig::inline("inline"), worker("worker")]);
     let mut loads: Vec<Load> = (0..40).map(|_| Load::new(connect(&service), "aes-128-gcm", 64, 4, false)).collect();
     let resting = || {
         let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
-        sidecore.get(sidecore::counters::SidecoreCounter::DormantLanes)
+        sidecore.get(SidecoreCounter::DormantLanes)
     };
     let mut most = 0;
     for burst in 0..100 {

@@ -81,6 +81,12 @@ impl Rates {
         Some(rates)
     }
 
+    /// The half-octave of a size (bytes), below [`Rates::BUCKETS`].
+    #[inline]
+    pub fn bucket(size: u32) -> usize {
+        bucket(size)
+    }
+
     /// Whether this class was ever observed.
     #[inline]
     pub fn known(&self, class: Class) -> bool {

@@ -6,6 +6,9 @@
 //! things add to the bound: the last poll ends after the threshold, and a false wake-up is a second park within one
 //! wait.
 
+use super::forecast::{Forecast, Overshoot};
+use super::learn::Learner;
+use super::predict::Expectant;
 use super::{Audit, Notify};
 use crate::time::Nanos;
 
@@ -33,8 +36,12 @@ pub struct Waiter {
     begun: Option<Nanos>,
     /// When the last step was answered with spin, until the time from there is accounted.
     spinning_since: Option<Nanos>,
-    /// Whether the last step was answered with nap.
-    napping: bool,
+    /// If the last step was answered with nap, until when.
+    nap: Option<Nanos>,
+    /// What is waited for, if that is known.
+    forecast: Option<Forecast>,
+    overshoot: Overshoot,
+    learner: Learner,
     /// The wait under way; `audit` has the finished ones.
     tally: Audit,
     audit: Audit,
@@ -42,7 +49,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// A waiter to which a sleep and a wake cost `park_cost` ns of CPU time. Where it does not own its core it may not
-    /// spin: spin and break-even then wait as park. Numbers of the policy are brought to their limits.
+    /// spin: what spins then waits as park. Numbers of the policy are brought to their limits.
     pub fn new(policy: Notify, park_cost: Nanos, may_spin: bool) -> Self {
         Self {
             policy: policy.within_limits(),
@@ -50,7 +57,10 @@ impl Waiter {
             may_spin,
             begun: None,
             spinning_since: None,
-            napping: false,
+            nap: None,
+            forecast: None,
+            overshoot: Overshoot::new(),
+            learner: Learner::new(),
             tally: Audit::default(),
             audit: Audit::default(),
         }
@@ -65,6 +75,9 @@ impl Waiter {
     /// Takes another policy, from the next step on, also within a wait.
     pub fn set_policy(&mut self, policy: Notify) {
         self.policy = policy.within_limits();
+        if policy == Notify::Learn && self.begun.is_some() {
+            self.learner.begin(self.park_cost);
+        }
     }
 
     /// Takes another cost of a sleep and a wake, ns of CPU time.
@@ -77,10 +90,17 @@ impl Waiter {
         self.may_spin = may_spin;
     }
 
+    /// What is waited for is expected then. Holds to the end of the wait under way, or of the next one. Without it,
+    /// `predict` waits as break-even; no other policy heeds it.
+    #[inline]
+    pub fn expect(&mut self, forecast: Forecast) {
+        self.forecast = Some(forecast);
+    }
+
     /// A wait begins: nothing was there. Without effect within a wait.
     #[inline]
     pub fn begin(&mut self, now: Nanos) {
-        self.begun.get_or_insert(now);
+        self.begun_at(now);
     }
 
     /// What to do next. Called again and again while nothing is there; the first call begins the wait if
@@ -88,9 +108,9 @@ impl Waiter {
     #[inline]
     pub fn step(&mut self, now: Nanos) -> Step {
         self.account_spinning(now);
-        let begun = *self.begun.get_or_insert(now);
+        let begun = self.begun_at(now);
         let step = self.decide(begun, now);
-        self.napping = matches!(step, Step::Nap { .. });
+        self.nap = if let Step::Nap { until } = step { Some(until) } else { None };
         if step == Step::Spin {
             self.spinning_since = Some(now);
             self.tally.empty_polls = self.tally.empty_polls.saturating_add(1);
@@ -104,7 +124,10 @@ impl Waiter {
             return;
         }
         self.account_spinning(now_before);
-        let sleeps = if self.napping { &mut self.tally.naps } else { &mut self.tally.parks };
+        if let Some(late) = self.nap.and_then(|until| now_after.checked_sub(until)) {
+            self.overshoot.observe(late);
+        }
+        let sleeps = if self.nap.is_some() { &mut self.tally.naps } else { &mut self.tally.parks };
         *sleeps = sleeps.saturating_add(1);
         self.tally.slept(now_after.saturating_sub(now_before), self.park_cost);
     }
@@ -114,8 +137,17 @@ impl Waiter {
     pub fn end(&mut self, now: Nanos) {
         let Some(begun) = self.begun.take() else { return };
         self.account_spinning(now);
+        let gap = now.saturating_sub(begun);
         self.tally.waits = 1;
-        self.tally.optimum_ns = now.saturating_sub(begun).min(self.park_cost);
+        self.tally.optimum_ns = gap.min(self.park_cost);
+        match self.policy {
+            Notify::Learn => self.learner.end(gap, &self.tally, self.park_cost),
+            Notify::Predict if self.expectant(begun).is_some_and(|wait| wait.too_late_to_nap()) => {
+                self.overshoot.fade();
+            }
+            _ => {}
+        }
+        self.forecast = None;
         self.audit.merge(&self.tally);
         self.tally = Audit::default();
     }
@@ -131,14 +163,38 @@ impl Waiter {
         &self.audit
     }
 
+    /// When the wait under way began; it begins now if there is none.
+    #[inline]
+    fn begun_at(&mut self, now: Nanos) -> Nanos {
+        if let Some(begun) = self.begun {
+            return begun;
+        }
+        self.begun = Some(now);
+        if self.policy == Notify::Learn {
+            self.learner.begin(self.park_cost);
+        }
+        now
+    }
+
     #[inline]
     fn decide(&self, begun: Nanos, now: Nanos) -> Step {
+        let spin_for = |threshold| if now.saturating_sub(begun) < threshold { Step::Spin } else { Step::Park };
         match self.policy {
-            Notify::Spin if self.may_spin => Step::Spin,
-            Notify::BreakEven if self.may_spin && now.saturating_sub(begun) < self.park_cost => Step::Spin,
             Notify::Timer { period } => Step::Nap { until: next_look(begun, period, now) },
-            Notify::Spin | Notify::Park | Notify::Coalesce { .. } | Notify::BreakEven => Step::Park,
+            Notify::Park | Notify::Coalesce { .. } => Step::Park,
+            _ if !self.may_spin => Step::Park,
+            Notify::Spin => Step::Spin,
+            Notify::BreakEven => spin_for(self.park_cost),
+            Notify::Learn => spin_for(self.learner.threshold()),
+            Notify::Predict => self.expectant(begun).map_or_else(|| spin_for(self.park_cost), |wait| wait.step(now)),
         }
+    }
+
+    /// The wait under way, if something is forecast for it.
+    #[inline]
+    fn expectant(&self, begun: Nanos) -> Option<Expectant<'_>> {
+        let (park_cost, overshoot, napped) = (self.park_cost, &self.overshoot, self.tally.naps > 0);
+        self.forecast.map(|forecast| Expectant { forecast, park_cost, overshoot, begun, napped })
     }
 
     #[inline]
@@ -156,104 +212,4 @@ fn next_look(begun: Nanos, period: Nanos, now: Nanos) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spin_polls_and_costs_its_time() {
-        let mut waiter = Waiter::new(Notify::Spin, 100, true);
-        waiter.begin(1_000);
-        for now in [1_000, 1_100, 1_200] {
-            assert_eq!(waiter.step(now), Step::Spin);
-        }
-        assert!(waiter.is_waiting());
-        waiter.end(1_250);
-        let expected =
-            Audit { waits: 1, empty_polls: 3, spun_ns: 250, cost_ns: 250, optimum_ns: 100, ..Audit::default() };
-        assert_eq!((*waiter.audit(), waiter.is_waiting()), (expected, false));
-    }
-
-    #[test]
-    fn park_sleeps_at_once() {
-        for policy in [Notify::Park, Notify::Coalesce { count: 8, delay: 1_000 }] {
-            let mut waiter = Waiter::new(policy, 100, true);
-            waiter.begin(0);
-            assert_eq!(waiter.step(0), Step::Park);
-            waiter.parked(5, 45);
-            waiter.end(50);
-            let expected = Audit { waits: 1, parks: 1, slept_ns: 40, cost_ns: 100, optimum_ns: 50, ..Audit::default() };
-            assert_eq!(*waiter.audit(), expected);
-        }
-    }
-
-    #[test]
-    fn timer_naps_on_its_grid() {
-        let mut waiter = Waiter::new(Notify::Timer { period: 1_000 }, 100, true);
-        waiter.begin(500);
-        assert_eq!(waiter.step(500), Step::Nap { until: 1_500 });
-        waiter.parked(510, 1_560);
-        assert_eq!(waiter.step(1_560), Step::Nap { until: 2_500 });
-        waiter.parked(1_560, 4_600);
-        assert_eq!(waiter.step(4_600), Step::Nap { until: 5_500 });
-        waiter.end(4_700);
-        let audit = waiter.audit();
-        assert_eq!((audit.naps, audit.parks, audit.cost_ns, audit.optimum_ns), (2, 0, 200, 100));
-    }
-
-    #[test]
-    fn break_even_spins_as_long_as_a_park_costs() {
-        let mut waiter = Waiter::new(Notify::BreakEven, 100, true);
-        waiter.begin(0);
-        assert_eq!((waiter.step(0), waiter.step(99), waiter.step(100)), (Step::Spin, Step::Spin, Step::Park));
-        waiter.parked(100, 900);
-        waiter.end(910);
-        assert_eq!((waiter.audit().cost_ns, waiter.audit().optimum_ns), (200, 100));
-        assert!((waiter.audit().ratio() - 2.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_core_that_is_not_owned_never_spins() {
-        for policy in [Notify::Spin, Notify::BreakEven] {
-            assert_eq!(Waiter::new(policy, 100, false).step(0), Step::Park);
-        }
-    }
-
-    #[test]
-    fn a_park_found_unnecessary_costs_nothing() {
-        let mut waiter = Waiter::new(Notify::Park, 100, true);
-        assert_eq!(waiter.step(0), Step::Park);
-        waiter.end(10);
-        assert_eq!(*waiter.audit(), Audit { waits: 1, optimum_ns: 10, ..Audit::default() });
-    }
-
-    #[test]
-    fn a_new_policy_holds_within_a_wait() {
-        let mut waiter = Waiter::new(Notify::Spin, 100, true);
-        assert_eq!(waiter.step(0), Step::Spin);
-        waiter.set_policy(Notify::Timer { period: 1 });
-        assert_eq!(waiter.policy(), Notify::Timer { period: Notify::MIN_INTERVAL });
-        assert_eq!(waiter.step(1_700), Step::Nap { until: 2_000 });
-        waiter.set_policy(Notify::BreakEven);
-        waiter.set_park_cost(5_000);
-        assert_eq!(waiter.step(2_000), Step::Spin);
-    }
-
-    #[test]
-    fn calls_outside_a_wait_change_nothing() {
-        let mut waiter = Waiter::new(Notify::Park, 100, true);
-        waiter.parked(0, 10);
-        waiter.end(10);
-        assert_eq!(*waiter.audit(), Audit::default());
-    }
-
-    #[test]
-    fn time_that_runs_backwards_or_out_is_survived() {
-        let mut waiter = Waiter::new(Notify::Timer { period: 1_000 }, u64::MAX, true);
-        waiter.begin(u64::MAX - 5);
-        assert_eq!(waiter.step(3), Step::Nap { until: u64::MAX });
-        waiter.parked(10, 3);
-        waiter.parked(3, 3);
-        waiter.end(0);
-        assert_eq!((waiter.audit().cost_ns, waiter.audit().slept_ns), (u64::MAX, 0));
-    }
-}
+mod tests;

@@ -1,0 +1,25 @@
+//! `sidecore sim`: predicts hardware that is not here.
+
+mod bench_rows;
+mod faults;
+mod output;
+mod plots;
+mod speed;
+mod stop;
+mod tables;
+mod waiting;
+
+use crate::args::{Sim, SimCommand};
+
+/// `false`: the answer is no.
+pub(crate) fn run(args: &Sim) -> Result<bool, String> {
+    match &args.command {
+        None => tables::run(&args.plans),
+        Some(SimCommand::Waiting(args)) => waiting::run(args),
+        Some(SimCommand::Faults(args)) => faults::run(args),
+        Some(SimCommand::Speed) => {
+            speed::run();
+            Ok(true)
+        }
+    }
+}

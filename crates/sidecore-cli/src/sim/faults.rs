@@ -1,0 +1,66 @@
+//! `sidecore sim faults`: random schedules with faults.
+
+use super::stop::Steps;
+use crate::args::Faults;
+use crate::machine;
+use crate::report::{Grid, count};
+use sidecore_sim::faults::{self, FAULTS, Failure, Report, Sabotage};
+
+/// Steps of the progress bar.
+const SHOWN: u64 = 100;
+
+/// `false`: an invariant was broken.
+pub(super) fn run(args: &Faults) -> Result<bool, String> {
+    let sabotage = args.sabotage.as_deref().map(sabotage).transpose()?;
+    let mut steps = Steps::new("faults", SHOWN as usize)?;
+    let report = faults::run(args.first, args.seeds, sabotage, &mut |done, total| {
+        steps.done((done * SHOWN / total.max(1)) as usize)
+    });
+    drop(steps);
+    print!("{}", grid(args, &report).to_text());
+    if let Some(failure) = &report.broken {
+        print!("{}", in_words(args, failure));
+    }
+    Ok(report.broken.is_none())
+}
+
+fn sabotage(name: &str) -> Result<Sabotage, String> {
+    Sabotage::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = Sabotage::ALL.into_iter().map(Sabotage::name).collect();
+        format!("no sabotage {name:?}; there are {}", names.join(", "))
+    })
+}
+
+fn grid(args: &Faults, report: &Report) -> Grid {
+    let mut grid = Grid::new(format!("Faults by seed, commit {}", machine::commit()), &["what", "count"]);
+    let last = args.first + report.seeds.max(1) - 1;
+    let mut row = |what: &str, value: u64| grid.rows.push(vec![what.to_owned(), count(value)]);
+    row("runs", report.seeds);
+    row("events, with all invariants checked after each", report.events);
+    row("requests", report.requests);
+    for (fault, times) in FAULTS.iter().zip(report.faults) {
+        row(fault, times);
+    }
+    row("broken invariants", u64::from(report.broken.is_some()));
+    grid.notes.push(format!("Seeds {} to {last}, hash of all events {:016x}.", args.first, report.trace));
+    if report.seeds < args.seeds && report.broken.is_none() {
+        grid.notes.push("Stopped before its end.".to_owned());
+    }
+    grid
+}
+
+fn in_words(args: &Faults, failure: &Failure) -> String {
+    let with = args.sabotage.as_ref().map_or(String::new(), |name| format!(" --sabotage {name}"));
+    let mut lines = vec![
+        String::new(),
+        format!("Broken by seed {}: {}: {}", failure.seed, failure.invariant, failure.what),
+        format!("Again: sidecore sim faults --first {} --seeds 1{with}", failure.seed),
+        String::new(),
+        "A smaller run that breaks it too:".to_owned(),
+        failure.scenario.clone(),
+        String::new(),
+        "Its last events:".to_owned(),
+    ];
+    lines.extend(failure.trace.iter().cloned());
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,64 @@
+//! Plots of a plan's tables: the published software beside each variant.
+
+use super::tables::Sheet;
+use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
+use crate::report::{bytes, digits};
+use sidecore_sim::plan::{self, Plan};
+
+const SIZE: (u32, u32) = (760, 360);
+const WIDTH: u32 = 760;
+
+/// A plot with the name of its file and the words under it.
+pub(super) struct Plot {
+    pub(super) file: String,
+    pub(super) svg: String,
+    pub(super) caption: String,
+}
+
+/// The plots of a plan, named after its file.
+pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
+    let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    match plan.cell {
+        Some(metric) => vec![curves(plan, sheets, metric, format!("{stem}.svg"))],
+        None => plan.plot.iter().map(|metric| bar_plot(plan, sheets, *metric, &stem)).collect(),
+    }
+}
+
+/// The last row of each table over its columns.
+fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
+    let metric = &plan.system.metrics()[metric];
+    let last = plan.rows.len() - 1;
+    let line = |(colour, sheet): (usize, &Sheet)| {
+        let labels = sheet.table.column_labels();
+        let point = |c: usize| Some((labels[c].parse().ok()?, sheet.table.value(last, c)?));
+        Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect() }
+    };
+    let of_size = plan.columns.title() == "size";
+    let across =
+        Axis::new(plan.columns.title(), Scale::Log2, if of_size { |size| bytes(size.round() as u64) } else { digits });
+    let up = Axis::new(format!("{}, {}", metric.name, metric.unit), Scale::Linear, digits);
+    let drawn: Vec<Line> = sheets.iter().enumerate().map(line).collect();
+    let names = sheets.iter().enumerate().map(|(i, sheet)| format!("{} {}", colour_name(i), sheet.variant));
+    let row = match &plan.rows {
+        plan::Axis::Parameter { values, .. } => format!("{} {}", plan.rows.title(), values[last]),
+        plan::Axis::Metrics(_) => String::new(),
+    };
+    let caption = format!("{} at {row}: {}.", metric.meaning, names.collect::<Vec<_>>().join(", "));
+    Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
+}
+
+/// One bar for each column of each table.
+fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
+    let name = &plan.system.metrics()[metric];
+    let mut all = Vec::new();
+    for (number, sheet) in sheets.iter().enumerate() {
+        for (label, run) in sheet.table.column_labels().iter().zip(&sheet.table.runs) {
+            let value = run.outcome.values[metric];
+            let parts = vec![(number, value)];
+            all.push(Bar { name: format!("{}: {label}", sheet.variant), parts, text: digits(value) });
+        }
+    }
+    let axis = Axis::new(format!("{}, {}", name.name, name.unit), Scale::Linear, digits);
+    let file = format!("{stem}-{}.svg", name.name.to_lowercase().replace('_', "-"));
+    Plot { file, svg: on_white(&bars(WIDTH, &axis, &all, None)), caption: format!("{}.", name.meaning) }
+}

@@ -1,0 +1,87 @@
+//! `sidecore sim` as it is typed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_sidecore")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_plan_is_run_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, page) = (folder.path().join("rows.json"), folder.path().join("page.md"));
+    let files = ["--json", json.to_str().unwrap(), "--markdown", page.to_str().unwrap()];
+    let done = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seed", "3"], &files[..]].concat());
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("count \\ load"), "{}", text(&done.stdout));
+    let rows = fs::read_to_string(json).unwrap();
+    assert_eq!(rows.lines().count(), 12);
+    let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert_eq!((row["scenario"].as_str(), row["seed"].as_u64()), (Some("queue"), Some(3)));
+    assert_eq!(row["settings"]["server.count"].as_str(), Some("1"));
+    assert!(row["metrics"]["wait_us"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("](queue.svg)") && folder.path().join("queue.svg").exists(), "{page}");
+}
+
+#[test]
+fn a_published_table_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, json) = (folder.path().join("published.csv"), folder.path().join("cells.json"));
+    fs::write(&table, "# closed form\nserver.count,0.5\n1,10\n2,3.333\n").unwrap();
+    let arguments = ["plans/queue.toml", "--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let done = sim(&arguments);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("2 cells: median error"), "{}", text(&done.stdout));
+    let cells = fs::read_to_string(json).unwrap();
+    let cell: serde_json::Value = serde_json::from_str(cells.lines().next().unwrap()).unwrap();
+    assert_eq!((cell["row"].as_str(), cell["column"].as_str()), (Some("1"), Some("0.5")));
+    let [published, predicted, error] = ["published", "predicted", "error"].map(|key| cell[key].as_f64().unwrap());
+    assert!((error - (predicted - published) / published).abs() < 1e-12 && error.abs() < 0.02, "{cell}");
+}
+
+#[test]
+fn parameters_are_listed_and_nothing_is_run() {
+    let done = sim(&["plans/queue.toml", "--parameters", "--set", "load=0.7"]);
+    let shown = text(&done.stdout);
+    let line = shown.lines().find(|line| line.starts_with("arrivals.load")).unwrap();
+    assert!(line.contains("0.7") && line.contains("command line"), "{shown}");
+}
+
+#[test]
+fn wrong_input_is_usage_and_says_what_to_do() {
+    let cases: [(&[&str], &str); 7] = [
+        (&[], "Usage: sidecore sim"),
+        (&["no-plan.toml"], "no-plan.toml: cannot be read"),
+        (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
+        (&["plans/queue.toml", "--compare", "nothing.csv"], "nothing.csv: cannot be read"),
+        (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
+        (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
+        (&["faults", "--sabotage", "nothing"], "there are drop-client-ring"),
+    ];
+    for (arguments, message) in cases {
+        let done = sim(arguments);
+        let said = text(&done.stderr);
+        assert!(said.contains(message), "{arguments:?}: {said}");
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_broken_invariant_is_the_answer_no() {
+    let sound = sim(&["faults", "--seeds", "20"]);
+    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound.stdout));
+    let broken = sim(&["faults", "--seeds", "200", "--sabotage", "lose-completion"]);
+    let said = text(&broken.stdout);
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    let again = said.lines().find_map(|line| line.strip_prefix("Again: sidecore sim ")).unwrap();
+    let again = sim(&again.split(' ').collect::<Vec<_>>());
+    assert_eq!(again.status.code(), Some(1), "the seed breaks it again");
+}

@@ -1,0 +1,424 @@
+//! This machine: one client and one sidecore on a core each, and a lane between them, as `sidecore bench` runs them.
+//!
+//! Every parameter is measured by `sidecore bench calibrate`. How the two sides wait is decided by
+//! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library.
+
+mod side;
+
+use super::{Impossible, Metric, Outcome, System};
+use crate::engine::{Engine, World};
+use crate::plan::{Kind, Parameter, Settings};
+use side::{Side, Sleep};
+use sidecore_core::policy::notify::{Moderator, Notify, Ring};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// The system `machine`.
+#[derive(Debug)]
+pub(super) struct Machine;
+
+/// Operations whose time is known; of each, a fixed time and a time per byte, ns.
+const OPS: &[&str] = &[
+    "noop",
+    "aes-256-ctr",
+    "aes-256-gcm",
+    "chacha20-poly1305",
+    "sha-256",
+    "rsa-2048-sign",
+    "rsa-4096-sign",
+    "p-256-sign",
+    "ed25519-sign",
+];
+
+const POLICIES: &[&str] = &["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"];
+
+const LONG: f64 = 1e10;
+
+const fn ns(name: &'static str) -> Parameter {
+    Parameter { name, unit: "ns", kind: Kind::Number(0.0, LONG) }
+}
+
+const fn ns_per_byte(name: &'static str) -> Parameter {
+    Parameter { name, unit: "ns/B", kind: Kind::Number(0.0, 1e4) }
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter { name: "client.op", unit: "1", kind: Kind::Choice(OPS) },
+    Parameter { name: "client.size", unit: "B", kind: Kind::Count(0, 1 << 20) },
+    Parameter { name: "client.depth", unit: "1", kind: Kind::Count(1, 4096) },
+    Parameter { name: "client.load", unit: "1", kind: Kind::Number(0.0, 0.99) },
+    Parameter { name: "client.requests", unit: "1", kind: Kind::Count(100, 100_000_000) },
+    Parameter { name: "service.notify", unit: "1", kind: Kind::Choice(POLICIES) },
+    ns("lane.hop_ns"),
+    ns("lane.request_ns"),
+    ns("lane.client_ns"),
+    ns("lane.move_ns"),
+    ns_per_byte("lane.move_ns_per_byte"),
+    ns_per_byte("lane.client_move_ns_per_byte"),
+    ns("wake.latency_ns"),
+    ns("wake.deep_latency_ns"),
+    ns("wake.deep_after_ns"),
+    ns("wake.send_ns"),
+    ns("wake.sleep_ns"),
+    ns("timer.overshoot_ns"),
+    ns("noise.every_ns"),
+    ns("noise.lasts_ns"),
+    ns("noop.fixed_ns"),
+    ns_per_byte("noop.per_byte_ns"),
+    ns("aes-256-ctr.fixed_ns"),
+    ns_per_byte("aes-256-ctr.per_byte_ns"),
+    ns("aes-256-gcm.fixed_ns"),
+    ns_per_byte("aes-256-gcm.per_byte_ns"),
+    ns("chacha20-poly1305.fixed_ns"),
+    ns_per_byte("chacha20-poly1305.per_byte_ns"),
+    ns("sha-256.fixed_ns"),
+    ns_per_byte("sha-256.per_byte_ns"),
+    ns("rsa-2048-sign.fixed_ns"),
+    ns_per_byte("rsa-2048-sign.per_byte_ns"),
+    ns("rsa-4096-sign.fixed_ns"),
+    ns_per_byte("rsa-4096-sign.per_byte_ns"),
+    ns("p-256-sign.fixed_ns"),
+    ns_per_byte("p-256-sign.per_byte_ns"),
+    ns("ed25519-sign.fixed_ns"),
+    ns_per_byte("ed25519-sign.per_byte_ns"),
+];
+
+const METRICS: &[Metric] = &[
+    Metric { name: "ops_per_s", unit: "1/s", meaning: "requests done in a second" },
+    Metric { name: "mean_us", unit: "us", meaning: "mean time from submission to reception" },
+    Metric { name: "p50_us", unit: "us", meaning: "median of it" },
+    Metric { name: "p99_us", unit: "us", meaning: "99th percentile of it" },
+    Metric { name: "client_cpu_us", unit: "us", meaning: "CPU time of the client for each request" },
+    Metric { name: "service_cpu_us", unit: "us", meaning: "CPU time of the sidecore for each request" },
+];
+
+/// Requests in flight when the capacity is found that loads are fractions of.
+const CAPACITY_DEPTH: u64 = 32;
+const CAPACITY_REQUESTS: u64 = 20_000;
+
+impl System for Machine {
+    fn name(&self) -> &'static str {
+        "machine"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
+        let (every, lasts) = (settings.number("noise.every_ns"), settings.number("noise.lasts_ns"));
+        if lasts > 0.0 && every < 2.0 * lasts {
+            let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
+            return Err(Impossible { parameter: "noise.every_ns", message });
+        }
+        Ok(())
+    }
+
+    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
+        let costs = Costs::of(settings);
+        let load = settings.number("client.load");
+        let requests = settings.count("client.requests");
+        let (depth, policy) = (settings.count("client.depth"), settings.word("service.notify"));
+        let found = if load > 0.0 {
+            let capacity =
+                lane(&costs, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
+            lane(&costs, Arrival::Open { gap: 1e9 / (capacity * load) }, notify(policy), requests, seed)
+        } else {
+            lane(&costs, Arrival::Closed(depth), notify(policy), requests, seed)
+        };
+        let (mut world, engine) = found;
+        let per = |ns: f64| ns / world.times.len().max(1) as f64 / 1e3;
+        let cpu = (per(world.client.cpu), per(world.sidecore.cpu));
+        let busy = world.sidecore.worked / engine.now().max(1) as f64 * 100.0;
+        let rate = world.rate();
+        let mean = per(world.times.iter().sum::<u64>() as f64);
+        world.times.sort_unstable();
+        let at = |part: f64| {
+            world.times.get((world.times.len() as f64 * part) as usize).map_or(f64::NAN, |t| *t as f64 / 1e3)
+        };
+        let values = vec![rate, mean, at(0.5), at(0.99), cpu.0, cpu.1];
+        let limit = if busy > 90.0 { format!("sidecore {busy:.0} %") } else { format!("client sidecore {busy:.0} %") };
+        Outcome { values, limit, events: engine.events(), trace: engine.trace() }
+    }
+}
+
+/// The words of the plan are spellings of policies.
+fn notify(spelling: &str) -> Notify {
+    Notify::parse(spelling).unwrap_or(Notify::Park)
+}
+
+/// What things take, ns.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    hop: f64,
+    /// The sidecore's part of a request, with the operation.
+    serve: f64,
+    /// The client's parts.
+    submit: f64,
+    receive: f64,
+    sleep: Sleep,
+}
+
+impl Costs {
+    fn of(settings: &Settings) -> Self {
+        let number = |name: &str| settings.number(name);
+        let (op, size) = (settings.word("client.op"), settings.number("client.size"));
+        let of_op = |what: &str| settings.number(&format!("{op}.{what}"));
+        let moved = if op == "noop" { 0.0 } else { number("lane.move_ns") + number("lane.move_ns_per_byte") * size };
+        let copied = if op == "noop" { 0.0 } else { number("lane.client_move_ns_per_byte") * size };
+        let half = f64::midpoint(number("lane.client_ns"), copied);
+        Self {
+            hop: number("lane.hop_ns"),
+            serve: number("lane.request_ns") + moved + of_op("fixed_ns") + of_op("per_byte_ns") * size,
+            submit: half,
+            receive: half,
+            sleep: Sleep {
+                latency: number("wake.latency_ns"),
+                deep_latency: number("wake.deep_latency_ns"),
+                deep_after: number("wake.deep_after_ns"),
+                send: number("wake.send_ns"),
+                cpu: number("wake.sleep_ns"),
+                overshoot: number("timer.overshoot_ns"),
+                noise: (number("noise.every_ns"), number("noise.lasts_ns")),
+            },
+        }
+    }
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug)]
+enum Arrival {
+    /// Always so many in flight.
+    Closed(u64),
+    /// At random times, in the mean so far apart, ns.
+    Open { gap: f64 },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A side looks whether there is something to do.
+    Look(Who, u64),
+    /// A submission reaches the sidecore; when it was due.
+    Submission(Nanos),
+    /// A completion reaches the client.
+    Completion(Nanos),
+    /// It is time to announce what was put off.
+    Announce,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Client,
+    Sidecore,
+}
+
+/// One lane with its two sides.
+#[derive(Debug)]
+struct Lane {
+    costs: Costs,
+    arrival: Arrival,
+    client: Side,
+    sidecore: Side,
+    submissions: VecDeque<Nanos>,
+    completions: VecDeque<Nanos>,
+    moderator: Moderator,
+    /// When the next request is due, under open load.
+    next: f64,
+    to_submit: u64,
+    in_flight: u64,
+    /// Time of each request, ns.
+    times: Vec<Nanos>,
+    ended: Nanos,
+}
+
+/// Runs a lane until all requests are answered.
+fn lane(costs: &Costs, arrival: Arrival, policy: Notify, requests: u64, seed: u64) -> (Lane, Engine<Event>) {
+    let side = || Side::new(policy, costs.sleep);
+    let mut lane = Lane {
+        costs: *costs,
+        arrival,
+        client: side(),
+        sidecore: side(),
+        submissions: VecDeque::new(),
+        completions: VecDeque::new(),
+        moderator: Moderator::new(policy),
+        next: 0.0,
+        to_submit: requests,
+        in_flight: 0,
+        times: Vec::with_capacity(requests as usize),
+        ended: 0,
+    };
+    let mut engine = Engine::new(seed);
+    engine.schedule(0, Event::Look(Who::Client, 0));
+    engine.schedule(0, Event::Look(Who::Sidecore, 0));
+    while lane.times.len() < requests as usize && engine.step(&mut lane, Nanos::MAX - 1) {}
+    (lane, engine)
+}
+
+impl World for Lane {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Look(Who::Client, turn) if self.client.is_current(turn) => self.client_looks(engine),
+            Event::Look(Who::Sidecore, turn) if self.sidecore.is_current(turn) => self.sidecore_looks(engine),
+            Event::Look(..) => {}
+            Event::Submission(due) => {
+                self.submissions.push_back(due);
+                if let Some((at, turn)) = self.sidecore.rung(engine) {
+                    self.client.pay(self.costs.sleep.send);
+                    engine.schedule(at, Event::Look(Who::Sidecore, turn));
+                }
+            }
+            Event::Completion(due) => {
+                self.completions.push_back(due);
+                let ring = self.moderator.completed(engine.now(), 1, false);
+                self.announce(engine, ring);
+            }
+            Event::Announce => {
+                let ring = self.moderator.due(engine.now());
+                self.announce(engine, ring);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn rate(&self) -> f64 {
+        self.times.len() as f64 * 1e9 / self.ended.max(1) as f64
+    }
+
+    /// Wakes the client now, later or not at all.
+    fn announce(&mut self, engine: &mut Engine<Event>, ring: Ring) {
+        match ring {
+            Ring::Now => {
+                self.moderator.rung();
+                if let Some((at, turn)) = self.client.rung(engine) {
+                    self.sidecore.pay(self.costs.sleep.send);
+                    engine.schedule(at, Event::Look(Who::Client, turn));
+                }
+            }
+            // A sidecore that sleeps until then wakes late.
+            Ring::At(at) => {
+                let late = if self.sidecore.is_asleep() { self.costs.sleep.overshoot as Nanos } else { 0 };
+                engine.schedule(at + late, Event::Announce);
+            }
+            Ring::Nothing => {}
+        }
+    }
+
+    fn client_looks(&mut self, engine: &mut Engine<Event>) {
+        self.client.wakes(engine);
+        let now = engine.now();
+        if let Some(due) = self.completions.pop_front() {
+            self.client.found(now);
+            self.times.push(now - due);
+            self.ended = now;
+            self.in_flight -= 1;
+            let busy = self.costs.receive;
+            return self.client_works(engine, busy);
+        }
+        let due = match self.arrival {
+            Arrival::Closed(depth) if self.in_flight < depth => Some(now),
+            Arrival::Closed(_) => None,
+            Arrival::Open { .. } => Some(self.next as Nanos),
+        };
+        match due.filter(|_| self.to_submit > 0) {
+            Some(due) if due <= now => self.submit(engine, due),
+            Some(due) if self.in_flight == 0 => {
+                // The load's own clock, at no cost of the policy's.
+                self.client.found(now);
+                let turn = self.client.next_turn();
+                engine.schedule(due, Event::Look(Who::Client, turn));
+            }
+            deadline => {
+                let (at, turn) = self.client.waits(engine, deadline);
+                engine.schedule(at, Event::Look(Who::Client, turn));
+            }
+        }
+    }
+
+    fn submit(&mut self, engine: &mut Engine<Event>, due: Nanos) {
+        self.client.found(engine.now());
+        self.to_submit -= 1;
+        self.in_flight += 1;
+        if let Arrival::Open { gap } = self.arrival {
+            self.next += engine.random().exponential(gap);
+        }
+        let busy = self.costs.submit;
+        let visible = self.client_works_until(engine, busy) + self.costs.hop as Nanos;
+        engine.schedule(visible, Event::Submission(due));
+    }
+
+    fn client_works(&mut self, engine: &mut Engine<Event>, busy: f64) {
+        self.client_works_until(engine, busy);
+    }
+
+    fn client_works_until(&mut self, engine: &mut Engine<Event>, busy: f64) -> Nanos {
+        let (at, turn) = self.client.works(engine, busy);
+        engine.schedule(at, Event::Look(Who::Client, turn));
+        at
+    }
+
+    fn sidecore_looks(&mut self, engine: &mut Engine<Event>) {
+        self.sidecore.wakes(engine);
+        if let Some(due) = self.submissions.pop_front() {
+            self.sidecore.found(engine.now());
+            let (at, turn) = self.sidecore.works(engine, self.costs.serve);
+            engine.schedule(at + self.costs.hop as Nanos, Event::Completion(due));
+            engine.schedule(at, Event::Look(Who::Sidecore, turn));
+        } else {
+            let (at, turn) = self.sidecore.waits(engine, None);
+            engine.schedule(at, Event::Look(Who::Sidecore, turn));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> Costs {
+        let sleep = Sleep {
+            latency: 5_000.0,
+            deep_latency: 50_000.0,
+            deep_after: 1e6,
+            send: 1_000.0,
+            cpu: 2_000.0,
+            overshoot: 3_000.0,
+            noise: (1e9, 0.0),
+        };
+        Costs { hop: 100.0, serve: 1_000.0, submit: 50.0, receive: 50.0, sleep }
+    }
+
+    #[test]
+    fn alone_a_spinning_lane_takes_the_sum_of_its_parts() {
+        let lane = lane(&costs(), Arrival::Closed(1), Notify::Spin, 1_000, 1).0;
+        let mean = lane.times.iter().sum::<u64>() as f64 / 1e3;
+        assert!((1_250.0..1_400.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn many_in_flight_keep_the_sidecore_busy() {
+        let (lane, engine) = lane(&costs(), Arrival::Closed(32), Notify::Spin, 10_000, 1);
+        assert!((0.99e6..1.01e6).contains(&lane.rate()), "{}", lane.rate());
+        assert!(lane.sidecore.worked / engine.now() as f64 > 0.99);
+    }
+
+    #[test]
+    fn parking_costs_latency_and_saves_time() {
+        let open = Arrival::Open { gap: 200_000.0 };
+        let found = |policy| {
+            let lane = lane(&costs(), open, policy, 2_000, 1).0;
+            (lane.times.iter().sum::<u64>() as f64 / 2e3, lane.sidecore.cpu / 2e3)
+        };
+        let (spin, park, even) = (found(Notify::Spin), found(Notify::Park), found(Notify::BreakEven));
+        assert!(spin.0 < 1_500.0 && spin.1 > 150_000.0, "{spin:?}");
+        assert!(park.0 > 10_000.0 && park.1 < 10_000.0, "{park:?}");
+        assert!(even.0 > 5_000.0 && even.1 < 12_000.0, "{even:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! A plan's table: one run for each case, one cell for each row and column.
+
+use crate::plan::{Axis, Label, Plan, PlanError, Settings, Source};
+use crate::system::{Outcome, System};
+use std::ops::ControlFlow;
+
+/// Called after each run with how many are done and how many there are; `Break` stops the table there.
+pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+
+/// What a table goes over and shows.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Rows.
+    pub rows: Axis,
+    /// Columns.
+    pub columns: Axis,
+    /// The metric in each cell, where no axis goes over metrics.
+    pub cell: Option<usize>,
+}
+
+/// One run of a table.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What was set for it beside the table's settings: parameter and value.
+    pub case: Vec<(&'static str, String)>,
+    /// What it found.
+    pub outcome: Outcome,
+}
+
+/// A table that was run.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What it goes over.
+    pub shape: Shape,
+    /// The runs, rows first. Fewer than planned if it was stopped.
+    pub runs: Vec<Run>,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+    system: &'static dyn System,
+}
+
+impl Shape {
+    /// That of the plan's own table.
+    pub fn of(plan: &Plan) -> Self {
+        Self { rows: plan.rows.clone(), columns: plan.columns.clone(), cell: plan.cell }
+    }
+
+    /// The cases that must be run: each value of each axis that is a parameter.
+    fn cases(&self) -> Vec<Vec<(&'static str, String)>> {
+        let mut cases = Vec::new();
+        for row in values(&self.rows) {
+            for column in values(&self.columns) {
+                cases.push(row.iter().chain(&column).cloned().collect());
+            }
+        }
+        cases
+    }
+}
+
+/// The settings along an axis; over metrics there is one case without any.
+fn values(axis: &Axis) -> Vec<Vec<(&'static str, String)>> {
+    match axis {
+        Axis::Metrics(_) => vec![Vec::new()],
+        Axis::Parameter { name, values } => values.iter().map(|value| vec![(*name, value.clone())]).collect(),
+    }
+}
+
+/// Runs the system for each case. All cases are checked before the first run.
+///
+/// # Errors
+///
+/// If a value of an axis is none for its parameter or a case is impossible.
+pub fn run(
+    plan: &Plan,
+    settings: &Settings,
+    shape: &Shape,
+    seed: u64,
+    progress: Progress<'_>,
+) -> Result<Table, PlanError> {
+    let cases = shape.cases();
+    let prepared = cases.iter().map(|case| prepare(plan, settings, case)).collect::<Result<Vec<_>, _>>()?;
+    let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false, system: plan.system };
+    for (case, settings) in cases.into_iter().zip(&prepared) {
+        let outcome = plan.system.run(settings, seed);
+        table.runs.push(Run { case, outcome });
+        if progress(table.runs.len(), prepared.len()).is_break() && table.runs.len() < prepared.len() {
+            table.stopped = true;
+            break;
+        }
+    }
+    Ok(table)
+}
+
+fn prepare(plan: &Plan, settings: &Settings, case: &[(&'static str, String)]) -> Result<Settings, PlanError> {
+    let mut settings = settings.clone();
+    for (name, value) in case {
+        let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
+        settings.set(name, value, Source::Plan).map_err(wrong)?;
+    }
+    let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let wrong =
+        |message: String| PlanError::in_file(&plan.path, None, &format!("with {}: {message}", described.join(", ")));
+    plan.check(&settings).map_err(wrong)?;
+    Ok(settings)
+}
+
+impl Table {
+    /// The run of that row and column, where it was done.
+    pub fn run_of(&self, row: usize, column: usize) -> Option<&Run> {
+        let rows = matches!(self.shape.rows, Axis::Parameter { .. });
+        let columns = matches!(self.shape.columns, Axis::Parameter { .. });
+        let index = match (rows, columns) {
+            (true, true) => row * self.shape.columns.len() + column,
+            (true, false) => row,
+            (false, _) => column,
+        };
+        self.runs.get(index)
+    }
+
+    /// Number of the metric of that row and column.
+    pub fn metric_of(&self, row: usize, column: usize) -> usize {
+        match (&self.shape.rows, &self.shape.columns) {
+            (Axis::Metrics(metrics), _) => metrics[row],
+            (_, Axis::Metrics(metrics)) => metrics[column],
+            _ => self.shape.cell.unwrap_or(0),
+        }
+    }
+
+    /// The value of that cell, where it was run and measured.
+    pub fn value(&self, row: usize, column: usize) -> Option<f64> {
+        let value = self.run_of(row, column)?.outcome.values.get(self.metric_of(row, column)).copied()?;
+        value.is_finite().then_some(value)
+    }
+
+    /// Labels of the rows.
+    pub fn row_labels(&self) -> Vec<String> {
+        self.texts(&self.shape.rows)
+    }
+
+    /// Labels of the columns.
+    pub fn column_labels(&self) -> Vec<String> {
+        self.texts(&self.shape.columns)
+    }
+
+    fn texts(&self, axis: &Axis) -> Vec<String> {
+        axis.labels().iter().map(|label: &Label| label.text(self.system)).collect()
+    }
+}

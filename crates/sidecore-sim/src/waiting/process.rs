@@ -1,0 +1,112 @@
+//! Processes of gaps: how long a waiter has to wait, each time anew.
+
+use super::Machine;
+use crate::engine::Random;
+use sidecore_core::time::Nanos;
+use std::fmt::{self, Display, Formatter};
+
+/// Where gaps come from. Times in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Process {
+    /// Memoryless arrivals.
+    Poisson {
+        /// Mean gap.
+        mean: Nanos,
+    },
+    /// A Markov chain of two states, on and off, each with exponentially distributed gaps: the interrupted and
+    /// generalised case of a Markov-modulated Poisson process. A state holds for `stay` gaps in the mean.
+    Bursty {
+        /// Mean gap while on.
+        on: Nanos,
+        /// Mean gap while off.
+        off: Nanos,
+        /// Gaps in a row of the same state, mean.
+        stay: u32,
+    },
+    /// Completions of two sizes in random order, each with a time of its own and normally distributed noise.
+    Predictable {
+        /// Time of the smaller size; the larger takes twice as long.
+        time: Nanos,
+        /// Standard deviation in thousandths of the time.
+        permille: u32,
+    },
+    /// Each gap ends just after the waiter went to sleep.
+    Adversary,
+}
+
+/// Sizes of the two kinds of completions, bytes.
+const SIZES: [u32; 2] = [1_024, 16_384];
+
+impl Process {
+    /// Poisson with mean gaps of an eighth to 32 times what a park costs, bursts, completions whose time is known within
+    /// 0.5 to 2 %, and the adversary.
+    pub fn all(machine: &Machine) -> Vec<Self> {
+        let cost = machine.park_cost;
+        let poisson = (0..9).map(|power| Self::Poisson { mean: (cost << power) / 8 });
+        let bursty = [4, 64, 1_024].map(|stay| Self::Bursty { on: cost / 8, off: 32 * cost, stay });
+        let predictable = [1, 2, 4, 10, 20]
+            .into_iter()
+            .flat_map(|times| [5, 10, 20].map(|permille| Self::Predictable { time: times * cost, permille }));
+        poisson.chain(bursty).chain(predictable).chain([Self::Adversary]).collect()
+    }
+}
+
+impl Display for Process {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let us = |ns: Nanos| ns as f64 / 1_000.0;
+        match *self {
+            Self::Poisson { mean } => write!(f, "poisson, mean {} us", us(mean)),
+            Self::Bursty { on, off, stay } => write!(f, "bursts of {stay}, {} us and {} us", us(on), us(off)),
+            Self::Predictable { time, permille } => {
+                write!(f, "known, {} us and {} us within {} %", us(time), us(2 * time), f64::from(permille) / 10.0)
+            }
+            Self::Adversary => f.write_str("adversary"),
+        }
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Awaited {
+    /// After so long; `None`: just after the waiter went to sleep.
+    pub(super) gap: Option<Nanos>,
+    /// Size of the request, if it is the completion of one, bytes.
+    pub(super) size: Option<u32>,
+}
+
+/// Gaps of one process.
+pub(super) struct Arrivals {
+    process: Process,
+    random: Random,
+    /// The state of a bursty process.
+    on: bool,
+}
+
+impl Arrivals {
+    pub(super) fn new(process: Process, seed: u64) -> Self {
+        Self { process, random: Random::new(seed), on: true }
+    }
+
+    pub(super) fn next(&mut self) -> Awaited {
+        match self.process {
+            Process::Poisson { mean } => self.unknown(mean),
+            Process::Bursty { on, off, stay } => {
+                self.on ^= self.random.below(u64::from(stay)) == 0;
+                self.unknown(if self.on { on } else { off })
+            }
+            Process::Predictable { time, permille } => self.completion(time, permille),
+            Process::Adversary => Awaited { gap: None, size: None },
+        }
+    }
+
+    fn unknown(&mut self, mean: Nanos) -> Awaited {
+        Awaited { gap: Some(self.random.exponential(mean as f64) as Nanos), size: None }
+    }
+
+    fn completion(&mut self, time: Nanos, permille: u32) -> Awaited {
+        let kind = self.random.below(2);
+        let mean = (time << kind) as f64;
+        let gap = self.random.normal(mean, mean * f64::from(permille) / 1_000.0).max(0.0) as Nanos;
+        Awaited { gap: Some(gap), size: Some(SIZES[kind as usize]) }
+    }
+}

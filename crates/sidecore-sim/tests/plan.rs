@@ -1,0 +1,217 @@
+//! Plans that are right, and what is said about those that are not.
+
+use sidecore_sim::compare::{Published, compare};
+use sidecore_sim::plan::{Axis, Origin, Plan, Source, Value};
+use sidecore_sim::table::{self, Shape};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+const GOOD: &str = r#"
+system = "queue"
+title = "A queue"
+include = ["servers.toml"]
+
+[arrivals]
+load = 0.8
+count = 20_000
+
+[table]
+cell = "wait_us"
+rows = { count = [1, 2] }
+columns = { load = { from = 0.2, to = 0.8, step = 0.2 } }
+
+[[variant]]
+name = "constant"
+set = { distribution = "constant" }
+
+[[heading]]
+says = "two servers"
+set = { "server.count" = 2 }
+"#;
+
+const SERVERS: &str = r#"
+[server]
+count = 1
+time_us = { value = 10, unit = "us", origin = "assumed", meaning = "one request" }
+distribution = "exponential"
+"#;
+
+fn written(plan: &str, servers: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    fs::write(&path, plan).unwrap();
+    fs::write(folder.path().join("servers.toml"), servers).unwrap();
+    (folder, path)
+}
+
+fn good() -> Plan {
+    // `count` alone is ambiguous.
+    let (folder, path) = written(&GOOD.replace("{ count =", "{ \"server.count\" ="), SERVERS);
+    let plan = Plan::read(&path).unwrap();
+    drop(folder);
+    plan
+}
+
+fn error(plan: &str, servers: &str) -> String {
+    let (folder, path) = written(plan, servers);
+    let error = Plan::read(&path).unwrap_err().to_string();
+    error.replace(&format!("{}/", folder.path().display()), "")
+}
+
+fn wrong(from: &str, to: &str) -> String {
+    let plan = GOOD.replace("{ count =", "{ \"server.count\" =");
+    assert!(plan.contains(from) || SERVERS.contains(from), "{from}");
+    error(&plan.replace(from, to), &SERVERS.replace(from, to))
+}
+
+#[test]
+fn a_plan_is_read_with_all_it_says() {
+    let plan = good();
+    assert_eq!((plan.title.as_str(), plan.system.name()), ("A queue", "queue"));
+    assert_eq!((plan.rows.len(), plan.columns.title()), (2, "load"));
+    let Axis::Parameter { values, .. } = &plan.columns else { panic!("a parameter") };
+    assert_eq!(values.len(), 4);
+    let time = plan.settings.iter().find(|(parameter, _)| parameter.name == "server.time_us").unwrap().1;
+    let documented = Source::Documented(Origin::Assumed, "one request".to_owned());
+    assert_eq!(time, Some(&(Value::Number(10.0), documented)));
+    assert_eq!(plan.settings.nanos("server.time_us"), 10_000);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_line_and_remedy() {
+    let cases = [
+        ("unit = \"us\"", "unit = \"ms\"", "servers.toml:4: server.time_us is in us: convert the value"),
+        ("origin = \"assumed\"", "origin = \"guess\"", "servers.toml:4: unknown origin `guess`; there are datasheet"),
+        (", meaning = \"one request\"", "", "servers.toml:4: server.time_us has no `meaning`"),
+        ("value = 10", "value = 0", "servers.toml:4: `0` is no value for server.time_us: write a number from 0.1 to"),
+        ("[server]", "[sever]", "servers.toml:2: unknown part `sever`; did you mean `server`?"),
+        (
+            "\"exponential\"",
+            "\"exponental\"",
+            "servers.toml:5: `exponental` is no value for server.distribution: write",
+        ),
+        ("load = 0.8", "lod = 0.8", "plan.toml:7: unknown parameter `arrivals.lod`; did you mean `arrivals.load`?"),
+        ("count = 20_000", "count = 2.5", "plan.toml:8: `2.5` is no value for arrivals.count: write a whole number"),
+        ("system = \"queue\"", "system = \"queu\"", "plan.toml:2: unknown system `queu`; did you mean `queue`?"),
+        ("wait_us", "wait_ms", "plan.toml:11: unknown metric `wait_ms`; did you mean `wait_us`?"),
+        ("step = 0.2", "step = 0.0001", "plan.toml:13: the range has more than 1024 values: widen its step"),
+        ("step = 0.2", "step = 0", "plan.toml:13: a range has either a `step` above 0 or a `factor` above 1"),
+        ("to = 0.8", "to = 1.2", "plan.toml:13: `1` is no value for arrivals.load"),
+        ("[1, 2]", "[]", "plan.toml:12: an axis has 1 to 1024 values, this one 0"),
+        ("\"server.count\" = [1", "count = [1", "plan.toml:12: `count` is short for arrivals.count and server.count"),
+        ("cell = \"wait_us\"\n", "", "plan.toml:10: the table does not say what is in a cell"),
+        ("distribution = \"constant\"", "distribution = 3", "plan.toml:17: `3` is no value for server.distribution"),
+        ("title = \"A queue\"", "title = [", "plan.toml:"),
+        ("servers.toml", "server.toml", "server.toml: cannot be read"),
+        ("time_us = {", "times_us = {", "servers.toml:4: unknown parameter `server.times_us`; did you mean"),
+    ];
+    for (from, to, message) in cases {
+        let said = wrong(from, to);
+        assert!(said.starts_with(message), "{to}: {said}");
+    }
+    let missing = error(&GOOD.replace("[\"servers.toml\"]", "[]"), "");
+    assert!(missing.starts_with("plan.toml: server.count has no value"), "{missing}");
+}
+
+#[test]
+fn a_range_that_explodes_is_refused_before_the_run() {
+    let many = "{ from = 0.01, to = 0.99, step = 0.01 }";
+    let rows = "{ from = 1, to = 90, step = 1 }";
+    let said = error(
+        &GOOD
+            .replace("{ count = [1, 2] }", &format!("{{ \"server.count\" = {rows} }}"))
+            .replace("{ from = 0.2, to = 0.8, step = 0.2 }", many),
+        SERVERS,
+    );
+    assert!(said.starts_with("plan.toml:10: the table has 8910 cells, at most 4096 are run"), "{said}");
+}
+
+#[test]
+fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
+    let mut plan = good();
+    plan.set("load=0.5").unwrap();
+    plan.set("server.count = 3").unwrap();
+    assert_eq!((plan.settings.number("arrivals.load"), plan.settings.count("server.count")), (0.5, 3));
+    for (setting, message) in [
+        ("load", "--set load: write NAME=VALUE"),
+        ("load=2", "--set load=2: `2` is no value for arrivals.load: write a number from 0.01 to 0.99"),
+        ("lod=0.5", "--set lod=0.5: unknown parameter `lod`; did you mean"),
+        ("load=nan", "--set load=nan: `nan` is no value"),
+    ] {
+        let said = plan.set(setting).unwrap_err().to_string();
+        assert!(said.starts_with(message), "{setting}: {said}");
+    }
+}
+
+fn go(_: usize, _: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
+    let plan = good();
+    let run = |seed| table::run(&plan, &plan.settings, &Shape::of(&plan), seed, &mut go).unwrap();
+    let (first, again, other) = (run(1), run(1), run(2));
+    assert_eq!(
+        (first.runs.len(), first.row_labels(), first.column_labels()[1].as_str()),
+        (8, vec!["1".into(), "2".into()], "0.4")
+    );
+    let traces = |table: &table::Table| table.runs.iter().map(|run| run.outcome.trace).collect::<Vec<_>>();
+    assert_eq!(traces(&first), traces(&again));
+    assert_ne!(traces(&first), traces(&other));
+    assert!(first.value(0, 3) > first.value(1, 3));
+}
+
+#[test]
+fn a_stopped_table_keeps_what_it_has() {
+    let plan = good();
+    let mut stop = |done, _| if done == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let table = table::run(&plan, &plan.settings, &Shape::of(&plan), 1, &mut stop).unwrap();
+    assert!(table.stopped && table.runs.len() == 3);
+    assert!(table.value(0, 2).is_some() && table.value(0, 3).is_none());
+}
+
+fn published(text: &str) -> (tempfile::TempDir, Result<Published, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path: &Path = &folder.path().join("published.csv");
+    fs::write(path, text).unwrap();
+    let published = Published::read(path).map_err(|error| error.to_string());
+    (folder, published)
+}
+
+#[test]
+fn a_published_table_is_compared_cell_by_cell() {
+    let (_folder, found) = published("# Two servers, of old\nmetric,0.5,0.8\nwait_us,3.33,\nutilisation,0.5,0.8\n");
+    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    assert_eq!(comparison.understood, ["server.count=2"]);
+    let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
+    assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
+    assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
+    let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
+    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    assert_eq!(comparison.cells.len(), 2);
+    assert!((comparison.cells[0].predicted - 10.0).abs() < 1.0, "{comparison:?}");
+}
+
+#[test]
+fn a_published_table_that_does_not_fit_is_refused() {
+    for (text, message) in [
+        ("metric,0.5\nwait_us,three\n", "published.csv:2: `three` is no number"),
+        ("# nothing\n", "published.csv: has no cells"),
+        ("metric,0.5\nwait_us,1,2\n", "published.csv: cannot be read"),
+    ] {
+        let said = published(text).1.unwrap_err();
+        assert!(said.contains(message), "{said}");
+    }
+    for (text, message) in [
+        ("depth,0.5\n1,2\n", "unknown parameter `depth`"),
+        ("metric,0.5\nwait,1\n", "unknown metric `wait`; did you mean `wait_us`?"),
+        ("server.count,high\n1,2\n", "`high` is no value for arrivals.load"),
+        ("server.count,0.5\n0,2\n", "`0` is no value for server.count"),
+    ] {
+        let (_folder, found) = published(text);
+        let said = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap_err().to_string();
+        assert!(said.contains(message), "{said}");
+    }
+}

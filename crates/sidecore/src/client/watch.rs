@@ -1,0 +1,127 @@
+//! What a client has in flight, and when it is expected back: for the policy `predict`.
+//!
+//! Each request is stamped, so that the time of one that was slept through is known as well: from its submission until
+//! the service had its reply, and from there as long as delivery takes while the client is looking.
+
+use super::Received;
+use sidecore_core::policy::notify::{Forecast, Forecaster};
+use sidecore_core::session::{Algorithm, Class};
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Status, Submission};
+use std::collections::VecDeque;
+
+/// A new delivery weighs one in so many.
+const WINDOW: Nanos = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    tag: u32,
+    class: Class,
+    /// Bytes of input.
+    size: u32,
+    at: Nanos,
+}
+
+/// Requests in flight and the times of earlier ones. Made when the policy begins; allocates nothing after that.
+#[derive(Debug)]
+pub(super) struct Watch {
+    forecaster: Forecaster,
+    /// The oldest first. Those submitted before the policy began are not among them.
+    sent: VecDeque<Sent>,
+    /// From the reply until the client has the completion, if it is looking: moving average, ns.
+    delivery: Nanos,
+    /// The client is polling: what it finds was not there a moment ago.
+    pub(super) looking: bool,
+}
+
+impl Watch {
+    /// For at most so many requests in flight.
+    pub(super) fn new(slots: u32) -> Self {
+        let sent = VecDeque::with_capacity(slots as usize);
+        Self { forecaster: Forecaster::new(), sent, delivery: 0, looking: false }
+    }
+
+    pub(super) fn submitted(&mut self, submission: &Submission, algorithm: Algorithm, now: Nanos) {
+        // The service refuses what the algorithm cannot do.
+        let class = Class::of(algorithm, submission.op()).unwrap_or(Class::NOOP);
+        self.sent.push_back(Sent { tag: submission.tag(), class, size: submission.input_len() as u32, at: now });
+    }
+
+    pub(super) fn completed(&mut self, received: &Received) {
+        // Mostly the first.
+        let place = self.sent.iter().position(|sent| sent.tag == received.tag);
+        let sent = place.and_then(|place| self.sent.remove(place));
+        let (Some(Sent { class, size, .. }), Status::Done { .. }) = (sent, received.status) else { return };
+        let Some((stamps, now)) = received.stages else { return };
+        if self.looking {
+            self.delivery = (self.delivery * (WINDOW - 1) + stamps.deliver(now)) / WINDOW;
+        }
+        let took = if self.looking { stamps.total(now) } else { stamps.host() + self.delivery };
+        self.forecaster.observe(class, size, took);
+    }
+
+    /// When the oldest request in flight is expected, if enough is known.
+    pub(super) fn forecast(&self) -> Option<Forecast> {
+        let oldest = self.sent.front()?;
+        self.forecaster.forecast(oldest.class, oldest.size, oldest.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore_core::session::{Op, Refusal};
+    use sidecore_core::stage::Stamps;
+    use sidecore_core::wire::Extent;
+
+    const DONE: Status = Status::Done { len: 0 };
+
+    fn submit(watch: &mut Watch, tag: u32, size: u32, now: Nanos) {
+        let submission = Submission::new(tag, Op::Encrypt, 0, &[Extent::new(0, size)], &[]).unwrap();
+        watch.submitted(&submission, Algorithm::Aes256Gcm, now);
+    }
+
+    /// A request that is replied to after 20 us and received at `received` after its submission.
+    fn serve(watch: &mut Watch, tag: u32, now: Nanos, received: Nanos, status: Status) {
+        submit(watch, tag, 1_024, now);
+        let stamps = Stamps { submitted: now, handed: now + 1_000, taken: now + 20_000 };
+        watch.completed(&Received { tag, status, stages: Some((stamps, now + received)) });
+    }
+
+    #[test]
+    fn the_oldest_in_flight_is_expected() {
+        let mut watch = Watch::new(8);
+        (0..20).for_each(|i| serve(&mut watch, 7, i * 100_000, 50_000, DONE));
+        assert_eq!(watch.forecast(), None, "nothing is in flight");
+        submit(&mut watch, 1, 1_024, 3_000_000);
+        submit(&mut watch, 2, 1_024, 3_001_000);
+        submit(&mut watch, 3, 64, 3_002_000);
+        assert_eq!(watch.forecast(), Some(Forecast { at: 3_020_000, sigma: 0 }), "not when the client woke up");
+        for (tag, expected) in [(2, Some(3_020_000)), (1, None)] {
+            watch.completed(&Received { tag, status: DONE, stages: None });
+            assert_eq!(watch.forecast().map(|forecast| forecast.at), expected);
+        }
+    }
+
+    #[test]
+    fn delivery_is_measured_while_looking_and_added_to_what_was_slept_through() {
+        let mut watch = Watch::new(8);
+        watch.looking = true;
+        (0..100).for_each(|i| serve(&mut watch, 7, i * 100_000, 20_800, DONE));
+        watch.looking = false;
+        (0..100).for_each(|i| serve(&mut watch, 7, i * 100_000, 90_000, DONE));
+        submit(&mut watch, 1, 1_024, 0);
+        assert!((20_780..=20_800).contains(&watch.forecast().unwrap().at), "{:?}", watch.forecast());
+    }
+
+    #[test]
+    fn what_failed_says_nothing() {
+        let mut watch = Watch::new(8);
+        for status in [Status::DeviceFailed { device: 0 }, Status::Refused(Refusal::TooLarge)] {
+            (0..20).for_each(|i| serve(&mut watch, 7, i * 100_000, 30_000, status));
+        }
+        watch.completed(&Received { tag: 99, status: DONE, stages: None });
+        submit(&mut watch, 1, 1_024, 0);
+        assert_eq!(watch.forecast(), None);
+    }
+}

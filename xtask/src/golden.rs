@@ -1,0 +1,96 @@
+//! Pages that the simulator makes and that are committed: a change of policy is a changed table in review.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Result;
+
+/// Where the pages stand.
+const DOCS: &str = "docs/simulated";
+
+/// Name of a page, and how `sidecore` makes it.
+const PAGES: [(&str, &str); 1] = [("queue.md", "sim plans/queue.toml")];
+
+/// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
+pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
+    let mut same = true;
+    for (page, how) in PAGES {
+        let folder = root.join("target/golden").join(page);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        if !make(root, how, &folder.join(page))? {
+            println!("{page}: `sidecore {how}` failed");
+            same = false;
+            continue;
+        }
+        for made in files(&folder)? {
+            let committed = root.join(DOCS).join(made.file_name().unwrap_or_default());
+            if write {
+                fs::create_dir_all(root.join(DOCS))?;
+                fs::copy(&made, &committed)?;
+            } else if let Some(difference) = difference(&made, &committed)? {
+                println!("{difference}");
+                same = false;
+            }
+        }
+    }
+    if !same {
+        println!("if the change is meant: cargo xtask golden --write, and commit the pages");
+    }
+    Ok(same)
+}
+
+fn make(root: &Path, how: &str, page: &Path) -> Result<bool> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--"]).args(how.split(' '));
+    let done = command.arg("--markdown").arg(page).output()?;
+    if !done.status.success() {
+        println!("{}", String::from_utf8_lossy(&done.stderr));
+    }
+    Ok(done.status.success())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// The first line in which two files differ.
+fn difference(made: &Path, committed: &Path) -> Result<Option<String>> {
+    let name = committed.display();
+    let Ok(old) = fs::read_to_string(committed) else { return Ok(Some(format!("{name}: is not there"))) };
+    let new = fs::read_to_string(made)?;
+    if old == new {
+        return Ok(None);
+    }
+    let lines = || old.lines().zip(new.lines());
+    let at = lines().position(|(old, new)| old != new).unwrap_or_else(|| lines().count());
+    let line = |text: &str| text.lines().nth(at).unwrap_or("(end)").to_owned();
+    Ok(Some(format!("{name}:{}: committed {:?}, now {:?}", at + 1, line(&old), line(&new))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_differs_is_named() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("sidecore-golden-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text);
+        write("a", "1\n2\n3\n")?;
+        write("b", "1\n5\n3\n")?;
+        write("c", "1\n2\n")?;
+        let found = |to: &str| difference(&folder.join("a"), &folder.join(to));
+        assert_eq!(found("a")?, None);
+        assert!(found("b")?.is_some_and(|text| text.ends_with("b:2: committed \"5\", now \"2\"")));
+        assert!(found("c")?.is_some_and(|text| text.ends_with("c:3: committed \"(end)\", now \"3\"")));
+        assert!(found("d")?.is_some_and(|text| text.ends_with("d: is not there")));
+        fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+}
