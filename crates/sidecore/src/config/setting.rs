@@ -16,6 +16,8 @@ pub enum Setting {
     AddDevice(DeviceConfig),
     /// `device.NAME=drain|remove|kill`.
     Device(String, DeviceAction),
+    /// `record=off`: the record ends and is written.
+    EndRecord,
 }
 
 /// The hops whose waiting can be chosen.
@@ -44,7 +46,7 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "notify",
     "notify.service",
     "notify.to_device",
@@ -53,6 +55,7 @@ const KEYS: [&str; 8] = [
     "balance",
     "device",
     "device.NAME",
+    "record",
 ];
 
 impl Setting {
@@ -72,6 +75,8 @@ impl Setting {
             "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
             "device" => parse_device(value),
+            "record" if value == "off" => Ok(Self::EndRecord),
+            "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
                 None => Err(ConfigError::unknown("setting", key, KEYS.into_iter())),
