@@ -98,9 +98,8 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
         let call = Call::decode(*head as u8, (head >> 32) as u32, arguments);
         let call = call.map_err(|wrong| ReplayError::Call(event, wrong))?;
         let decides = checked::decides(&call);
-        let made = match checked.apply(call.clone()) {
-            Some(made) => made,
-            None => return Err(ReplayError::Impossible(event, in_words(&call))),
+        let Some(made) = checked.apply(call.clone()) else {
+            return Err(ReplayError::Impossible(event, in_words(&call)));
         };
         left = rest;
         replayed.events += 1;

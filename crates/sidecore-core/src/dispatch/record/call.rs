@@ -112,7 +112,7 @@ impl Call {
             (10, []) => Some(Self::WaitsForDevice(client)),
             (11, [now, request, class, submitted]) => placed(lane, *now, *request, *class, *submitted),
             (12, [urgent @ (0 | 1)]) => Some(Self::Refuse { lane, urgent: *urgent == 1 }),
-            (13, [what, took]) => class(*what as u32 as u64).map(|class| Self::Observe {
+            (13, [what, took]) => class(u64::from(*what as u32)).map(|class| Self::Observe {
                 device,
                 class,
                 size: (what >> 32) as u32,
@@ -140,12 +140,14 @@ pub(super) fn number_of(balance: Balance) -> u32 {
 
 fn words<const N: usize>(to: &mut impl Words, number: u8, first: u32, words: [u64; N]) {
     to.begin(number, first);
-    words.into_iter().for_each(|word| to.put(word));
+    for word in words {
+        to.put(word);
+    }
 }
 
 fn place(to: &mut impl Words, now: Nanos, work: &Work) {
     let Work { lane, tag, class, size, urgent, submitted } = *work;
-    let flags = u64::from(urgent) * URGENT | u64::from(submitted.is_some()) * SAMPLED;
+    let flags = if urgent { URGENT } else { 0 } | if submitted.is_some() { SAMPLED } else { 0 };
     let request = u64::from(tag) | u64::from(size) << 32;
     words(to, 11, lane.0, [now, request, class.index() as u64 | flags << 32, submitted.unwrap_or(0)]);
 }
