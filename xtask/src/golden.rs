@@ -7,29 +7,35 @@ use std::process::Command;
 use crate::Result;
 
 /// Where the pages stand.
-const DOCS: &str = "docs/simulated";
+const DOCS: &str = "docs";
 
-/// Name of a page, and how `sidecore` makes it.
-const PAGES: [(&str, &str); 1] = [("queue.md", "sim plans/queue.toml")];
+/// A page, and the arguments with which `sidecore sim` makes it.
+type Page = (&'static str, &'static [&'static str]);
+
+const PAGES: [Page; 3] = [
+    ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
+    ("simulated/waiting.md", &["waiting"]),
+    ("simulated/inic-published.md", &["plans/inic.toml", "--compare", "docs/published/inic.csv"]),
+];
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     let mut same = true;
     for (page, how) in PAGES {
-        let folder = root.join("target/golden").join(page);
+        let folder = root.join("target/golden").join(page).with_extension("");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        if !make(root, how, &folder.join(page))? {
-            println!("{page}: `sidecore {how}` failed");
+        let beside = root.join(DOCS).join(page);
+        if !make(root, how, &folder.join(beside.file_name().unwrap_or_default()))? {
+            println!("{page}: `sidecore sim {}` failed", how.join(" "));
             same = false;
             continue;
         }
         for made in files(&folder)? {
-            let committed = root.join(DOCS).join(made.file_name().unwrap_or_default());
+            let committed = beside.with_file_name(made.file_name().unwrap_or_default());
             if write {
-                fs::create_dir_all(root.join(DOCS))?;
                 fs::copy(&made, &committed)?;
             } else if let Some(difference) = difference(&made, &committed)? {
                 println!("{difference}");
@@ -43,9 +49,9 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     Ok(same)
 }
 
-fn make(root: &Path, how: &str, page: &Path) -> Result<bool> {
+fn make(root: &Path, how: &[&str], page: &Path) -> Result<bool> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--"]).args(how.split(' '));
+    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--", "sim"]).args(how);
     let done = command.arg("--markdown").arg(page).output()?;
     if !done.status.success() {
         println!("{}", String::from_utf8_lossy(&done.stderr));

@@ -15,7 +15,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the service
     Serve(Serve),
-    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, device={…}, device.NAME=drain|remove|kill
+    /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
     /// Watch a running service
     Top(Top),

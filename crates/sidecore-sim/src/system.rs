@@ -2,7 +2,9 @@
 
 mod machine;
 mod nic;
+mod ocf;
 mod queue;
+mod zvm;
 
 use crate::plan::{Parameter, Settings};
 use std::fmt::Debug;
@@ -63,7 +65,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 3] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface];
+pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

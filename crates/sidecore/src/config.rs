@@ -4,6 +4,7 @@ use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +43,9 @@ pub struct Config {
     /// Which device gets a request.
     #[serde(deserialize_with = "parsed")]
     pub balance: Balance,
+    /// In which order each device serves what it has.
+    #[serde(deserialize_with = "parsed")]
+    pub order: Order,
     /// Devices of each sidecore; default: the sidecore itself.
     #[serde(rename = "device")]
     pub devices: Vec<DeviceConfig>,
@@ -192,6 +196,7 @@ impl Default for Config {
             sidecores: Sidecores::default(),
             notify: NotifyConfig::default(),
             balance: Balance::Eft,
+            order: Order::Fifo,
             devices: vec![DeviceConfig::inline("inline")],
             limits: LimitsConfig::default(),
             clients: Vec::new(),

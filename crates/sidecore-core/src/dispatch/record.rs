@@ -15,6 +15,7 @@ use super::{Capability, ClientId, Dispatch, Done, LaneId, Limits, Placed, Replac
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
 use crate::policy::notify::{Notify, Ring};
+use crate::policy::order::Order;
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -22,6 +23,11 @@ use core::ops::Deref;
 
 /// Words of a decision. Those at the end that are 0 are not written.
 pub type Decision = [u64; 3];
+
+/// First byte of a decision that keeps a request back for a device. Its ticket is the second word.
+pub const HELD: u64 = 5;
+/// First word of a decision that lets a request wait for room. Its ticket is the second word.
+pub const WAIT: u64 = 3;
 
 /// A dispatch whose calls may be recorded. What only reads goes through to [`Dispatch`].
 #[derive(Debug)]
@@ -95,6 +101,27 @@ impl Recorded {
     pub fn set_balance(&mut self, balance: Balance) {
         self.dispatch.set_balance(balance);
         self.note(|| Call::SetBalance(balance), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::set_order`].
+    pub fn set_order(&mut self, order: Order) {
+        self.dispatch.set_order(order);
+        self.note(|| Call::SetOrder(order), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::reprice`].
+    #[inline]
+    pub fn reprice(&mut self, now: Nanos) {
+        self.dispatch.reprice(now);
+        self.note(|| Call::Reprice(now), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::release`].
+    #[inline]
+    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
+        let ticket = self.dispatch.release(now, device);
+        self.note(|| Call::Release(now, device), |_| of_ticket(ticket));
+        ticket
     }
 
     /// See [`Dispatch::refill`].
@@ -216,6 +243,7 @@ pub fn apply(dispatch: &mut Dispatch, call: Call) -> Decision {
             let placed = dispatch.place(now, work);
             of_placed(dispatch, placed)
         }
+        Call::Release(now, device) => of_ticket(dispatch.release(now, device)),
         Call::Complete(ticket, took) => of_done(dispatch.complete(ticket, took).as_ref()),
         Call::Announce(now, lane) => of_ring(dispatch.announce(now, lane)),
         Call::Due(now, lane) => of_ring(dispatch.due(now, lane)),
@@ -237,6 +265,8 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::CloseLane(lane) => dispatch.close_lane(lane),
         Call::SetNotify(lane, notify) => dispatch.set_notify(lane, notify),
         Call::SetBalance(balance) => dispatch.set_balance(balance),
+        Call::SetOrder(order) => dispatch.set_order(order),
+        Call::Reprice(now) => dispatch.reprice(now),
         Call::Refill(client) => dispatch.refill(client),
         Call::Idle(client) => dispatch.idle(client),
         Call::Refuse { lane, urgent } => dispatch.refuse(lane, urgent),
@@ -259,10 +289,17 @@ fn head(kind: u64, device: usize, rest: u32) -> u64 {
     kind | (device as u64) << 8 | u64::from(rest) << 32
 }
 
+fn of_ticket(ticket: Option<Ticket>) -> Decision {
+    ticket.map_or(NOTHING, |ticket| [1, ticket.to_word(), 0])
+}
+
 /// With the load of the device that was chosen, so that each estimate shows.
 fn of_placed(dispatch: &Dispatch, placed: Placed) -> Decision {
     match placed {
         Placed::On { device, ticket } => [head(1, device, 0), ticket.to_word(), dispatch.device_load(device).backlog],
+        Placed::Held { device, ticket } => {
+            [head(HELD, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
+        }
         Placed::Now { device, cost } => [head(2, device, 0), cost, 0],
         Placed::Full => [3, 0, 0],
         Placed::NoDevice => [4, 0, 0],
@@ -289,8 +326,11 @@ fn of_replaced(dispatch: &Dispatch, replaced: Option<&Replaced>) -> Decision {
         Some(Replaced::On { device, ticket }) => {
             [head(1, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
         }
+        Some(Replaced::Held { device, ticket }) => {
+            [head(HELD, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
+        }
         Some(Replaced::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
-        Some(Replaced::Wait(ticket)) => [3, ticket.to_word(), 0],
+        Some(Replaced::Wait(ticket)) => [WAIT, ticket.to_word(), 0],
         Some(Replaced::GivenUp(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],
     }
 }

@@ -18,6 +18,7 @@ use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::{Ring, Waiter};
+use sidecore_core::policy::order::Order;
 use sidecore_core::ring::Message;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
@@ -36,6 +37,7 @@ pub(super) enum Command {
     CloseLane(u32),
     SetNotify(Hops),
     SetBalance(Balance),
+    SetOrder(Order),
     AddDevice(DevicePlan),
     Drain(u8),
     Remove(u8),
@@ -65,6 +67,8 @@ pub(super) struct Held {
     pub(super) device: Option<usize>,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
+    /// It has not been handed to its device yet.
+    pub(super) kept_back: bool,
     link: u32,
     tag: u32,
     size: u32,
@@ -187,6 +191,7 @@ impl Service {
 impl World<'_> {
     /// Devices and the first step of a service that was just made.
     pub(super) fn start_service(&mut self, clock: &mut Clock) {
+        self.service.dispatch.set_order(self.plan.order);
         for plan in &self.plan.devices {
             self.add_device(clock, *plan);
         }
@@ -246,6 +251,7 @@ impl World<'_> {
                 Command::CloseLane(link) => self.close_lane(link),
                 Command::SetNotify(hops) => self.set_notify(clock, hops),
                 Command::SetBalance(balance) => self.service.dispatch.set_balance(balance),
+                Command::SetOrder(order) => self.set_order(clock, order),
                 Command::AddDevice(plan) => self.add_device(clock, plan),
                 Command::Drain(device) => self.drain(device),
                 Command::Remove(device) => self.remove(device),

@@ -105,12 +105,41 @@ impl<E: Copy> Cpu<E> {
 
     /// The section on that processor is done; the next one starts. Call it once for each event, before new work is given.
     pub fn finish(&mut self, engine: &mut Engine<E>, processor: u32) -> Section {
+        let done = self.current(processor);
+        self.finish_with(engine, processor, None, &[]);
+        done
+    }
+
+    /// The section that runs on that processor, or whose end an event just told.
+    pub fn current(&self, processor: u32) -> Section {
+        self.processors[processor as usize].running.expect("an event tells of a section that runs").section
+    }
+
+    /// As [`finish`](Self::finish), where the end of the section has consequences: its owner goes on with `follow`
+    /// before anybody else gets the processor, and `arrivals` are there as the scheduler chooses what is next.
+    pub fn finish_with(
+        &mut self,
+        engine: &mut Engine<E>,
+        processor: u32,
+        follow: Option<Section>,
+        arrivals: &[Section],
+    ) {
         let index = processor as usize;
         self.settle(engine.now(), index);
-        let done = self.processors[index].running.take().expect("an event tells of a section that runs").section;
+        self.processors[index].running = None;
+        if let Some(section) = follow {
+            self.start(engine, index, section);
+            return arrivals.iter().for_each(|section| self.run(engine, *section));
+        }
+        arrivals.iter().for_each(|section| self.waiting[section.level as usize].push_back(*section));
         self.next(engine, index);
         self.touch_sibling(engine, index);
-        done
+        for level in 0..LEVELS {
+            let arrived = arrivals.iter().filter(|section| section.level as usize == level).count();
+            let others = self.waiting[level].len().saturating_sub(arrived);
+            let left = self.waiting[level].split_off(others);
+            left.into_iter().for_each(|section| self.run(engine, section));
+        }
     }
 
     /// CPU time booked on that account, ns.

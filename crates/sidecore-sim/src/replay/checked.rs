@@ -1,9 +1,10 @@
 //! A dispatch that is told nothing impossible: who names what is not there is refused before core sees it.
 
-use sidecore_core::dispatch::record::{Call, Decision, Start, apply};
-use sidecore_core::dispatch::{ClientId, Dispatch, LaneId, Limits};
+use sidecore_core::dispatch::record::{Call, Decision, HELD, Start, WAIT, apply};
+use sidecore_core::dispatch::{ClientId, DeviceState, Dispatch, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
+use std::collections::HashSet;
 
 /// Largest tables that are made, whatever a record says.
 const MAX_TABLE: u32 = 1 << 20;
@@ -16,8 +17,8 @@ pub(super) struct Checked {
     /// Open lanes, with their clients.
     lanes: Vec<Option<ClientId>>,
     devices: usize,
-    /// Requests whose device died and that no other one has yet.
-    waiting: Vec<Ticket>,
+    /// Requests that no device has: kept back for one, or waiting since theirs died. Nobody can complete them.
+    nowhere: HashSet<u64>,
 }
 
 /// Whether a call is answered with a decision.
@@ -30,6 +31,7 @@ pub(super) fn decides(call: &Call) -> bool {
             | Call::MayTake(_)
             | Call::WaitsForDevice(_)
             | Call::Place(..)
+            | Call::Release(..)
             | Call::Complete(..)
             | Call::Announce(..)
             | Call::Due(..)
@@ -52,7 +54,7 @@ impl Checked {
             clients: Vec::new(),
             lanes: Vec::new(),
             devices: 0,
-            waiting: Vec::new(),
+            nowhere: HashSet::new(),
         }
     }
 
@@ -65,7 +67,9 @@ impl Checked {
             Call::AddDevice(_) => Kept::Device,
             Call::AddClient { .. } => Kept::Client,
             Call::AddLane(client, _) => Kept::Lane(*client),
-            Call::Replace(_, ticket) => Kept::Replaced(*ticket),
+            Call::Replace(_, ticket) => Kept::Moved(Some(*ticket)),
+            Call::Place(..) => Kept::Moved(None),
+            Call::Release(..) => Kept::Released,
             Call::RemoveClient(client) => Kept::ClientGone(*client),
             Call::CloseLane(lane) => Kept::LaneClosed(*lane),
             _ => Kept::Nothing,
@@ -89,9 +93,20 @@ impl Checked {
             | Call::Announce(_, lane)
             | Call::Due(_, lane) => self.is_open(*lane),
             Call::Place(_, work) => self.is_open(work.lane),
-            Call::Observe { device, .. } | Call::Drain(device) | Call::Lose(device) => *device < self.devices,
-            Call::Complete(ticket, _) => !self.waiting.contains(ticket),
-            Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::Replace(..) => true,
+            Call::Observe { device, .. } | Call::Drain(device) | Call::Lose(device) | Call::Release(_, device) => {
+                *device < self.devices
+            }
+            Call::Complete(ticket, _) => !self.nowhere.contains(&ticket.to_word()),
+            // Only what a lost device had is given to others.
+            Call::Replace(_, ticket) => {
+                let state = self.dispatch.device_of(*ticket).map(|device| self.dispatch.device_state(device));
+                state.is_none_or(|state| state == DeviceState::Gone)
+            }
+            Call::AddClient { .. }
+            | Call::AddDevice(_)
+            | Call::SetBalance(_)
+            | Call::SetOrder(_)
+            | Call::Reprice(_) => true,
         }
     }
 
@@ -118,7 +133,10 @@ impl Checked {
                     self.count_lanes(client, -1);
                 }
             }
-            (Kept::Replaced(ticket), _) => self.replaced(ticket, decision),
+            (Kept::Moved(old), _) => self.moved(old, decision),
+            (Kept::Released, _) => {
+                self.nowhere.remove(&decision[1]);
+            }
             _ => {}
         }
     }
@@ -129,11 +147,14 @@ impl Checked {
         }
     }
 
-    /// A decision of 3 gives a ticket to wait with.
-    fn replaced(&mut self, ticket: Ticket, decision: Decision) {
-        self.waiting.retain(|waiting| *waiting != ticket);
-        if decision[0] == 3 {
-            self.waiting.push(Ticket::from_word(decision[1]));
+    /// A request was placed, or had this ticket before. Some decisions give it one with which no device has it.
+    fn moved(&mut self, old: Option<Ticket>, decision: Decision) {
+        if let Some(old) = old {
+            self.nowhere.remove(&old.to_word());
+        }
+        let waits = old.is_some() && decision[0] == WAIT;
+        if waits || decision[0] & 0xff == HELD {
+            self.nowhere.insert(decision[1]);
         }
     }
 }
@@ -147,7 +168,8 @@ enum Kept {
     Device,
     ClientGone(ClientId),
     LaneClosed(LaneId),
-    Replaced(Ticket),
+    Moved(Option<Ticket>),
+    Released,
 }
 
 fn put<T: Clone>(table: &mut Vec<Option<T>>, index: usize, item: T) {

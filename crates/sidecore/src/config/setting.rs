@@ -4,6 +4,7 @@ use super::{ConfigError, DeviceConfig};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +13,8 @@ pub enum Setting {
     Notify(Hop, Notify),
     /// `balance=POLICY`.
     Balance(Balance),
+    /// `order=POLICY`.
+    Order(Order),
     /// `device={name="…",kind="…",…}`: one more device.
     AddDevice(DeviceConfig),
     /// `device.NAME=drain|remove|kill`.
@@ -46,13 +49,14 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "notify",
     "notify.service",
     "notify.to_device",
     "notify.from_device",
     "notify.client",
     "balance",
+    "order",
     "device",
     "device.NAME",
     "record",
@@ -74,6 +78,7 @@ impl Setting {
             "notify.from_device" => Ok(Self::Notify(Hop::FromDevice, Parse::parse_text(value)?)),
             "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
+            "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
             "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
@@ -108,6 +113,12 @@ impl Parse for Notify {
 }
 
 impl Parse for Balance {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+    }
+}
+
+impl Parse for Order {
     fn parse_text(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
     }

@@ -10,7 +10,7 @@ fn error(text: &str) -> String {
 #[test]
 fn an_empty_file_is_the_default() {
     let config = Config::parse("").unwrap();
-    assert_eq!(config.balance, Balance::Eft);
+    assert_eq!((config.balance, config.order), (Balance::Eft, Order::Fifo));
     assert_eq!(config.devices, [DeviceConfig::inline("inline")]);
     assert_eq!(config.counters_path(), PathBuf::from(format!("{DEFAULT_SOCKET}.counters")));
 }
@@ -22,7 +22,8 @@ fn every_key_can_be_written() {
         socket = "a.sock"
         counters = "c"
         sample_every = 1
-        balance = "sed"
+        balance = "priced"
+        order = "shortest"
         [sidecores]
         cpus = [0, 1]
         owned = true
@@ -66,7 +67,8 @@ fn an_unknown_key_names_the_line_and_the_nearest() {
 
 #[test]
 fn wrong_values_say_what_to_write() {
-    assert!(error("balance = 'fastest'").contains("eft"));
+    assert!(error("balance = 'fastest'").contains("round-robin, sed, eft, tokens, priced"));
+    assert!(error("order = 'shrotest'").contains("did you mean `shortest`?"));
     assert!(error("[notify]\nclient = 'sometimes'").contains("break-even"));
     assert!(error("[limits]\nlanes = 0").contains("use 1 to 65536"));
     assert!(error("device = []").contains("add one"));
@@ -81,6 +83,8 @@ fn wrong_values_say_what_to_write() {
 fn settings_are_read_and_refused() {
     assert_eq!(Setting::parse("notify=park"), Ok(Setting::Notify(Hop::All, Notify::Park)));
     assert_eq!(Setting::parse("balance=round-robin"), Ok(Setting::Balance(Balance::RoundRobin)));
+    assert_eq!(Setting::parse("balance=tokens"), Ok(Setting::Balance(Balance::Tokens)));
+    assert_eq!(Setting::parse("order=shortest"), Ok(Setting::Order(Order::Shortest)));
     assert_eq!(Setting::parse("device.a=kill"), Ok(Setting::Device("a".to_owned(), DeviceAction::Kill)));
     let added = Setting::parse(r#"device={name="w1",kind="worker",cpu=1,owned=true}"#);
     assert_eq!(added, Ok(Setting::AddDevice(DeviceConfig::worker("w1", Some(1), true))));

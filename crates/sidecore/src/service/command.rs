@@ -7,6 +7,7 @@ use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::order::Order;
 use sidecore_core::wire::Fault;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub(super) enum Command {
     },
     SetNotify(NotifyConfig),
     SetBalance(Balance),
+    SetOrder(Order),
     AddDevice(DeviceConfig, SyncSender<Result<(), String>>),
     Device(String, DeviceAction, SyncSender<Result<(), String>>),
     /// The record ends; the answer is what there is of it.

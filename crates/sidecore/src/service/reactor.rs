@@ -177,6 +177,7 @@ impl Reactor {
             tally: vec![(0, 0); Class::COUNT],
             setup,
         };
+        reactor.dispatch.set_order(reactor.setup.config.order);
         reactor.add_configured_devices()?;
         Ok(reactor)
     }
@@ -264,6 +265,7 @@ impl Reactor {
         if self.timers.announce.is_some_and(|due| self.now >= due) {
             self.announce_due();
         }
+        self.dispatch.reprice(self.now);
         if self.now >= self.timers.housekeeping {
             self.timers.housekeeping = self.now + HOUSEKEEPING;
             self.keep_house();
@@ -299,6 +301,7 @@ impl Reactor {
             }
             Command::SetNotify(notify) => self.set_notify(notify),
             Command::SetBalance(balance) => self.dispatch.set_balance(balance),
+            Command::SetOrder(order) => self.set_order(order),
             // The asker may have given up waiting; the device is there all the same.
             Command::AddDevice(config, answer) => {
                 let _ = answer.send(self.add_device(&config).map_err(|error| error.to_string()));

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Bytes of triple DES that take some hundred milliseconds: for so long a worker does not answer.
 const LONG: usize = 8 << 20;
 
-fn replayed(service: &Running) -> u64 {
+pub(crate) fn replayed(service: &Running) -> u64 {
     Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::Replayed)
 }
 
@@ -24,12 +24,12 @@ fn gone(service: &Running, device: usize) {
 }
 
 /// A device that takes five seconds for a request of 4000 bytes: what it has it still has when the test goes on.
-fn frozen(name: &str) -> DeviceConfig {
+pub(crate) fn frozen(name: &str) -> DeviceConfig {
     DeviceConfig::emulated(name, 1_000_000_000, 1e6)
 }
 
 /// A service that lets a device take its time.
-fn patient(devices: Vec<DeviceConfig>) -> Running {
+pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
     let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
     start(Config { devices, limits, ..Config::default() })
 }

@@ -8,6 +8,7 @@ use super::super::{Capability, ClientId, LaneId, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Rates};
 use crate::policy::notify::Notify;
+use crate::policy::order::Order;
 use crate::session::Class;
 use crate::time::Nanos;
 
@@ -35,6 +36,9 @@ pub enum Call {
     Drain(usize),
     Lose(usize),
     Replace(Nanos, Ticket),
+    SetOrder(Order),
+    Reprice(Nanos),
+    Release(Nanos, usize),
 }
 
 /// Words that are no call.
@@ -67,7 +71,7 @@ impl Call {
             Self::AddLane(client, notify) => words(to, 3, client.0, [notify.to_word()]),
             Self::CloseLane(lane) => words(to, 4, lane.0, []),
             Self::SetNotify(lane, notify) => words(to, 5, lane.0, [notify.to_word()]),
-            Self::SetBalance(balance) => words(to, 6, number_of(*balance), []),
+            Self::SetBalance(balance) => words(to, 6, place_in(&Balance::ALL, *balance), []),
             Self::Refill(client) => words(to, 7, client.0, []),
             Self::Idle(client) => words(to, 8, client.0, []),
             Self::MayTake(client) => words(to, 9, client.0, []),
@@ -90,6 +94,9 @@ impl Call {
             Self::Drain(device) => words(to, 18, *device as u32, []),
             Self::Lose(device) => words(to, 19, *device as u32, []),
             Self::Replace(now, ticket) => words(to, 20, 0, [*now, ticket.to_word()]),
+            Self::SetOrder(order) => words(to, 21, place_in(&Order::ALL, *order), []),
+            Self::Reprice(now) => words(to, 22, 0, [*now]),
+            Self::Release(now, device) => words(to, 23, *device as u32, [*now]),
         }
     }
 
@@ -126,16 +133,19 @@ impl Call {
             (18, []) => Some(Self::Drain(device)),
             (19, []) => Some(Self::Lose(device)),
             (20, [now, ticket]) if first == 0 => Some(Self::Replace(*now, Ticket::from_word(*ticket))),
-            (1..=20, _) => None,
+            (21, []) => Order::ALL.get(first as usize).map(|order| Self::SetOrder(*order)),
+            (22, [now]) if first == 0 => Some(Self::Reprice(*now)),
+            (23, [now]) => Some(Self::Release(*now, device)),
+            (1..=23, _) => None,
             _ => return Err(Malformed::Unknown(number)),
         };
         call.ok_or(Malformed::Arguments(number))
     }
 }
 
-/// Place of a rule in `Balance::ALL`.
-pub(super) fn number_of(balance: Balance) -> u32 {
-    Balance::ALL.iter().position(|other| *other == balance).map_or(u32::MAX, |place| place as u32)
+/// Number of a rule: its place in the list of all.
+pub(super) fn place_in<T: PartialEq>(all: &[T], rule: T) -> u32 {
+    all.iter().position(|other| *other == rule).map_or(u32::MAX, |place| place as u32)
 }
 
 fn words<const N: usize>(to: &mut impl Words, number: u8, first: u32, words: [u64; N]) {

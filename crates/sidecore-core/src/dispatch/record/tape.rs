@@ -3,7 +3,7 @@
 //! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight, quantum, balance; then the calls, each with its
 //! decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
 
-use super::call::number_of;
+use super::call::place_in;
 use super::{Call, Decision, Limits, Words};
 use crate::policy::balance::Balance;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ impl Start {
     fn words(&self) -> [u64; Self::WORDS] {
         let Limits { lanes, clients, in_flight, quantum } = self.limits;
         let tables = u64::from(lanes) | u64::from(clients) << 32;
-        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(number_of(self.balance))]
+        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(place_in(&Balance::ALL, self.balance))]
     }
 
     /// Reads it back. `None`: these words begin no record of this version.

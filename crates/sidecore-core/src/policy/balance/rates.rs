@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 /// Halves of octaves from 8 B to 1 MiB, one bucket for what is smaller and one for what is larger.
-const BUCKETS: usize = 2 + 2 * 17;
+pub(super) const BUCKETS: usize = 2 + 2 * 17;
 /// Sizes that share the first bucket, bytes.
 const SMALLEST: u32 = 8;
 /// Stands for no neighbour.
@@ -190,7 +190,7 @@ impl Row {
 
 /// Two buckets per octave: sizes up to 8, 12, 16, 24, 32 and so on.
 #[inline]
-fn bucket(size: u32) -> usize {
+pub(super) fn bucket(size: u32) -> usize {
     if size <= SMALLEST {
         return 0;
     }

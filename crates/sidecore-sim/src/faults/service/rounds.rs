@@ -51,9 +51,11 @@ impl World<'_> {
         if self.service.announce.is_some_and(|due| now >= due) {
             self.announce_due(clock);
         }
+        self.service.dispatch.reprice(now);
         if now >= self.service.housekeeping {
             self.service.housekeeping = now + HOUSEKEEPING;
             self.look_after_devices(clock);
+            self.service.dispatch.reprice(clock.now());
         }
         let service = &mut self.service;
         if service.busy {

@@ -39,6 +39,10 @@ impl Listener {
                 self.config.balance = balance;
                 self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetBalance(balance)));
             }
+            Setting::Order(order) => {
+                self.config.order = order;
+                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetOrder(order)));
+            }
             Setting::AddDevice(device) => {
                 let only = device.sidecore;
                 let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);

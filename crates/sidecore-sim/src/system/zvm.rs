@@ -1,0 +1,72 @@
+//! z/VM: Linux guests that share crypto adapters through the host.
+//!
+//! A request goes from a thread into its guest's virtual queue, from there by the host's enqueue task to an adapter, by
+//! its dequeue task back into the virtual queue, and to the thread when the guest looks. How the host's tasks come to
+//! look is the subject of IBM's report "Host Exploitation of Crypto Interruptions"; `docs/models/zvm.md` tells the model
+//! in words. Adapters are chosen by [`Dispatch`](sidecore_core::dispatch::Dispatch), as in the service; with
+//! `service.software = "sidecore"` its notify policies also decide how every hop waits.
+
+mod guest;
+mod host;
+mod parameters;
+mod totals;
+mod world;
+
+use super::{Impossible, Metric, Outcome, System};
+use crate::engine::Engine;
+use crate::plan::{Parameter, Settings};
+use parameters::{PARAMETERS, Shape};
+use totals::{METRICS, Totals};
+use world::Zone;
+
+/// The system `zvm`.
+#[derive(Debug)]
+pub(super) struct Zvm;
+
+/// Blocks of a run: at least so many, at most so many, and between them until so many events were handled.
+const LEAST_BLOCKS: u64 = 30;
+const MOST_BLOCKS: u64 = 1_000;
+const ENOUGH_EVENTS: u64 = 2_000_000;
+
+impl System for Zvm {
+    fn name(&self) -> &'static str {
+        "zvm"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        PARAMETERS
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        METRICS
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
+        parameters::check(settings)
+    }
+
+    /// Guests' timers tick at fixed offsets from each other, on which waiting for the host's timers depends. A run is
+    /// therefore made of short blocks, each with offsets of its own. In a block a guest either signs or verifies, each
+    /// as likely: `openssl speed` gives both the same time.
+    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
+        let shape = Shape::of(settings);
+        let mut totals = Totals::default();
+        let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
+        while blocks < LEAST_BLOCKS || (events < ENOUGH_EVENTS && blocks < MOST_BLOCKS) {
+            let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
+            let mut zone = Zone::new(&mut engine, &shape, intervals);
+            engine.run(&mut zone, shape.warm_up());
+            zone.measure();
+            engine.run(&mut zone, shape.warm_up() + shape.measured());
+            zone.add_to(&mut totals, shape.measured());
+            intervals = zone.intervals();
+            events += engine.events();
+            trace = trace.rotate_left(5) ^ engine.trace();
+            blocks += 1;
+        }
+        Outcome { values: totals.values(), limit: totals.limit(&shape), events, trace }
+    }
+}
+
+/// Keeps the seeds of blocks of different runs apart.
+const BLOCK_SEEDS: u64 = 1 << 20;

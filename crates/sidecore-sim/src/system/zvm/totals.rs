@@ -1,0 +1,77 @@
+//! What is measured, and what is made of it.
+
+use super::parameters::Shape;
+use crate::system::Metric;
+
+const fn us(name: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit: "us", meaning }
+}
+
+const fn busy(name: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit: "%", meaning }
+}
+
+/// Names are those of the report.
+pub(super) const METRICS: &[Metric] = &[
+    us("NSERV", "from the guest's queue to an adapter"),
+    us("RSERV", "from the adapter's queue back to the host"),
+    us("HSERV", "time in the host: NSERV and RSERV"),
+    us("DSERV", "a reply waits until the guest takes it"),
+    us("VSERV", "from the guest's queue back to the guest: HSERV and DSERV"),
+    busy("total_busy_per_1000", "CPU time for 1000 requests in a second, of one CPU"),
+    busy("guest_busy_per_1000", "of it, in guests"),
+    busy("cp_busy_per_1000", "of it, in the host"),
+    Metric { name: "ETR", unit: "1/s", meaning: "requests done in a second" },
+];
+
+/// Sums over all blocks, times in ns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) time: f64,
+    /// Requests handed to an adapter, taken back from it, and taken by guests.
+    pub(super) handed: u64,
+    pub(super) returned: u64,
+    pub(super) taken: u64,
+    pub(super) waited: f64,
+    pub(super) served: f64,
+    pub(super) rested: f64,
+    pub(super) guest: f64,
+    pub(super) cp: f64,
+    /// Time that engines of adapters worked.
+    pub(super) engines: f64,
+    /// Time that each of the host's tasks worked.
+    pub(super) tasks: [f64; 2],
+}
+
+/// A part this busy limits the rest.
+const BUSY: f64 = 0.9;
+
+impl Totals {
+    /// In the order of [`METRICS`].
+    pub(super) fn values(&self) -> Vec<f64> {
+        let mean = |sum: f64, count: u64| sum / count as f64 / 1e3;
+        let queue = mean(self.waited, self.handed);
+        let device = mean(self.served, self.returned);
+        let deliver = mean(self.rested, self.taken);
+        // A microsecond for each request is a thousandth of a CPU at a thousand in a second.
+        let busy = |time: f64| mean(time, self.taken) / 10.0;
+        let (guest, cp) = (busy(self.guest), busy(self.cp));
+        let host = queue + device;
+        vec![queue, device, host, deliver, host + deliver, guest + cp, guest, cp, self.taken as f64 * 1e9 / self.time]
+    }
+
+    /// The part that is busiest, or the timer where none is busy.
+    pub(super) fn limit(&self, shape: &Shape) -> String {
+        let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
+        let threads = shape.cpu.cores * shape.cpu.threads;
+        let parts = [
+            ("adapters", of(self.engines, shape.adapters * shape.engines)),
+            ("enqueue task", of(self.tasks[0], 1)),
+            ("dequeue task", of(self.tasks[1], 1)),
+            ("cpu", of(self.guest + self.cp, threads)),
+        ];
+        let (name, busiest) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("cpu", 0.0));
+        let part = format!("{name} {:.0} %", busiest * 100.0);
+        if busiest >= BUSY { part } else { format!("waiting of guests ({part})") }
+    }
+}

@@ -1,0 +1,437 @@
+//! Guests, host and adapters together.
+
+use super::guest::{Effect, Guest, Step};
+use super::host::{Adapter, Doing, Rest, Task};
+use super::parameters::{CP, GUEST, Pickup, Shape};
+use super::totals::Totals;
+use crate::engine::{Engine, World};
+use crate::part::cpu::{Cpu, Level, Section};
+use sidecore_core::dispatch::{Capability, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Rates;
+use sidecore_core::policy::notify::{Notify, Ring, Step as Waiting, Waiter};
+use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// The host's tasks, by index and by their owner's number behind the guests.
+const ENQUEUE: usize = 0;
+const DEQUEUE: usize = 1;
+/// Behind them, interrupts of adapters.
+const INTERRUPT: u32 = 2;
+
+/// Bytes of a request with a modulus of 1024 bits.
+const SIZE: u32 = 128;
+/// Time on adapters that a guest may use in a round of the dispatcher, ns; it is not asked here.
+const QUANTUM: Nanos = 1_000_000;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// The section on this processor is done.
+    Done(u32),
+    /// Programs of a guest begin.
+    Begin(u32),
+    /// The timer of a guest ticks.
+    Tick(u32),
+    /// Replies of a guest were held back until now.
+    Announce(u32),
+    /// A task looks by its timer.
+    Poll(usize),
+    /// Work of a task was held back until now.
+    Due(usize),
+    /// An adapter is done with a request that took so long.
+    Reply(Ticket, Nanos),
+}
+
+/// How one guest waits for replies.
+#[derive(Debug)]
+struct Pending {
+    /// What it asks for in this block, and how long an adapter's engine takes for it.
+    class: Class,
+    service: Nanos,
+    /// Offset of its timer's grid.
+    offset: Nanos,
+    ticking: bool,
+    /// Policy of the service, where it decides.
+    waiter: Option<Waiter>,
+    /// Asleep since then, to be woken by an interrupt.
+    armed: Option<Nanos>,
+}
+
+/// The whole machine.
+#[derive(Debug)]
+pub(super) struct Zone {
+    shape: Shape,
+    cpu: Cpu<Event>,
+    guests: Vec<Guest>,
+    pickup: Vec<Pending>,
+    tasks: [Task; 2],
+    /// Requests in the guests' virtual queues, by guest and instant.
+    submitted: VecDeque<(u32, Nanos)>,
+    /// Requests that the adapters are done with, and their time there.
+    replied: VecDeque<(Ticket, Nanos)>,
+    /// Guests to be told of replies.
+    to_tell: VecDeque<u32>,
+    dispatch: Dispatch,
+    adapters: Vec<Adapter>,
+    found: Totals,
+    measuring: bool,
+    booked: [f64; 2],
+}
+
+impl Zone {
+    /// Guests that begin at random within their timer's first tick; the tasks' timers begin with these intervals.
+    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, intervals: [Nanos; 2]) -> Self {
+        let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
+        let mut pickup = Vec::with_capacity(shape.guests as usize);
+        for guest in 0..shape.guests {
+            let offset = engine.random().below(shape.tick);
+            let (class, service) = match engine.random().below(2) {
+                0 => (classes[0], shape.sign),
+                _ => (classes[1], shape.verify),
+            };
+            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(shape), armed: None });
+            engine.schedule(offset, Event::Begin(guest));
+        }
+        for task in [ENQUEUE, DEQUEUE] {
+            let at = engine.random().below(shape.poll.least);
+            engine.schedule(at, Event::Poll(task));
+        }
+        Self {
+            cpu: Cpu::new(shape.cpu, Event::Done),
+            guests: (0..shape.guests).map(|_| Guest::new(shape.queue_depth)).collect(),
+            pickup,
+            tasks: [
+                Task::new(shape.enqueue, shape.poll, intervals[ENQUEUE], shape.costs.post),
+                Task::new(shape.dequeue, shape.poll, intervals[DEQUEUE], shape.costs.interrupt),
+            ],
+            submitted: VecDeque::new(),
+            replied: VecDeque::new(),
+            to_tell: VecDeque::new(),
+            dispatch: dispatch(shape),
+            adapters: (0..shape.adapters).map(|_| Adapter::new(shape)).collect(),
+            found: Totals::default(),
+            measuring: false,
+            booked: [0.0; 2],
+            shape: shape.clone(),
+        }
+    }
+
+    /// Intervals of the tasks' timers.
+    pub(super) fn intervals(&self) -> [Nanos; 2] {
+        [ENQUEUE, DEQUEUE].map(|task| self.tasks[task].interval())
+    }
+
+    /// From now on it is measured.
+    pub(super) fn measure(&mut self) {
+        self.measuring = true;
+        self.found = Totals::default();
+        self.booked = [self.cpu.booked(GUEST), self.cpu.booked(CP)];
+    }
+
+    /// Adds what was measured in so many ns.
+    pub(super) fn add_to(&self, totals: &mut Totals, time: Nanos) {
+        totals.time += time as f64;
+        totals.handed += self.found.handed;
+        totals.returned += self.found.returned;
+        totals.taken += self.found.taken;
+        totals.waited += self.found.waited;
+        totals.served += self.found.served;
+        totals.rested += self.found.rested;
+        totals.guest += self.cpu.booked(GUEST) - self.booked[GUEST];
+        totals.cp += self.cpu.booked(CP) - self.booked[CP];
+        totals.engines += self.found.engines;
+        for (total, found) in totals.tasks.iter_mut().zip(self.found.tasks) {
+            *total += found;
+        }
+    }
+
+    /// A virtual CPU goes on.
+    fn step(&mut self, engine: &mut Engine<Event>, guest: u32, step: Step) {
+        let costs = &self.shape.costs;
+        let (account, time) = match step {
+            Step::Idle => return self.guest_sleeps(engine, guest),
+            Step::Dispatch => (CP, costs.dispatch),
+            Step::Wake => (GUEST, costs.guest_wake),
+            Step::Request => (GUEST, costs.request),
+            Step::Receive | Step::Send => (CP, costs.instruction),
+        };
+        self.cpu.run(engine, Section { owner: guest, level: Level::User, account, time });
+    }
+
+    fn guest_done(&mut self, engine: &mut Engine<Event>, guest: u32) {
+        let (effect, next) = self.guests[guest as usize].finish();
+        match effect {
+            Effect::None => {}
+            Effect::Took(ready) => {
+                self.found.taken += 1;
+                self.found.rested += (engine.now() - ready) as f64;
+                if let Some(waiter) = &mut self.pickup[guest as usize].waiter {
+                    waiter.end(engine.now());
+                }
+            }
+            Effect::Sent => {
+                self.submitted.push_back((guest, engine.now()));
+                self.ring(engine, ENQUEUE);
+            }
+        }
+        self.step(engine, guest, next);
+    }
+
+    /// Nothing runs in the guest: how does it learn of replies?
+    fn guest_sleeps(&mut self, engine: &mut Engine<Event>, guest: u32) {
+        let index = guest as usize;
+        if self.guests[index].in_flight() == 0 {
+            return;
+        }
+        let now = engine.now();
+        let pickup = &mut self.pickup[index];
+        let wait = pickup.waiter.as_mut().map(|waiter| waiter.step(now));
+        match wait {
+            None => self.arm_timer(engine, guest),
+            Some(Waiting::Nap { until }) => {
+                engine.schedule(until, Event::Tick(guest));
+            }
+            Some(Waiting::Park | Waiting::Spin) if self.guests[index].has_reply() => {
+                let look = self.guests[index].look();
+                self.step(engine, guest, look);
+            }
+            Some(Waiting::Park | Waiting::Spin) => pickup.armed = Some(now),
+        }
+    }
+
+    /// The kernel's poll timer: one at a time, on its grid.
+    fn arm_timer(&mut self, engine: &mut Engine<Event>, guest: u32) {
+        let pickup = &mut self.pickup[guest as usize];
+        if !std::mem::replace(&mut pickup.ticking, true) {
+            let elapsed = engine.now() - pickup.offset;
+            let at = pickup.offset + (elapsed / self.shape.tick + 1) * self.shape.tick;
+            engine.schedule(at, Event::Tick(guest));
+        }
+    }
+
+    fn tell(&mut self, engine: &mut Engine<Event>, guest: u32) {
+        let step = self.guests[guest as usize].tell();
+        if step != Step::Idle {
+            self.step(engine, guest, step);
+        }
+    }
+
+    /// Work came for a task.
+    fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
+        match self.tasks[task].ring(engine.now()) {
+            Ring::Now => self.wake(engine, task),
+            Ring::At(at) => {
+                engine.schedule(at, Event::Due(task));
+            }
+            Ring::Nothing => {}
+        }
+    }
+
+    /// Wakes a task that sleeps until it is woken.
+    fn wake(&mut self, engine: &mut Engine<Event>, task: usize) {
+        if self.tasks[task].doing != Doing::Parked {
+            return;
+        }
+        if self.tasks[task].is_told() {
+            self.task_goes_on(engine, task);
+        } else {
+            let (level, time) = match task {
+                ENQUEUE => (Level::Kernel, self.shape.costs.post),
+                _ => (Level::Interrupt, self.shape.costs.interrupt),
+            };
+            self.work(engine, task, Doing::Looking, level, time);
+        }
+    }
+
+    /// A task begins a section of work.
+    fn work(&mut self, engine: &mut Engine<Event>, task: usize, doing: Doing, level: Level, time: Nanos) {
+        self.tasks[task].doing = doing;
+        self.found.tasks[task] += time as f64;
+        let owner = self.shape.guests + task as u32;
+        self.cpu.run(engine, Section { owner, level, account: CP, time });
+    }
+
+    fn task_done(&mut self, engine: &mut Engine<Event>, task: usize) {
+        match self.tasks[task].doing {
+            Doing::Moving if task == ENQUEUE => self.hand_over(engine),
+            Doing::Moving => self.take_back(engine),
+            Doing::Injecting(guest) => self.tell(engine, guest),
+            Doing::Parked | Doing::Napping | Doing::Looking => {}
+        }
+        self.task_goes_on(engine, task);
+    }
+
+    /// A task takes what is there, or rests.
+    fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
+        let costs = self.shape.costs;
+        let (there, time) = match task {
+            ENQUEUE => {
+                let post = if self.tasks[task].is_told() { costs.post } else { 0 };
+                (!self.submitted.is_empty() && self.dispatch.has_room(None), post + costs.enqueue)
+            }
+            _ => (!self.replied.is_empty(), costs.dequeue),
+        };
+        if task == DEQUEUE
+            && let Some(guest) = self.to_tell.pop_front()
+        {
+            return self.work(engine, task, Doing::Injecting(guest), Level::Kernel, costs.inject);
+        }
+        if there {
+            self.tasks[task].found(engine.now());
+            return self.work(engine, task, Doing::Moving, Level::Kernel, time);
+        }
+        match self.tasks[task].rest(engine.now()) {
+            Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, costs.poll.max(1)),
+            Rest::Until(at) => self.tasks[task].timer = Some(engine.schedule(at, Event::Poll(task))),
+            Rest::Park => {}
+        }
+        if task == ENQUEUE && self.tasks[task].is_told() && !self.submitted.is_empty() {
+            self.make_room(engine);
+        }
+    }
+
+    /// The adapters are full: the dequeue task looks before its timer ends.
+    fn make_room(&mut self, engine: &mut Engine<Event>) {
+        if let Some(timer) = self.tasks[DEQUEUE].timer.take() {
+            engine.cancel(timer);
+            self.poll(engine, DEQUEUE);
+        }
+    }
+
+    fn poll(&mut self, engine: &mut Engine<Event>, task: usize) {
+        self.tasks[task].timer = None;
+        self.work(engine, task, Doing::Looking, Level::Kernel, self.shape.costs.poll);
+    }
+
+    /// The enqueue task gives a request to an adapter.
+    fn hand_over(&mut self, engine: &mut Engine<Event>) {
+        let now = engine.now();
+        let Some((guest, submitted)) = self.submitted.pop_front() else { return };
+        let Pending { class, service, .. } = self.pickup[guest as usize];
+        let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
+        let Placed::On { device, ticket } = self.dispatch.place(now, work) else {
+            return self.submitted.push_front((guest, submitted));
+        };
+        self.found.handed += 1;
+        self.found.waited += (now - submitted) as f64;
+        self.found.engines += service as f64;
+        let done = self.adapters[device].begin(now, service);
+        engine.schedule(done, Event::Reply(ticket, done - now));
+    }
+
+    /// The dequeue task puts a reply into its guest's virtual queue.
+    fn take_back(&mut self, engine: &mut Engine<Event>) {
+        let now = engine.now();
+        let Some((ticket, took)) = self.replied.pop_front() else { return };
+        let Some(done) = self.dispatch.complete(ticket, Some(took)) else { return };
+        let guest = done.work.lane.0;
+        self.found.returned += 1;
+        self.found.served += (now - done.handed) as f64;
+        self.guests[guest as usize].reply(now);
+        if self.pickup[guest as usize].waiter.is_some() {
+            let ring = self.dispatch.announce(now, done.work.lane);
+            self.announce(engine, guest, ring);
+        }
+        if !self.submitted.is_empty() && self.tasks[ENQUEUE].doing == Doing::Parked {
+            self.ring(engine, ENQUEUE);
+        }
+    }
+
+    fn announce(&mut self, engine: &mut Engine<Event>, guest: u32, ring: Ring) {
+        let pickup = &mut self.pickup[guest as usize];
+        match ring {
+            Ring::Now => {
+                if let (Some(since), Some(waiter)) = (pickup.armed.take(), &mut pickup.waiter) {
+                    waiter.parked(since, engine.now());
+                    self.to_tell.push_back(guest);
+                }
+            }
+            Ring::At(at) => {
+                engine.schedule(at, Event::Announce(guest));
+            }
+            Ring::Nothing => {}
+        }
+    }
+}
+
+impl World for Zone {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Done(processor) => {
+                let owner = self.cpu.finish(engine, processor).owner;
+                match owner.checked_sub(self.shape.guests) {
+                    Some(INTERRUPT) => self.ring(engine, DEQUEUE),
+                    Some(task) => self.task_done(engine, task as usize),
+                    None => self.guest_done(engine, owner),
+                }
+            }
+            Event::Begin(guest) => {
+                let step = self.guests[guest as usize].begin(self.shape.threads);
+                self.step(engine, guest, step);
+            }
+            Event::Tick(guest) => {
+                self.pickup[guest as usize].ticking = false;
+                self.tell(engine, guest);
+            }
+            Event::Announce(guest) => {
+                let ring = self.dispatch.due(engine.now(), LaneId(guest));
+                self.announce(engine, guest, ring);
+                if self.tasks[DEQUEUE].doing == Doing::Parked && !self.to_tell.is_empty() {
+                    self.task_goes_on(engine, DEQUEUE);
+                }
+            }
+            Event::Poll(task) => self.poll(engine, task),
+            Event::Due(task) => {
+                if self.tasks[task].due(engine.now()) == Ring::Now {
+                    self.wake(engine, task);
+                }
+            }
+            Event::Reply(ticket, took) => {
+                self.replied.push_back((ticket, took));
+                if self.tasks[DEQUEUE].is_told() {
+                    let (owner, time) = (self.shape.guests + INTERRUPT, self.shape.costs.interrupt);
+                    self.cpu.run(engine, Section { owner, level: Level::Interrupt, account: CP, time });
+                } else {
+                    self.ring(engine, DEQUEUE);
+                }
+            }
+        }
+    }
+}
+
+/// The policy of the service for a guest's wait, where it decides. A guest does not own its CPU and never spins.
+fn waiter(shape: &Shape) -> Option<Waiter> {
+    match shape.pickup {
+        Pickup::Kernel => None,
+        Pickup::Notify(policy) => Some(Waiter::new(policy, shape.costs.dispatch + shape.costs.guest_wake, false)),
+    }
+}
+
+/// Tables of the service: a client with a lane for each guest, a device for each adapter.
+fn dispatch(shape: &Shape) -> Dispatch {
+    let in_flight = shape.adapters * shape.adapter_depth;
+    let limits = Limits { lanes: shape.guests, clients: shape.guests, in_flight, quantum: QUANTUM };
+    let mut dispatch = Dispatch::new(limits, shape.balance);
+    let notify = match shape.pickup {
+        Pickup::Kernel => Notify::Park,
+        Pickup::Notify(policy) => policy,
+    };
+    for _ in 0..shape.guests {
+        let client = dispatch.add_client(1, u32::MAX);
+        client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
+    }
+    for _ in 0..shape.adapters {
+        let capability = Capability {
+            classes: u64::MAX,
+            immediate: false,
+            depth: shape.adapter_depth,
+            weight: 1,
+            rates: Rates::new(),
+        };
+        dispatch.add_device(capability).expect("there are fewer adapters than devices may be");
+    }
+    dispatch
+}
