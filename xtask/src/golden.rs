@@ -7,29 +7,46 @@ use std::process::Command;
 use crate::Result;
 
 /// Where the pages stand.
-const DOCS: &str = "docs/simulated";
+const DOCS: &str = "docs";
 
-/// Name of a page, and how `sidecore` makes it.
-const PAGES: [(&str, &str); 1] = [("queue.md", "sim plans/queue.toml")];
+/// A page, and the arguments with which `sidecore sim` makes it.
+type Page = (&'static str, &'static [&'static str]);
+
+const PAGES: [Page; 9] = [
+    ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, INIC, "--title", "What would have helped"]),
+    ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
+    ("simulated/waiting.md", &["waiting"]),
+    ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
+    ("simulated/ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
+    ("simulated/ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
+    ("simulated/zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
+    ("simulated/zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
+    ("simulated/inic.md", &[INIC, "--compare", "docs/published/inic.csv"]),
+];
+
+const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";
+const OCF_BCM: &str = "plans/ocf-bcm5820x4.toml";
+const ZVM: &str = "plans/zvm.toml";
+const INIC: &str = "plans/inic.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     let mut same = true;
     for (page, how) in PAGES {
-        let folder = root.join("target/golden").join(page);
+        let folder = root.join("target/golden").join(page).with_extension("");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        if !make(root, how, &folder.join(page))? {
-            println!("{page}: `sidecore {how}` failed");
+        let beside = root.join(DOCS).join(page);
+        if !make(root, how, &folder.join(beside.file_name().unwrap_or_default()))? {
+            println!("{page}: `sidecore sim {}` failed", how.join(" "));
             same = false;
             continue;
         }
         for made in files(&folder)? {
-            let committed = root.join(DOCS).join(made.file_name().unwrap_or_default());
+            let committed = beside.with_file_name(made.file_name().unwrap_or_default());
             if write {
-                fs::create_dir_all(root.join(DOCS))?;
                 fs::copy(&made, &committed)?;
             } else if let Some(difference) = difference(&made, &committed)? {
                 println!("{difference}");
@@ -43,9 +60,9 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     Ok(same)
 }
 
-fn make(root: &Path, how: &str, page: &Path) -> Result<bool> {
+fn make(root: &Path, how: &[&str], page: &Path) -> Result<bool> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--"]).args(how.split(' '));
+    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--", "sim"]).args(how);
     let done = command.arg("--markdown").arg(page).output()?;
     if !done.status.success() {
         println!("{}", String::from_utf8_lossy(&done.stderr));

@@ -60,7 +60,7 @@ fn crypto_has_a_row_for_each_baseline() {
 #[test]
 fn balance_has_a_row_for_each_policy() {
     let rows = rows(&["balance"]);
-    for policy in ["round-robin", "sed", "eft"] {
+    for policy in ["round-robin", "sed", "eft", "tokens", "priced"] {
         let of_policy: Vec<_> = rows.iter().filter(|row| row["balance"] == policy).collect();
         assert!(!of_policy.is_empty(), "{policy}");
         assert!(of_policy.iter().all(|row| has(row, &["devices", "ops_per_s", "ratio"])));

@@ -10,6 +10,9 @@
 //!    A ticket that was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
+//! Under [`Order::Shortest`] a device has few requests at a time. Further ones are [`Placed::Held`], and
+//! [`Dispatch::release`] hands them out, least rank first, as the device completes.
+//!
 //! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
 //! [`Dispatch::replace`] gives each to another device or gives it up.
 
@@ -17,16 +20,21 @@ use crate::inflight::{Entry, InFlight, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
+use crate::policy::order::{CHUNK, Order, Turn, chunks};
 use crate::session::Class;
 use crate::time::Nanos;
+use alloc::vec;
 use alloc::vec::Vec;
 
 mod clients;
+mod held;
+pub mod record;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use clients::{ClientId, LaneId};
 use clients::{Lane, Tables};
+use held::Held;
 
 /// Devices that one dispatch may have.
 pub const MAX_DEVICES: usize = 64;
@@ -67,7 +75,7 @@ pub struct Work {
 }
 
 /// What a device is like, as it joins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Capability {
     /// One bit for each class number that it can do.
     pub classes: u64,
@@ -88,6 +96,13 @@ const _: () = assert!(Class::COUNT <= 64, "a capability has one bit for each cla
 pub enum Placed {
     /// Hand it to this device under this ticket.
     On {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
+    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
+    Held {
         /// Number of the device.
         device: usize,
         /// Its name from now on.
@@ -129,6 +144,13 @@ pub enum Replaced {
         /// Its name from now on.
         ticket: Ticket,
     },
+    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
+    Held {
+        /// Number of the device.
+        device: usize,
+        /// Its name from now on.
+        ticket: Ticket,
+    },
     /// Do it on this immediate device now: it counts as completed.
     Now(Done),
     /// No room now: call again with this ticket after a completion or the loss of a device.
@@ -154,6 +176,7 @@ struct Device {
     classes: u64,
     immediate: bool,
     rates: Rates,
+    held: Held,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
 }
@@ -165,6 +188,9 @@ pub struct Dispatch {
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
+    order: Order,
+    /// Ranks of requests that are served by rank, by ticket number.
+    ranks: Vec<Nanos>,
     /// Beside `devices`, index by index: what the balancer reads.
     loads: Vec<Load>,
     devices: Vec<Device>,
@@ -178,6 +204,8 @@ impl Dispatch {
             clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
+            order: Order::Fifo,
+            ranks: vec![0; limits.in_flight as usize],
             loads: Vec::with_capacity(MAX_DEVICES),
             devices: Vec::with_capacity(MAX_DEVICES),
         }
@@ -213,9 +241,29 @@ impl Dispatch {
         self.balancer.set_policy(balance);
     }
 
+    /// Changes the order of the requests on each device; it is [`Order::Fifo`] at first. Call [`Dispatch::release`] for
+    /// each device afterwards: under the new order they may have more.
+    pub fn set_order(&mut self, order: Order) {
+        self.order = order;
+    }
+
+    /// The order in force.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
     /// The policy in force.
     pub fn balance(&self) -> Balance {
         self.balancer.policy()
+    }
+
+    /// Time to look at prices, where the policy has them: call it often, it costs next to nothing when nothing is to do.
+    #[inline]
+    pub fn reprice(&mut self, now: Nanos) {
+        let devices = &self.devices;
+        self.balancer.reprice(now, &self.loads, |i, class, size| {
+            devices[i].can(class).then(|| devices[i].rates.estimate(class, size))
+        });
     }
 
     /// A round begins for this client: its share of the round is added.
@@ -260,7 +308,7 @@ impl Dispatch {
     /// Whether a device has room for a request of that class; of `None`, of any.
     pub fn has_room(&self, class: Option<Class>) -> bool {
         let can = |device: &Device| class.is_none_or(|class| device.can(class));
-        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && load.has_room())
+        self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && self.balancer.accepts(load))
     }
 
     /// Chooses a device for a request and enters it in the table.
@@ -271,14 +319,36 @@ impl Dispatch {
         };
         let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
+            self.balancer.placed(work.class, work.size);
             self.clients.done_at_once(work.lane, work.urgent, cost);
             return Placed::Now { device, cost };
         }
-        let entry = Entry { work, device: device as u8, waiting: false, handed: now, cost, losses: 0 };
+        let entry = Entry::new(work, device as u8, now, cost, 0);
         let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
+        self.balancer.placed(work.class, work.size);
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        Placed::On { device, ticket }
+        if self.begins(now, device, ticket) { Placed::On { device, ticket } } else { Placed::Held { device, ticket } }
+    }
+
+    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
+    /// Call it after each completion and after a change of order, until there is none.
+    #[inline]
+    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
+        let on_device = self.on_device(device);
+        let held = &mut self.devices[device].held;
+        let ticket = held.pop(on_device, self.order == Order::Fifo)?;
+        let entry = self.inflight.get_mut(ticket)?;
+        (entry.held, entry.handed) = (false, now);
+        held.handed(entry.work.size > CHUNK);
+        Some(ticket)
+    }
+
+    /// How its device serves a request. `None`: the ticket is void.
+    pub fn turn(&self, ticket: Ticket) -> Option<Turn> {
+        let entry = self.inflight.get(ticket)?;
+        let ranked = || Turn { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
+        Some(if entry.ranked { ranked() } else { Turn::FIFO })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -299,9 +369,9 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
-        debug_assert!(!entry.waiting, "no device has it");
+        debug_assert!(!entry.waiting && !entry.held, "no device has it");
         let device = usize::from(entry.device);
-        self.unload(device, entry.cost);
+        self.unload(&entry);
         if let Some(took) = took {
             self.devices[device].observe(entry.work.class, entry.work.size, took);
         }
@@ -329,8 +399,10 @@ impl Dispatch {
         if self.devices.len() == MAX_DEVICES {
             return None;
         }
-        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, last: None });
+        let held = Held::new(self.ranks.len().min(depth as usize));
+        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, held, last: None });
         self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
+        self.balancer.devices_changed(self.devices.len());
         Some(self.devices.len() - 1)
     }
 
@@ -339,13 +411,16 @@ impl Dispatch {
         if self.devices[device].state == DeviceState::Active {
             self.devices[device].state = DeviceState::Draining;
             self.loads[device].usable = false;
+            self.balancer.devices_changed(self.devices.len());
         }
     }
 
     /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
+        self.devices[device].held.clear();
         self.loads[device].usable = false;
+        self.balancer.devices_changed(self.devices.len());
     }
 
     /// How far the device may be used.
@@ -380,7 +455,8 @@ impl Dispatch {
         if !entry.waiting {
             entry.waiting = true;
             entry.losses += 1;
-            self.unload(usize::from(entry.device), entry.cost);
+            self.unload(&entry);
+            entry.held = false;
         }
         let Work { lane, class, size, .. } = entry.work;
         if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
@@ -394,9 +470,13 @@ impl Dispatch {
             return Some(Replaced::Now(self.finish(entry)));
         }
         let cost = self.devices[device].rates.estimate(class, size);
-        (entry.device, entry.waiting, entry.handed, entry.cost) = (device as u8, false, now, cost);
+        let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
         self.load(device, cost);
-        self.inflight.insert(entry).map(|ticket| Replaced::On { device, ticket })
+        if self.begins(now, device, ticket) {
+            Some(Replaced::On { device, ticket })
+        } else {
+            Some(Replaced::Held { device, ticket })
+        }
     }
 
     #[inline]
@@ -421,10 +501,42 @@ impl Dispatch {
     }
 
     #[inline]
-    fn unload(&mut self, device: usize, cost: Nanos) {
+    fn unload(&mut self, entry: &Entry) {
+        let device = usize::from(entry.device);
         let load = &mut self.loads[device];
         load.in_flight -= 1;
-        load.backlog -= cost;
+        load.backlog -= entry.cost;
+        if entry.ranked && !entry.held {
+            self.devices[device].held.left(entry.work.size > CHUNK);
+        }
+    }
+
+    /// Requests that the device itself has, or died with.
+    #[inline]
+    fn on_device(&self, device: usize) -> u32 {
+        self.loads[device].in_flight - self.devices[device].held.len()
+    }
+
+    /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
+    #[inline]
+    fn begins(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        self.order == Order::Fifo || self.begins_by_rank(now, device, ticket)
+    }
+
+    fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
+        let before = self.on_device(device) - 1;
+        let (held, order) = (&mut self.devices[device].held, self.order);
+        let Some(entry) = self.inflight.get_mut(ticket) else { return true };
+        let Turn { rank, chunks } = order.turn(now, entry.cost, entry.work.size);
+        let begins = held.lets(before, chunks > 1);
+        self.ranks[ticket.index()] = rank;
+        (entry.ranked, entry.held) = (true, !begins);
+        if begins {
+            held.handed(chunks > 1);
+        } else {
+            held.push(rank, ticket, chunks > 1);
+        }
+        begins
     }
 
     #[inline]

@@ -43,11 +43,23 @@ pub(crate) struct Entry {
     pub(crate) device: u8,
     /// Its device died and it waits to be given to another one.
     pub(crate) waiting: bool,
+    /// It is served by rank, not as it came.
+    pub(crate) ranked: bool,
+    /// It is kept back until its device can begin with it.
+    pub(crate) held: bool,
     pub(crate) handed: Nanos,
     /// Estimated time on the device.
     pub(crate) cost: Nanos,
     /// Devices that had it before and died.
     pub(crate) losses: u8,
+}
+
+impl Entry {
+    /// A request that a device is given to serve as it comes.
+    #[inline]
+    pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
+        Self { work, device, waiting: false, ranked: false, held: false, handed, cost, losses }
+    }
 }
 
 #[derive(Debug)]
@@ -91,6 +103,11 @@ impl InFlight {
     /// The entry of a ticket that is not void.
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Entry> {
         self.places.get(ticket.index()).filter(|place| place.generation == ticket.generation)?.entry.as_ref()
+    }
+
+    /// The entry of a ticket that is not void, to be changed.
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        self.current(ticket)?.entry.as_mut()
     }
 
     /// The first entry at or after `from` that `device` has.

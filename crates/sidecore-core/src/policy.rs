@@ -1,11 +1,12 @@
 //! Policies: an enum per family, the time and an event in, a decision out.
 //!
-//! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`admission`] whose request
-//! is next.
+//! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, [`order`] in which order it does
+//! them, [`admission`] whose request is next.
 
 pub mod admission;
 pub mod balance;
 pub mod notify;
+pub mod order;
 mod spelling;
 
 pub use spelling::ParseError;

@@ -116,6 +116,15 @@ fn round_robin_is_held_up_by_the_slowest() {
     assert!(used < 0.6, "{used}");
 }
 
+/// Lets the balancer see requests of two sizes and make prices of them.
+fn learn_prices(balancer: &mut Balancer, loads: &[Load], time: impl Fn(usize, u32) -> Option<Nanos>) {
+    balancer.devices_changed(loads.len());
+    for number in 0..1_000 {
+        balancer.placed(Class::NOOP, if number % 20 == 0 { 16_384 } else { 256 });
+    }
+    balancer.reprice(0, loads, |i, _, size| time(i, size));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -167,17 +176,32 @@ proptest! {
     }
 
     #[test]
+    fn with_nothing_to_do_priced_is_eft(lines in prop::collection::vec(line(), 2..8), size in 16..65_536_u32) {
+        let loads: Vec<Load> = lines.iter().map(|&line| Device::new(line).load).collect();
+        let mut priced = Balancer::new(Balance::Priced);
+        learn_prices(&mut priced, &loads, |i, size| Some(lines[i].time(size)));
+        let eft = Balancer::new(Balance::Eft).choose(&loads, |_| true, |i| lines[i].time(size));
+        prop_assert_eq!(priced.choose(&loads, |_| true, |i| lines[i].time(size)), eft);
+    }
+
+    #[test]
     fn the_chosen_device_can_take_it(
         policy in prop::sample::select(&Balance::ALL),
         devices in prop::collection::vec((any::<[bool; 2]>(), 0..3_u32, 0..3_u32), 0..6),
-        backlog: u64,
+        backlog in prop_oneof![0..40_000_u64, any::<u64>()],
+        priced: bool,
     ) {
         let load = |(flags, in_flight, depth): &([bool; 2], u32, u32)| {
             Load { usable: flags[0], in_flight: *in_flight, depth: *depth, backlog, weight: *depth }
         };
         let loads: Vec<Load> = devices.iter().map(load).collect();
-        let fits = |i: usize| loads[i].usable && loads[i].in_flight < loads[i].depth && devices[i].0[1];
+        let has_credit = policy != Balance::Tokens || backlog < 20_000;
+        let has_room = |i: usize| loads[i].usable && loads[i].in_flight < loads[i].depth;
+        let fits = |i: usize| has_credit && has_room(i) && devices[i].0[1];
         let mut balancer = Balancer::new(policy);
+        if priced {
+            learn_prices(&mut balancer, &loads, |i, size| devices[i].0[1].then_some(i as u64 * u64::from(size)));
+        }
         for _ in 0..4 {
             let chosen = balancer.choose(&loads, |i| devices[i].0[1], |i| i as u64);
             prop_assert_eq!(chosen.is_some(), (0..loads.len()).any(fits));

@@ -3,7 +3,7 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
 
-use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings, read_text};
+use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings, metric, read_text};
 use crate::table::{self, Progress, Shape, Table};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +49,8 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// Settings that the table's heading stood for, as `name=value`.
     pub understood: Vec<String>,
+    /// Rows that are no metric of the plan's.
+    pub left_out: Vec<String>,
     /// The plan's table.
     pub table: Table,
 }
@@ -112,6 +114,7 @@ pub fn compare(
 ) -> Result<Comparison, PlanError> {
     let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
     let (settings, understood) = understand(plan, published, keep)?;
+    let (published, left_out) = known_rows(plan, published).map_err(wrong)?;
     let rows = Axis::named(&published.corner, &published.rows, plan.system, &settings).map_err(wrong)?;
     let over = match &plan.columns {
         Axis::Metrics(_) => "metric",
@@ -123,16 +126,34 @@ pub fn compare(
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
     }
     let table = table::run(plan, &settings, &Shape { rows, columns, cell }, seed, progress)?;
-    Ok(Comparison { cells: cells(published, &table), understood, table })
+    Ok(Comparison { cells: cells(&published, &table), understood, left_out, table })
+}
+
+/// The table without rows that are no metric of the plan's, and the names of those.
+fn known_rows(plan: &Plan, published: &Published) -> Result<(Published, Vec<String>), String> {
+    let mut known = published.clone();
+    if published.corner != "metric" {
+        return Ok((known, Vec::new()));
+    }
+    let is_known = |row: &String| metric(plan.system, row).is_ok();
+    let left_out: Vec<String> = published.rows.iter().filter(|row| !is_known(row)).cloned().collect();
+    if let (true, Some(first)) = (left_out.len() == published.rows.len(), left_out.first()) {
+        let wrong = metric(plan.system, first).err().unwrap_or_default();
+        return Err(format!("no row is a metric of the plan: {wrong}"));
+    }
+    let mut keep = published.rows.iter().map(is_known);
+    known.values.retain(|_| keep.next().unwrap_or(false));
+    known.rows.retain(is_known);
+    Ok((known, left_out))
 }
 
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let heading = published.notes.join(" ").to_lowercase();
-    let says = plan.headings.iter().filter(|known| heading.contains(&known.says.to_lowercase()));
-    let set: Vec<(String, String)> =
-        says.flat_map(|known| known.set.iter().cloned()).filter(|(name, _)| !keep.contains(&name.as_str())).collect();
-    let settings = plan.with(&set)?;
+    let found = plan.headings.iter().flat_map(|known| known.found_in(&heading));
+    let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
+    let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
+    let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
 }
 

@@ -21,8 +21,8 @@
 //! set = { "service.balance" = "eft" }
 //!
 //! [[heading]]
-//! says = "one thread each"
-//! set = { "client.threads" = 1 }
+//! says = "{} threads each"
+//! set = { "client.threads" = "{}" }
 //! ```
 //!
 //! A name may be shortened to what follows its last point where that is unique.
@@ -32,6 +32,7 @@ mod error;
 mod read;
 mod settings;
 
+pub(crate) use axis::metric;
 pub use axis::{Axis, Label};
 pub use error::PlanError;
 pub(crate) use read::read_text;
@@ -85,10 +86,31 @@ pub struct Variant {
 /// Words in the heading of a published table, and the settings that they stand for.
 #[derive(Clone, Debug)]
 pub struct Heading {
-    /// Words, compared without case.
+    /// Words, compared without case. `{}` stands for a number.
     pub says: String,
-    /// Settings.
+    /// Settings; a value of `{}` is that number.
     pub set: Changes,
+}
+
+/// What stands for a number in a [`Heading`].
+pub(crate) const NUMBER: &str = "{}";
+
+impl Heading {
+    /// The settings that a heading in lower case stands for; none if it does not say so.
+    pub(crate) fn found_in(&self, heading: &str) -> Changes {
+        let says = self.says.to_lowercase();
+        let Some((before, after)) = says.split_once(NUMBER) else {
+            return if heading.contains(&says) { self.set.clone() } else { Changes::new() };
+        };
+        let number = heading.match_indices(before).find_map(|(at, _)| {
+            let rest = &heading[at + before.len()..];
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            (end > 0 && rest[end..].starts_with(after)).then(|| &rest[..end])
+        });
+        let Some(number) = number else { return Changes::new() };
+        let value = |value: &String| if value == NUMBER { number.to_owned() } else { value.clone() };
+        self.set.iter().map(|(name, given)| (name.clone(), value(given))).collect()
+    }
 }
 
 impl Plan {
@@ -110,16 +132,28 @@ impl Plan {
         read::parse(path, text)
     }
 
-    /// Sets `name=value` as on the command line.
+    /// Sets each `name=value` as on the command line, and checks the plan that comes of them all.
     ///
     /// # Errors
     ///
     /// If there is no such parameter, the value is none for it or the plan becomes impossible.
+    pub fn set_all<S: AsRef<str>>(&mut self, settings: &[S]) -> Result<(), PlanError> {
+        for setting in settings.iter().map(AsRef::as_ref) {
+            let wrong = |message: String| PlanError::of_setting(setting, &message);
+            let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
+            self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
+        }
+        let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
+        self.check(&self.settings).map_err(|message| PlanError::of_setting(&all, &message))
+    }
+
+    /// Sets one, as [`Plan::set_all`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
     pub fn set(&mut self, setting: &str) -> Result<(), PlanError> {
-        let wrong = |message: String| PlanError::of_setting(setting, &message);
-        let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
-        self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(&wrong)?;
-        self.check(&self.settings).map_err(wrong)
+        self.set_all(&[setting])
     }
 
     /// The settings of a variant.

@@ -2,6 +2,7 @@
 
 mod machine;
 mod nic;
+mod ocf;
 mod queue;
 mod zvm;
 
@@ -64,7 +65,7 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 4] = [&queue::Queue, &machine::Machine, &nic::NetworkInterface, &zvm::Zvm];
+pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::NetworkInterface];
 
 /// The system of that name.
 pub fn find(name: &str) -> Option<&'static dyn System> {

@@ -28,6 +28,10 @@ set = { distribution = "constant" }
 [[heading]]
 says = "two servers"
 set = { "server.count" = 2 }
+
+[[heading]]
+says = "{} us each"
+set = { time_us = "{}" }
 "#;
 
 const SERVERS: &str = r#"
@@ -103,6 +107,7 @@ fn what_is_wrong_is_said_with_file_line_and_remedy() {
         ("cell = \"wait_us\"\n", "", "plan.toml:10: the table does not say what is in a cell"),
         ("distribution = \"constant\"", "distribution = 3", "plan.toml:17: `3` is no value for server.distribution"),
         ("title = \"A queue\"", "title = [", "plan.toml:"),
+        ("{} us each", "us each", "plan.toml: heading \"us each\" sets a number but has no {}"),
         ("servers.toml", "server.toml", "server.toml: cannot be read"),
         ("time_us = {", "times_us = {", "servers.toml:4: unknown parameter `server.times_us`; did you mean"),
     ];
@@ -130,8 +135,7 @@ fn a_range_that_explodes_is_refused_before_the_run() {
 #[test]
 fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
     let mut plan = good();
-    plan.set("load=0.5").unwrap();
-    plan.set("server.count = 3").unwrap();
+    plan.set_all(&["load=0.5", "server.count = 3"]).unwrap();
     assert_eq!((plan.settings.number("arrivals.load"), plan.settings.count("server.count")), (0.5, 3));
     for (setting, message) in [
         ("load", "--set load: write NAME=VALUE"),
@@ -182,12 +186,17 @@ fn published(text: &str) -> (tempfile::TempDir, Result<Published, String>) {
 
 #[test]
 fn a_published_table_is_compared_cell_by_cell() {
-    let (_folder, found) = published("# Two servers, of old\nmetric,0.5,0.8\nwait_us,3.33,\nutilisation,0.5,0.8\n");
+    let (_folder, found) = published(
+        "# Two servers, of 20.5 us and 10 us each, of old\nmetric,0.5,0.8\nwait_us,3.33,\nutilisation,0.5,0.8\n",
+    );
     let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
-    assert_eq!(comparison.understood, ["server.count=2"]);
+    assert_eq!(comparison.understood, ["server.count=2", "server.time_us=10"]);
     let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
     assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
     assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
+    let (_folder, found) = published("metric,0.5\nwait_us,10\ncolour,3\n");
+    let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
+    assert_eq!((comparison.cells.len(), &comparison.left_out[..]), (1, &["colour".to_owned()][..]));
     let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
     let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
     assert_eq!(comparison.cells.len(), 2);
@@ -206,9 +215,10 @@ fn a_published_table_that_does_not_fit_is_refused() {
     }
     for (text, message) in [
         ("depth,0.5\n1,2\n", "unknown parameter `depth`"),
-        ("metric,0.5\nwait,1\n", "unknown metric `wait`; did you mean `wait_us`?"),
+        ("metric,0.5\nwait,1\n", "no row is a metric of the plan: unknown metric `wait`; did you mean `wait_us`?"),
         ("server.count,high\n1,2\n", "`high` is no value for arrivals.load"),
         ("server.count,0.5\n0,2\n", "`0` is no value for server.count"),
+        ("# 0 us each\nserver.count,0.5\n1,2\n", "its heading says: --set server.time_us=0: `0` is no value"),
     ] {
         let (_folder, found) = published(text);
         let said = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap_err().to_string();

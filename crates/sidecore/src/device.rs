@@ -15,6 +15,7 @@ use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Turn;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Submission;
@@ -56,17 +57,18 @@ pub(crate) enum Health {
 pub(crate) enum Port {
     Inline,
     Worker(Worker),
-    Emulated(Emulated),
+    Emulated(Box<Emulated>),
 }
 
 impl Port {
-    /// Hands a request over. The device has room: dispatch counts.
+    /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
     #[inline]
-    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, job: Job) {
+    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, turn: Turn, job: Job) {
         match self {
             Self::Inline => unreachable!("the sidecore does inline work itself"),
+            // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
             Self::Worker(worker) => worker.submit(ticket, job),
-            Self::Emulated(emulated) => emulated.submit(now, ticket, &job),
+            Self::Emulated(emulated) => emulated.submit(now, ticket, turn, job),
         }
     }
 

@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("sidecore-preload", &["sidecore", "sidecore-core"]),
     ("sidecore-cli", &["sidecore", "sidecore-sim", "sidecore-core"]),
     ("xtask", &[]),
-    ("sidecore-fuzz", &["sidecore", "sidecore-core"]),
+    ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
 ];
 
 /// Finds arrows that point the wrong way, as cargo sees them.

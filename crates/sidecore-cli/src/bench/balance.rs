@@ -12,7 +12,7 @@ use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
 
 const OP: &str = "aes-256-gcm";
-const POLICIES: [&str; 3] = ["round-robin", "sed", "eft"];
+const POLICIES: [&str; 5] = ["round-robin", "sed", "eft", "tokens", "priced"];
 const SIZES: [u32; 2] = [256, 16_384];
 /// In flight: as many as one device holds, so that no device is ever full and each choice is the policy's.
 const DEPTH: u32 = 64;

@@ -2,7 +2,7 @@
 
 use super::output;
 use super::stop::Steps;
-use super::tables::CellLine;
+use super::tables::{CellLine, percent};
 use crate::args::Plans;
 use crate::report::{Grid, Row, digits};
 use sidecore_sim::compare::Cell;
@@ -122,7 +122,7 @@ fn grid(cells: &[Cell], left_out: usize) -> Grid {
     let off = |cell: &&Cell| cell.error.abs() > within(&cell.column);
     for cell in cells {
         let mark = if off(&cell) { "miss" } else { "" };
-        let error = format!("{:+.1} %", cell.error * 100.0);
+        let error = percent(cell.error);
         let fields = [&cell.row, &cell.column, &digits(cell.published), &digits(cell.predicted), &error, mark];
         grid.rows.push(fields.map(str::to_owned).to_vec());
     }

@@ -46,9 +46,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 
 fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
     let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    for setting in set {
-        plan.set(setting).map_err(|error| error.to_string())?;
-    }
+    plan.set_all(set).map_err(|error| error.to_string())?;
     Ok(plan)
 }
 
@@ -77,8 +75,14 @@ fn compare_one(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     let grid = comparison_grid(plan, &comparison);
     print!("{}", grid.to_text());
     let lines: Vec<CellLine> = comparison.cells.iter().map(CellLine::of).collect();
-    output::write(&args.output, &lines, || grid.to_markdown(), &[])?;
+    output::write(&args.output, &lines, || comparison_page(path, args, &grid), &[])?;
     Ok(true)
+}
+
+fn comparison_page(path: &Path, args: &Plans, grid: &Grid) -> String {
+    let plan = args.files[0].display();
+    let command = format!("sidecore sim {plan} --compare {} --seed {}", path.display(), args.seed);
+    format!("# {}, beside published figures\n\nSimulated by `{command}`.\n\n{}", grid.title, grid.to_markdown())
 }
 
 fn by_hand(set: Option<&(sidecore_sim::plan::Value, Source)>) -> bool {
@@ -102,11 +106,17 @@ impl<'a> CellLine<'a> {
     }
 }
 
+/// A signed share, without a sign before nothing.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:+.1} %", share * 100.0);
+    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
+}
+
 fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
     let titles = (comparison.table.shape.rows.title(), comparison.table.shape.columns.title());
     let mut grid = Grid::new(&plan.title, &[titles.0, titles.1, "published", "predicted", "error"]);
     for cell in &comparison.cells {
-        let error = format!("{:+.1} %", cell.error * 100.0);
+        let error = percent(cell.error);
         let fields = [cell.row.clone(), cell.column.clone(), digits(cell.published), digits(cell.predicted), error];
         grid.rows.push(fields.to_vec());
     }
@@ -119,6 +129,9 @@ fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
             worst.row,
             worst.column
         ));
+    }
+    if !comparison.left_out.is_empty() {
+        grid.notes.push(format!("Left out, for the plan has no such metric: {}", comparison.left_out.join(", ")));
     }
     if !comparison.understood.is_empty() {
         grid.notes.push(format!("From the table's heading: {}", comparison.understood.join(", ")));
@@ -188,7 +201,7 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     for variant in &plan.variants {
         all.push((variant.name.clone(), plan.with(&variant.set).map_err(|error| error.to_string())?));
     }
-    let runs = |axis: &Axis| if matches!(axis, Axis::Metrics(_)) { 1 } else { axis.len() };
+    let runs = |axis: &Axis| if axis.is_metrics() { 1 } else { axis.len() };
     let each = runs(&shape.rows) * runs(&shape.columns);
     let mut steps = Steps::new("sim", all.len() * each)?;
     let mut sheets = Vec::new();
@@ -218,6 +231,7 @@ fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<Grid> {
     for sheet in sheets {
         let own = (sheet.variant != OWN).then(|| &sheets[0].table);
         grids.push(value_grid(plan, sheet, own));
+        grids.extend(limit_grid(sheet));
     }
     grids
 }
@@ -250,24 +264,46 @@ fn cell(value: Option<f64>, own: Option<f64>) -> String {
     }
 }
 
-/// Which part limits where: one line for each part.
+/// The part that limits a run, without what is said of it.
+fn part(run: &table::Run) -> &str {
+    run.outcome.limit.split_whitespace().next().unwrap_or("-")
+}
+
+/// The part that limits each cell, where cells are runs of their own and not all limited by the same.
+fn limit_grid(sheet: &Sheet) -> Option<Grid> {
+    let table = &sheet.table;
+    let shape = &table.shape;
+    if shape.rows.is_metrics() || shape.columns.is_metrics() || same_part(table) {
+        return None;
+    }
+    let mut grid = Grid::new(format!("What limits: {}", sheet.variant), &[]);
+    grid.headings.push(format!("{} \\ {}", shape.rows.title(), shape.columns.title()));
+    grid.headings.extend(table.column_labels());
+    for (r, label) in table.row_labels().into_iter().enumerate() {
+        let parts = (0..shape.columns.len()).map(|c| table.run_of(r, c).map_or("-", part).to_owned());
+        grid.rows.push([label].into_iter().chain(parts).collect());
+    }
+    Some(grid)
+}
+
+fn same_part(table: &Table) -> bool {
+    table.runs.windows(2).all(|pair| part(&pair[0]) == part(&pair[1]))
+}
+
+/// What limits, where a line can say it.
 fn limits(table: &Table) -> Vec<String> {
-    let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
-    for run in &table.runs {
-        let (part, how) = run.outcome.limit.split_once(' ').unwrap_or((&run.outcome.limit, ""));
+    let Some(first) = table.runs.first() else { return Vec::new() };
+    if table.runs.len() > 1 && same_part(table) {
+        return vec![format!("Limited by {} everywhere.", part(first))];
+    }
+    if !table.shape.rows.is_metrics() && !table.shape.columns.is_metrics() {
+        return Vec::new();
+    }
+    let line = |run: &table::Run| {
         let values: Vec<&str> = run.case.iter().map(|(_, value)| value.as_str()).collect();
-        let case = format!("{} ({how})", values.join("/"));
-        match parts.iter_mut().find(|(known, _)| *known == part) {
-            Some((_, cases)) => cases.push(case),
-            None => parts.push((part, vec![case])),
-        }
-    }
-    if let [(part, cases)] = &parts[..]
-        && cases.len() > 1
-    {
-        return vec![format!("Limited by {part} everywhere.")];
-    }
-    parts.into_iter().map(|(part, cases)| format!("Limited by {part}: {}", cases.join(", "))).collect()
+        format!("Limit at {}: {}.", values.join("/"), run.outcome.limit)
+    };
+    table.runs.iter().map(line).collect()
 }
 
 fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {

@@ -1,18 +1,26 @@
 //! Which device gets the next request.
 //!
-//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft`, from the time that
-//! [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto cards. `eft` is
-//! earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969) carried over to
-//! devices that are not alike.
+//! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft` and what builds on it, from
+//! the time that [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto
+//! cards. `eft` is earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969)
+//! carried over to devices that are not alike. `tokens` lets devices ask for work with credits. `priced` adds to `eft`
+//! what a device's time is worth to other requests.
 
+mod mix;
+mod priced;
+mod program;
 mod rates;
+mod tokens;
 
+pub use program::{Program, Progress};
 pub use rates::Rates;
 
 use crate::policy::ParseError;
+use crate::session::Class;
 use crate::time::Nanos;
-use core::cmp::Ordering;
+use core::cmp::{Ordering, Reverse};
 use core::fmt::{self, Display, Formatter};
+use priced::Prices;
 
 /// Rule by which a device is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +31,19 @@ pub enum Balance {
     Sed,
     /// Earliest finish time: least work given plus the time of this request.
     Eft,
+    /// Only a device with credit left gets work; if none has any, the request waits.
+    Tokens,
+    /// Earliest finish time, and what is lost where another device would use its time better.
+    Priced,
 }
 
-const NAMES: [&str; 3] = ["round-robin", "sed", "eft"];
+const NAMES: [&str; 5] = ["round-robin", "sed", "eft", "tokens", "priced"];
 
 impl Balance {
     /// All rules.
-    pub const ALL: [Self; 3] = [Self::RoundRobin, Self::Sed, Self::Eft];
+    pub const ALL: [Self; 5] = [Self::RoundRobin, Self::Sed, Self::Eft, Self::Tokens, Self::Priced];
 
-    /// Reads `round-robin`, `sed` or `eft`.
+    /// Reads `round-robin`, `sed`, `eft`, `tokens` or `priced`.
     ///
     /// # Errors
     ///
@@ -39,7 +51,7 @@ impl Balance {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let name = text.trim();
         let found = Self::ALL.into_iter().find(|balance| balance.name() == name);
-        found.ok_or_else(|| ParseError::unknown(name, &NAMES, "round-robin, sed, eft"))
+        found.ok_or_else(|| ParseError::unknown(name, &NAMES, "round-robin, sed, eft, tokens, priced"))
     }
 
     /// Name on the command line and in rows.
@@ -83,12 +95,13 @@ pub struct Balancer {
     policy: Balance,
     /// The device whose turn it is.
     turn: usize,
+    prices: Prices,
 }
 
 impl Balancer {
     /// A balancer that begins with the first device.
     pub fn new(policy: Balance) -> Self {
-        Self { policy, turn: 0 }
+        Self { policy, turn: 0, prices: Prices::new() }
     }
 
     /// Takes another rule.
@@ -101,8 +114,20 @@ impl Balancer {
         self.policy
     }
 
-    /// Index of the device for a request; `None` if no device that can do it has room. `capable` tells whether a device
-    /// can do it at all, `estimate` how long it would take there, ns. Equals go to the lower index.
+    /// Devices joined, left or cannot be used any more; there are `devices` of them now. Memory that `priced` needs for
+    /// more devices than before is allocated here.
+    pub fn devices_changed(&mut self, devices: usize) {
+        self.prices.devices_changed(devices);
+    }
+
+    /// Whether a device would be given one more request that it can do.
+    #[inline]
+    pub fn accepts(&self, load: &Load) -> bool {
+        load.has_room() && (self.policy != Balance::Tokens || tokens::credit(load) > 0)
+    }
+
+    /// Index of the device for a request; `None` if no device that can do it accepts one. `capable` tells whether a
+    /// device can do it at all, `estimate` how long it would take there, ns. Equals go to the lower index.
     #[inline]
     pub fn choose(
         &mut self,
@@ -110,23 +135,42 @@ impl Balancer {
         capable: impl Fn(usize) -> bool,
         estimate: impl Fn(usize) -> Nanos,
     ) -> Option<usize> {
-        let open = |&i: &usize| loads[i].has_room() && capable(i);
+        let open = |&i: &usize| self.accepts(&loads[i]) && capable(i);
         if loads.len() == 1 {
             return Some(0).filter(open);
         }
         let all = 0..loads.len();
+        let finish = |i: usize| loads[i].backlog.saturating_add(estimate(i));
         match self.policy {
-            Balance::RoundRobin => self.in_turn(loads.len(), open),
+            Balance::RoundRobin => {
+                let first = self.turn.min(loads.len());
+                let found = (first..loads.len()).chain(0..first).find(open)?;
+                self.turn = found + 1;
+                Some(found)
+            }
             Balance::Sed => all.filter(open).min_by(|&a, &b| by_delay(&loads[a], &loads[b])),
-            Balance::Eft => all.filter(open).min_by_key(|&i| loads[i].backlog.saturating_add(estimate(i))),
+            Balance::Tokens => all.filter(open).max_by_key(|&i| (tokens::credit(&loads[i]), Reverse(i))),
+            Balance::Priced if self.prices.known() => self.prices.choose(loads, capable, estimate),
+            Balance::Eft | Balance::Priced => all.filter(open).min_by_key(|&i| finish(i)),
         }
     }
 
-    fn in_turn(&mut self, devices: usize, open: impl Fn(&usize) -> bool) -> Option<usize> {
-        let first = self.turn.min(devices);
-        let found = (first..devices).chain(0..first).find(open)?;
-        self.turn = found + 1;
-        Some(found)
+    /// A request was given to a device: `priced` learns what arrives.
+    #[inline]
+    pub fn placed(&mut self, class: Class, size: u32) {
+        if self.policy == Balance::Priced {
+            self.prices.arrived(class, size);
+        }
+    }
+
+    /// Brings prices up to date; call it often. It costs a comparison unless it is time, and then a bounded number of
+    /// steps: a large program is solved over several calls. `estimate` tells how long a device takes for a request of
+    /// that class and size (bytes), ns; `None` if it cannot do it.
+    #[inline]
+    pub fn reprice(&mut self, now: Nanos, loads: &[Load], estimate: impl Fn(usize, Class, u32) -> Option<Nanos>) {
+        if self.policy == Balance::Priced && self.prices.is_due(now) {
+            self.prices.reprice(now, loads, estimate);
+        }
     }
 }
 
@@ -138,66 +182,4 @@ fn by_delay(a: &Load, b: &Load) -> Ordering {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    fn load(in_flight: u32, backlog: Nanos, weight: u32) -> Load {
-        Load { usable: true, in_flight, depth: 8, backlog, weight }
-    }
-
-    #[test]
-    fn spellings_come_back() {
-        for (balance, name) in Balance::ALL.into_iter().zip(NAMES) {
-            assert_eq!((Balance::parse(name), balance.to_string().as_str()), (Ok(balance), name));
-        }
-        let error = Balance::parse("round_robin").unwrap_err().to_string();
-        assert_eq!(error, "no such policy, did you mean `round-robin`?; accepted: round-robin, sed, eft");
-    }
-
-    #[test]
-    fn round_robin_takes_turns_and_passes_over_the_full() {
-        let mut balancer = Balancer::new(Balance::RoundRobin);
-        let mut loads = [load(0, 0, 1); 3];
-        let mut next = |loads: &[Load]| balancer.choose(loads, |_| true, |_| 0);
-        assert_eq!([next(&loads), next(&loads), next(&loads), next(&loads)], [Some(0), Some(1), Some(2), Some(0)]);
-        loads[1].in_flight = 8;
-        assert_eq!([next(&loads), next(&loads)], [Some(2), Some(0)]);
-        assert_eq!(next(&loads[..2]), Some(0));
-        for load in &mut loads {
-            load.usable = false;
-        }
-        assert_eq!([next(&loads), next(&[])], [None, None]);
-    }
-
-    #[test]
-    fn sed_weighs_what_is_in_flight() {
-        let mut balancer = Balancer::new(Balance::Sed);
-        let mut choose = |loads: &[Load]| balancer.choose(loads, |_| true, |_| 0);
-        assert_eq!(choose(&[load(0, 0, 1), load(0, 0, 3)]), Some(1));
-        assert_eq!(choose(&[load(0, 0, 1), load(2, 0, 3)]), Some(0));
-        assert_eq!(choose(&[load(0, 0, 1), load(3, 0, 3)]), Some(0));
-        assert_eq!(choose(&[load(u32::MAX, 0, 0), load(7, 0, 0)]), Some(1));
-    }
-
-    #[test]
-    fn eft_finishes_earliest() {
-        let mut balancer = Balancer::new(Balance::Eft);
-        let loads = [load(0, 500, 1), load(0, 100, 1)];
-        assert_eq!(balancer.choose(&loads, |_| true, |i| [100, 600][i]), Some(0));
-        assert_eq!(balancer.choose(&loads, |_| true, |i| [100, 499][i]), Some(1));
-        assert_eq!(balancer.choose(&loads, |_| true, |i| [100, 500][i]), Some(0), "a tie");
-        assert_eq!(balancer.choose(&loads, |i| i == 1, |i| [100, 600][i]), Some(1));
-        assert_eq!(balancer.choose(&[load(0, u64::MAX, 1); 2], |_| true, |_| u64::MAX), Some(0));
-    }
-
-    #[test]
-    fn a_single_device_is_taken_or_not() {
-        for policy in Balance::ALL {
-            let mut balancer = Balancer::new(policy);
-            assert_eq!(balancer.choose(&[load(7, 0, 1)], |_| true, |_| unreachable!()), Some(0));
-            assert_eq!(balancer.choose(&[load(8, 0, 1)], |_| true, |_| unreachable!()), None);
-            assert_eq!(balancer.choose(&[load(0, 0, 1)], |_| false, |_| unreachable!()), None);
-        }
-    }
-}
+mod tests;

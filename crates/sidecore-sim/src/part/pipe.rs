@@ -55,6 +55,11 @@ impl<E: Copy> Pipe<E> {
         key
     }
 
+    /// Transfers under way.
+    pub fn under_way(&self) -> usize {
+        self.transfers.len()
+    }
+
     /// Bytes carried so far.
     pub fn carried(&self) -> f64 {
         self.carried

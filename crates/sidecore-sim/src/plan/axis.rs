@@ -42,6 +42,11 @@ impl Axis {
         Ok(Self::Parameter { name, values: labels.to_vec() })
     }
 
+    /// Whether it goes over metrics.
+    pub fn is_metrics(&self) -> bool {
+        matches!(self, Self::Metrics(_))
+    }
+
     /// Rows or columns.
     pub fn len(&self) -> usize {
         match self {

@@ -3,7 +3,7 @@
 use super::axis::{Axis, metric};
 use super::error::{PlanError, unknown};
 use super::settings::{Origin, Settings, Source};
-use super::{Changes, Heading, MAX_CELLS, Plan, Variant};
+use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
 use crate::system::{self, System};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,9 +69,11 @@ impl File {
         for (name, value) in self.table(value, "set")? {
             let index = settings.find(name.get_ref()).map_err(|message| self.error(name, &message))?;
             let text = self.scalar(value, name.get_ref())?;
-            let mut probe = settings.clone();
             let name = settings.parameter(index).name;
-            probe.set(name, &text, Source::Plan).map_err(|message| self.error(value, &message))?;
+            if text != NUMBER {
+                let mut probe = settings.clone();
+                probe.set(name, &text, Source::Plan).map_err(|message| self.error(value, &message))?;
+            }
             set.push((name.to_owned(), text));
         }
         Ok(set)
@@ -363,10 +365,22 @@ fn read_plot(file: &File, table: &DeTable<'_>, system: &'static dyn System) -> R
 
 fn read_variants(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Variant>, PlanError> {
     let all = read_named(file, table, ("variant", "name"), settings)?;
+    if let Some((name, _)) = all.iter().find(|(_, set)| set.iter().any(|(_, value)| value == NUMBER)) {
+        return Err(PlanError::in_file(
+            &file.path,
+            None,
+            &format!("variant {name:?}: {NUMBER} stands for a number in headings only"),
+        ));
+    }
     Ok(all.into_iter().map(|(name, set)| Variant { name, set }).collect())
 }
 
 fn read_headings(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Heading>, PlanError> {
     let all = read_named(file, table, ("heading", "says"), settings)?;
+    let numbers = |set: &Changes| set.iter().any(|(_, value)| value == NUMBER);
+    if let Some((says, _)) = all.iter().find(|(says, set)| numbers(set) && says.matches(NUMBER).count() != 1) {
+        let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
+        return Err(PlanError::in_file(&file.path, None, &message));
+    }
     Ok(all.into_iter().map(|(says, set)| Heading { says, set }).collect())
 }

@@ -4,6 +4,7 @@ use super::{ConfigError, DeviceConfig};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,10 +13,14 @@ pub enum Setting {
     Notify(Hop, Notify),
     /// `balance=POLICY`.
     Balance(Balance),
+    /// `order=POLICY`.
+    Order(Order),
     /// `device={name="…",kind="…",…}`: one more device.
     AddDevice(DeviceConfig),
     /// `device.NAME=drain|remove|kill`.
     Device(String, DeviceAction),
+    /// `record=off`: the record ends and is written.
+    EndRecord,
 }
 
 /// The hops whose waiting can be chosen.
@@ -44,15 +49,17 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     "notify",
     "notify.service",
     "notify.to_device",
     "notify.from_device",
     "notify.client",
     "balance",
+    "order",
     "device",
     "device.NAME",
+    "record",
 ];
 
 impl Setting {
@@ -71,7 +78,10 @@ impl Setting {
             "notify.from_device" => Ok(Self::Notify(Hop::FromDevice, Parse::parse_text(value)?)),
             "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
+            "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
+            "record" if value == "off" => Ok(Self::EndRecord),
+            "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
                 None => Err(ConfigError::unknown("setting", key, KEYS.into_iter())),
@@ -103,6 +113,12 @@ impl Parse for Notify {
 }
 
 impl Parse for Balance {
+    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+    }
+}
+
+impl Parse for Order {
     fn parse_text(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
     }

@@ -10,7 +10,7 @@ fn error(text: &str) -> String {
 #[test]
 fn an_empty_file_is_the_default() {
     let config = Config::parse("").unwrap();
-    assert_eq!(config.balance, Balance::Eft);
+    assert_eq!((config.balance, config.order), (Balance::Eft, Order::Fifo));
     assert_eq!(config.devices, [DeviceConfig::inline("inline")]);
     assert_eq!(config.counters_path(), PathBuf::from(format!("{DEFAULT_SOCKET}.counters")));
 }
@@ -22,7 +22,8 @@ fn every_key_can_be_written() {
         socket = "a.sock"
         counters = "c"
         sample_every = 1
-        balance = "sed"
+        balance = "priced"
+        order = "shortest"
         [sidecores]
         cpus = [0, 1]
         owned = true
@@ -66,7 +67,8 @@ fn an_unknown_key_names_the_line_and_the_nearest() {
 
 #[test]
 fn wrong_values_say_what_to_write() {
-    assert!(error("balance = 'fastest'").contains("eft"));
+    assert!(error("balance = 'fastest'").contains("round-robin, sed, eft, tokens, priced"));
+    assert!(error("order = 'shrotest'").contains("did you mean `shortest`?"));
     assert!(error("[notify]\nclient = 'sometimes'").contains("break-even"));
     assert!(error("[limits]\nlanes = 0").contains("use 1 to 65536"));
     assert!(error("device = []").contains("add one"));
@@ -81,6 +83,8 @@ fn wrong_values_say_what_to_write() {
 fn settings_are_read_and_refused() {
     assert_eq!(Setting::parse("notify=park"), Ok(Setting::Notify(Hop::All, Notify::Park)));
     assert_eq!(Setting::parse("balance=round-robin"), Ok(Setting::Balance(Balance::RoundRobin)));
+    assert_eq!(Setting::parse("balance=tokens"), Ok(Setting::Balance(Balance::Tokens)));
+    assert_eq!(Setting::parse("order=shortest"), Ok(Setting::Order(Order::Shortest)));
     assert_eq!(Setting::parse("device.a=kill"), Ok(Setting::Device("a".to_owned(), DeviceAction::Kill)));
     let added = Setting::parse(r#"device={name="w1",kind="worker",cpu=1,owned=true}"#);
     assert_eq!(added, Ok(Setting::AddDevice(DeviceConfig::worker("w1", Some(1), true))));
@@ -107,6 +111,17 @@ proptest! {
         let _ = Config::parse(&text);
         let _ = Setting::parse(&text);
     }
+}
+
+#[test]
+fn a_record_is_named_once_for_each_sidecore() {
+    let config = Config::parse("record = \"/run/r\"\nrecord_mib = 1").unwrap();
+    let path = |sidecore| config.record_path(sidecore).unwrap();
+    assert_eq!((path(0), path(2)), (PathBuf::from("/run/r"), PathBuf::from("/run/r.2")));
+    assert_eq!(Config::default().record_path(0), None);
+    assert!(Config::parse("record_mib = 0").is_err());
+    assert_eq!(Setting::parse("record=off").unwrap(), Setting::EndRecord);
+    assert!(Setting::parse("record=on").unwrap_err().to_string().contains("off"));
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! A device that is not here: it computes the true result and returns it when the modelled one would.
 //!
-//! The model is one server with a queue: a request is finished `fixed + per_byte × input` after the later of its
-//! arrival and the end of the request before. The sidecore computes the result when the request arrives; it stays in
-//! private memory until its time, so that a device killed meanwhile has written nothing.
+//! The model is one server: a request takes it `fixed + per_byte × input`, in as many pieces as dispatch says, and after
+//! each piece it goes on with what is first in turn. The sidecore computes the result when the request arrives; it stays
+//! in private memory until its time, so that a device killed meanwhile has written nothing.
+
+mod server;
 
 use super::{Health, Job, Reply};
 use crate::engine::execute::{Scratch, compute, deliver};
+use server::Server;
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::order::Turn;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
-use std::collections::VecDeque;
 
 #[derive(Debug)]
 struct Pending {
@@ -17,7 +20,6 @@ struct Pending {
     job: Job,
     result: Result<Vec<u8>, Refusal>,
     took: Nanos,
-    due: Nanos,
 }
 
 /// One emulated device.
@@ -25,11 +27,10 @@ struct Pending {
 pub(crate) struct Emulated {
     fixed: Nanos,
     per_byte: f64,
-    queue: VecDeque<Pending>,
+    server: Server<Pending>,
     scratch: Scratch,
     /// Buffers of results that were delivered, to be used again.
     spare: Vec<Vec<u8>>,
-    free_at: Nanos,
     dead: bool,
 }
 
@@ -39,10 +40,9 @@ impl Emulated {
         Self {
             fixed,
             per_byte,
-            queue: VecDeque::with_capacity(depth),
+            server: Server::new(depth),
             scratch: Scratch::new(max_request),
             spare: Vec::with_capacity(depth),
-            free_at: 0,
             dead: false,
         }
     }
@@ -52,7 +52,7 @@ impl Emulated {
         self.fixed + (self.per_byte * bytes as f64) as Nanos
     }
 
-    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, job: &Job) {
+    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, turn: Turn, job: Job) {
         if self.dead {
             return;
         }
@@ -63,15 +63,11 @@ impl Emulated {
             buffer
         });
         let took = self.time(job.submission.input_len());
-        self.free_at = self.free_at.max(now) + took;
-        self.queue.push_back(Pending { ticket, job: job.clone(), result, took, due: self.free_at });
+        self.server.submit(now, turn, took, Pending { ticket, job, result, took });
     }
 
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Reply> {
-        if self.due()? > now {
-            return None;
-        }
-        let Pending { ticket, job, result, took, .. } = self.queue.pop_front()?;
+        let Pending { ticket, job, result, took } = self.server.poll(now)?;
         let outcome = result.map(|result| {
             deliver(&job.memory, &job.submission, &result);
             let len = result.len() as u32;
@@ -81,9 +77,10 @@ impl Emulated {
         Some(Reply { ticket, outcome, took, _job: job })
     }
 
+    /// When the next answer is there, or the next piece of a long request is done.
     #[inline]
     pub(crate) fn due(&self) -> Option<Nanos> {
-        self.queue.front().map(|first| first.due)
+        self.server.due()
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -92,6 +89,6 @@ impl Emulated {
 
     pub(crate) fn kill(&mut self) {
         self.dead = true;
-        self.queue.clear();
+        self.server.clear();
     }
 }

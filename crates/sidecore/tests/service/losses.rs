@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Bytes of triple DES that take some hundred milliseconds: for so long a worker does not answer.
 const LONG: usize = 8 << 20;
 
-fn replayed(service: &Running) -> u64 {
+pub(crate) fn replayed(service: &Running) -> u64 {
     Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::Replayed)
 }
 
@@ -24,12 +24,12 @@ fn gone(service: &Running, device: usize) {
 }
 
 /// A device that takes five seconds for a request of 4000 bytes: what it has it still has when the test goes on.
-fn frozen(name: &str) -> DeviceConfig {
+pub(crate) fn frozen(name: &str) -> DeviceConfig {
     DeviceConfig::emulated(name, 1_000_000_000, 1e6)
 }
 
 /// A service that lets a device take its time.
-fn patient(devices: Vec<DeviceConfig>) -> Running {
+pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
     let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
     start(Config { devices, limits, ..Config::default() })
 }
@@ -104,6 +104,21 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
         load.run(5);
         assert_eq!(load.tally.done, done + 5);
     }
+}
+
+#[test]
+fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
+    let service = patient(vec![DeviceConfig { depth: 2, ..frozen("only") }]);
+    let mut control = connect(&service);
+    control.set("notify=park").unwrap();
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 8, false);
+    load.fill(8);
+    devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 2);
+    // Its lane waits for the device; the sidecore sleeps.
+    std::thread::sleep(Duration::from_millis(50));
+    control.set("device.only=kill").unwrap();
+    load.finish();
+    assert_eq!((load.tally.done, load.tally.failed.len(), load.tally.refused.len()), (0, 2, 6));
 }
 
 #[test]

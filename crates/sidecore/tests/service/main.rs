@@ -14,6 +14,7 @@ mod lane;
 mod limits;
 mod load;
 mod losses;
+mod orders;
 mod peer;
 mod policies;
 mod stages;

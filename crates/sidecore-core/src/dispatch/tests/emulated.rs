@@ -40,7 +40,9 @@ impl Machine {
             match self.dispatch.place(self.now, work) {
                 Placed::On { device, ticket } => return self.hand(device, ticket, work.size),
                 Placed::Full => assert!(self.advance()),
-                Placed::NoDevice | Placed::Now { .. } => unreachable!("all devices can do all, none at once"),
+                Placed::NoDevice | Placed::Now { .. } | Placed::Held { .. } => {
+                    unreachable!("all devices can do all, none at once, and as it comes")
+                }
             }
         }
     }

@@ -41,6 +41,8 @@ enum Event {
     Rescue(Index, usize),
     Retry(Index),
     SetBalance(Balance),
+    SetOrder(Order),
+    Release(Index),
     OpenLane(Index, Notify),
     CloseLane(Index),
     Come {
@@ -60,7 +62,7 @@ fn notify() -> impl Strategy<Value = Notify> {
 fn of_requests() -> impl Strategy<Value = Event> {
     let which = any::<Index>;
     prop_oneof![
-        8 => (which(), 0..CLASSES, 0..20_000_u32, any::<bool>())
+        8 => (which(), 0..CLASSES, 0..70_000_u32, any::<bool>())
             .prop_map(|(lane, class, size, urgent)| Event::Place { lane, class, size, urgent }),
         4 => (which(), proptest::option::of(0..100_000_u64)).prop_map(|(which, took)| Event::Complete(which, took)),
         1 => which().prop_map(Event::UseVoid),
@@ -81,6 +83,8 @@ fn of_devices() -> impl Strategy<Value = Event> {
         3 => (which(), 1..5_usize).prop_map(|(device, most)| Event::Rescue(device, most)),
         3 => which().prop_map(Event::Retry),
         1 => select(Balance::ALL.to_vec()).prop_map(Event::SetBalance),
+        2 => select(Order::ALL.to_vec()).prop_map(Event::SetOrder),
+        6 => which().prop_map(Event::Release),
     ]
 }
 

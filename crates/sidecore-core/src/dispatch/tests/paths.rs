@@ -302,6 +302,109 @@ fn the_size_decides_where_a_request_ends_first() {
     assert_eq!([large, small].map(|work| placed(&mut dispatch, work).0), [1, 0]);
 }
 
+/// Places a request that must be kept back.
+fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
+    match dispatch.place(100, work) {
+        Placed::Held { ticket, .. } => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_shortest_is_released_first() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let [first, second] = [0, 1].map(|tag| placed(&mut dispatch, Work { size: 9_000, ..work(lane, tag) }).1);
+    let [long, short, other] = [9_000, 10, 10].map(|size| kept(&mut dispatch, Work { size, ..work(lane, size) }));
+    assert_eq!((loads(&dispatch, 0).0, dispatch.total_in_flight(), dispatch.release(200, 0)), (5, 5, None));
+    dispatch.complete(first, None);
+    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(short), None));
+    assert_eq!(dispatch.complete(short, None).unwrap().handed, 200);
+    dispatch.complete(second, None);
+    assert_eq!([0; 3].map(|device| dispatch.release(300, device)), [Some(other), Some(long), None]);
+}
+
+#[test]
+fn two_short_ones_find_room_beside_long_ones() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let long = Work { size: 100_000, ..work(lane, 0) };
+    let tickets = [0; 2].map(|_| placed(&mut dispatch, long).1);
+    kept(&mut dispatch, long);
+    let [short, _] = [1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let next = kept(&mut dispatch, work(lane, 3));
+    assert_eq!([tickets[0], short].map(|ticket| dispatch.turn(ticket).unwrap().chunks), [4, 1]);
+    dispatch.complete(short, None);
+    assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(next), None));
+}
+
+#[test]
+fn what_was_kept_back_for_a_dead_device_moves_to_another() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let tickets = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let held = kept(&mut dispatch, work(lane, 2));
+    dispatch.add_device(capability(8));
+    dispatch.lose(0);
+    assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
+    let moved = [tickets[0], tickets[1]].map(|ticket| replaced(&mut dispatch, ticket).1);
+    let Some(Replaced::Held { device: 1, ticket }) = dispatch.replace(200, held) else { panic!("there is no room") };
+    assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1).0), ((0, 0), 3));
+    assert!(moved.iter().all(|ticket| dispatch.complete(*ticket, None).is_some()));
+    assert_eq!((dispatch.release(300, 1), dispatch.complete(held, None)), (Some(ticket), None));
+    assert_eq!(dispatch.complete(ticket, None).unwrap().work.tag, 2);
+}
+
+#[test]
+fn what_was_kept_back_is_released_when_the_order_changes() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    (0..2).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 0));
+    let held = [2, 3].map(|tag| kept(&mut dispatch, work(lane, tag)));
+    dispatch.set_order(Order::Fifo);
+    placed(&mut dispatch, work(lane, 4));
+    assert_eq!([0; 3].map(|device| dispatch.release(200, device)), [Some(held[0]), Some(held[1]), None]);
+}
+
+#[test]
+fn tokens_leave_what_devices_cannot_do_soon() {
+    let (mut dispatch, _, lane) = start(&[8, 8]);
+    dispatch.set_balance(Balance::Tokens);
+    let long = Work { size: 19_000, ..work(lane, 0) };
+    let first = placed(&mut dispatch, long);
+    assert_eq!((first.0, placed(&mut dispatch, work(lane, 1)).0), (0, 1));
+    assert_eq!((placed(&mut dispatch, long).0, dispatch.place(100, long)), (1, Placed::Full));
+    assert!(!dispatch.has_room(None));
+    dispatch.complete(first.1, None);
+    assert_eq!((dispatch.has_room(None), placed(&mut dispatch, long).0), (true, 0));
+}
+
+#[test]
+fn prices_are_made_of_what_arrives() {
+    let (mut dispatch, _, lane) = start(&[8, 8]);
+    dispatch.set_balance(Balance::Priced);
+    // The first device is ten times as fast at short requests, and no faster at long ones.
+    for (device, size, took) in [(0, 64, 100), (0, 16_384, 10_000), (1, 64, 1_000), (1, 16_384, 10_000)] {
+        dispatch.observe(device, Class::NOOP, size, took);
+    }
+    let [short, long] = [64, 16_384].map(|size| Work { size, ..work(lane, 0) });
+    for number in 0..1_000 {
+        let (_, ticket) = placed(&mut dispatch, if number % 500 == 0 { long } else { short });
+        dispatch.complete(ticket, None);
+    }
+    let [first, second] = [long; 2].map(|long| placed(&mut dispatch, long));
+    assert_eq!((first.0, second.0), (0, 1));
+    dispatch.complete(first.1, None);
+    let third = placed(&mut dispatch, long);
+    assert_eq!(third.0, 0, "earliest finish, until there are prices");
+    dispatch.complete(third.1, None);
+    dispatch.reprice(1_000);
+    assert_eq!(placed(&mut dispatch, long).0, 1, "the time of the first device is for short ones");
+    dispatch.drain(1);
+    dispatch.drain(0);
+    assert_eq!(dispatch.place(100, long), Placed::NoDevice);
+}
+
 /// Places and completes so many requests.
 fn complete(dispatch: &mut Dispatch, lane: LaneId, count: u32, urgent: bool) {
     for tag in 0..count {

@@ -8,6 +8,7 @@ use crate::sys::clock;
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, Done, MAX_DEVICES, Replaced};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Status;
@@ -99,7 +100,7 @@ impl Reactor {
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
                 let rates = self.setup.calibration.modelled(|bytes| emulated.time(bytes));
-                Ok((Port::Emulated(emulated), rates))
+                Ok((Port::Emulated(Box::new(emulated)), rates))
             }
         }
     }
@@ -164,6 +165,8 @@ impl Reactor {
         }
         self.dispatch.lose(index);
         self.remote.retain(|remote| *remote != index);
+        // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
+        self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
         if let Health::DeadWriting(ticket) = health {
             self.fail(ticket);
         }
@@ -207,6 +210,8 @@ impl Reactor {
                 self.count_replay(lost);
                 self.resubmit(device, ticket);
             }
+            // Its place, and with it its job, is the same as before.
+            Some(Replaced::Held { .. }) => self.count_replay(lost),
         }
     }
 
@@ -226,6 +231,14 @@ impl Reactor {
             }
         }
         self.orphans.len() < waiting
+    }
+
+    /// Under the new order devices may have more, or less.
+    pub(super) fn set_order(&mut self, order: Order) {
+        self.dispatch.set_order(order);
+        self.now = clock::now();
+        (0..self.devices.len()).for_each(|device| self.release(device));
+        self.ring_devices();
     }
 
     /// Wakes the devices that sleep and were given work.

@@ -8,6 +8,7 @@ use crate::engine::execute::execute;
 use crate::sys::clock;
 use sidecore_core::dispatch::{Done, LaneId, Placed, Work};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::order;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::wire::{Completion, Fault, Status};
@@ -199,6 +200,10 @@ impl Reactor {
                 let (session, memory) = (session.clone(), lane.memory.clone());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
+            Placed::Held { ticket, .. } => {
+                let (session, memory) = (session.clone(), lane.memory.clone());
+                self.jobs[ticket.index()] = Some(Job { session, memory, submission: *submission });
+            }
             Placed::Full => {
                 self.blocked = true;
                 return Some(End::Blocked);
@@ -263,10 +268,19 @@ impl Reactor {
         if self.dispatch.device_load(device).in_flight <= 1 {
             state.progress_at = self.now;
         }
-        state.port.submit(self.now, ticket, job);
+        let turn = self.dispatch.turn(ticket).unwrap_or(order::Turn::FIFO);
+        state.port.submit(self.now, ticket, turn, job);
     }
 
-    /// Gives a request of a dead device to another.
+    /// Gives a device what was kept back for it and what it may begin with now.
+    #[inline]
+    pub(super) fn release(&mut self, device: usize) {
+        while let Some(ticket) = self.dispatch.release(self.now, device) {
+            self.resubmit(device, ticket);
+        }
+    }
+
+    /// Gives a device a request that another had, or that was kept back.
     pub(super) fn resubmit(&mut self, device: usize, ticket: Ticket) {
         if let Some(job) = self.jobs[ticket.index()].take() {
             self.submit(device, ticket, job);
@@ -303,6 +317,7 @@ impl Reactor {
         let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
         self.jobs[ticket.index()] = None;
         self.devices[usize::from(done.device)].counters.record(took);
+        self.release(usize::from(done.device));
         self.answer_now(&done, status(outcome));
     }
 

@@ -3,6 +3,9 @@
 use super::super::*;
 use alloc::collections::BTreeMap;
 
+/// Work on a device at which it has no credit left under `tokens`, ns.
+const WINDOW: Nanos = 20_000;
+
 /// A request on its way.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
@@ -11,6 +14,9 @@ pub(super) struct Request {
     /// The device that has it, or had it last.
     pub(super) device: usize,
     pub(super) waiting: bool,
+    /// Kept back, as the so manieth that ever was.
+    pub(super) held: Option<u64>,
+    pub(super) turn: Turn,
     pub(super) handed: Nanos,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
@@ -58,6 +64,22 @@ impl Oracle {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
 
+    /// Whether the device may begin with one more: it has fewer than two, long ones not counted if this is short.
+    pub(super) fn may_begin(&self, device: usize, turn: Turn) -> bool {
+        let begun = self.on(device).filter(|request| request.held.is_none());
+        begun.filter(|request| turn.chunks > 1 || request.turn.chunks == 1).count() < 2
+    }
+
+    /// The request that is next of those kept back.
+    pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
+        let held = self.on(device).filter(|request| request.held.is_some());
+        held.min_by_key(|request| (request.turn.rank, request.held))
+    }
+
+    pub(super) fn backlog(&self, device: usize) -> Nanos {
+        self.on(device).map(|request| request.cost).sum()
+    }
+
     pub(super) fn of_lane(&self, lane: u32) -> u32 {
         self.requests.iter().filter(|request| request.work.lane.0 == lane).count() as u32
     }
@@ -93,9 +115,12 @@ impl Oracle {
         self.devices(&[DeviceState::Active]).into_iter().filter(can).collect()
     }
 
-    /// Devices that may get a request of this class now.
-    pub(super) fn with_room(&self, class: Class) -> Vec<usize> {
-        let has_room = |&device: &usize| self.on(device).count() < self.units[device].depth as usize;
+    /// Devices that may get a request of this class now: under `tokens`, those that have credit as well.
+    pub(super) fn with_room(&self, class: Class, balance: Balance) -> Vec<usize> {
+        let has_room = |&device: &usize| {
+            let has_credit = balance != Balance::Tokens || self.backlog(device) < WINDOW;
+            has_credit && self.on(device).count() < self.units[device].depth as usize
+        };
         self.capable(class).into_iter().filter(has_room).collect()
     }
 

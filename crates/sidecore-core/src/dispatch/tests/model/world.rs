@@ -11,6 +11,8 @@ pub(super) struct World {
     now: Nanos,
     dispatch: Dispatch,
     oracle: Oracle,
+    /// Requests that were ever kept back.
+    kept: u64,
 }
 
 /// One of the items, if there is one.
@@ -28,7 +30,7 @@ impl World {
     /// Two clients with a lane each, and two devices that differ.
     pub(super) fn new() -> Self {
         let dispatch = Dispatch::new(LIMITS, Balance::Eft);
-        let mut world = Self { now: 0, dispatch, oracle: Oracle::default() };
+        let mut world = Self { now: 0, dispatch, oracle: Oracle::default(), kept: 0 };
         for credit in [3, 6] {
             world.come(1, credit);
         }
@@ -46,25 +48,33 @@ impl World {
         let lane = |index| pick(&oracle.open_lanes(), index);
         let client = |index| pick(&oracle.present(), index);
         let device = |states: &[DeviceState], index| pick(&oracle.devices(states), index);
-        let request = |waiting, index| pick(&oracle.tickets(|request| request.waiting == waiting), index);
+        let waiting = |index| pick(&oracle.tickets(|request| request.waiting), index);
         match event {
             Event::Place { lane: index, class, size, urgent } => {
                 let class = Class::from_index(class).unwrap();
                 let tag = oracle.answers.len() as u32;
                 with(lane(index), |lane| self.place(Work { class, size, urgent, ..work(lane, tag) }));
             }
-            Event::Complete(index, took) => with(request(false, index), |ticket| self.complete(ticket, took)),
+            Event::Complete(index, took) => {
+                let begun = oracle.tickets(|request| !request.waiting && request.held.is_none());
+                with(pick(&begun, index), |ticket| self.complete(ticket, took));
+            }
+            Event::SetOrder(order) => self.dispatch.set_order(order),
+            Event::Release(index) => with(device(&ALIVE, index), |device| _ = self.release(device)),
             Event::UseVoid(index) => with(pick(&oracle.void, index), |ticket| self.use_void(ticket)),
             Event::Announce(index) => with(lane(index), |lane| self.announce(lane)),
             Event::Due(index) => with(lane(index), |lane| self.due(lane)),
             Event::Refill(index) => with(client(index), |client| self.refill(client)),
             Event::Idle(index) => with(client(index), |client| self.idle(client)),
-            Event::Wait(time) => self.now += time,
+            Event::Wait(time) => {
+                self.now += time;
+                self.dispatch.reprice(self.now);
+            }
             Event::Join { classes, depth } => self.join(classes, depth),
             Event::Drain(index) => with(device(&[DeviceState::Active], index), |device| self.drain(device)),
             Event::Lose(index) => with(device(&ALIVE, index), |device| self.lose(device)),
             Event::Rescue(index, most) => with(device(&[DeviceState::Gone], index), |device| self.rescue(device, most)),
-            Event::Retry(index) => with(request(true, index), |ticket| self.replace(ticket)),
+            Event::Retry(index) => with(waiting(index), |ticket| self.replace(ticket)),
             Event::SetBalance(balance) => self.dispatch.set_balance(balance),
             Event::OpenLane(index, notify) => with(client(index), |client| self.open_lane(client, notify)),
             Event::CloseLane(index) => with(lane(index), |lane| self.close_lane(lane)),
@@ -72,6 +82,10 @@ impl World {
             Event::Go(index) => with(client(index), |client| self.go(client)),
             Event::SetNotify(index, notify) => with(lane(index), |lane| self.set_notify(lane, notify)),
         }
+    }
+
+    fn with_room(&self, class: Class) -> Vec<usize> {
+        self.oracle.with_room(class, self.dispatch.balance())
     }
 
     fn place(&mut self, work: Work) {
@@ -82,23 +96,33 @@ impl World {
         match self.dispatch.place(self.now, work) {
             Placed::On { device, ticket } => {
                 self.oracle.answers.push(0);
-                let cost = self.handed(work, device, ticket, 0);
+                let cost = self.handed(work, device, ticket, 0, false);
+                self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
+            }
+            Placed::Held { device, ticket } => {
+                self.oracle.answers.push(0);
+                let cost = self.handed(work, device, ticket, 0, true);
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
             }
             Placed::Full => {
-                assert!(self.oracle.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
+                assert!(self.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
             }
             Placed::Now { .. } => unreachable!("no device of this world is immediate"),
             Placed::NoDevice => assert!(self.oracle.capable(work.class).is_empty()),
         }
     }
 
-    /// A request was given to a device: may it have it? Returns its estimated cost there.
-    fn handed(&mut self, work: Work, device: usize, ticket: Ticket, losses: u8) -> Nanos {
-        assert!(self.oracle.with_room(work.class).contains(&device));
+    /// A request was given to a device or kept back for it: may it have it? Returns its estimated cost there.
+    fn handed(&mut self, work: Work, device: usize, ticket: Ticket, losses: u8, held: bool) -> Nanos {
+        assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
-        let request = Request { ticket, work, device, waiting: false, handed: self.now, cost, losses };
+        let turn = self.dispatch.turn(ticket).unwrap();
+        assert_eq!(turn, self.dispatch.order().turn(self.now, cost, work.size));
+        assert_eq!(held, self.dispatch.order() == Order::Shortest && !self.oracle.may_begin(device, turn));
+        self.kept += 1;
+        let held = held.then_some(self.kept);
+        let request = Request { ticket, work, device, waiting: false, held, turn, handed: self.now, cost, losses };
         self.oracle.requests.push(request);
         cost
     }
@@ -106,6 +130,18 @@ impl World {
     fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) {
         let request = self.oracle.take(ticket);
         assert_eq!(self.dispatch.complete(ticket, took), Some(self.oracle.answered(&request)));
+    }
+
+    /// `false`: the device may begin with none of what is kept back for it.
+    fn release(&mut self, device: usize) -> bool {
+        let freely = self.dispatch.order() == Order::Fifo;
+        let next = self.oracle.next_held(device).filter(|next| freely || self.oracle.may_begin(device, next.turn));
+        let expected = next.map(|next| next.ticket);
+        assert_eq!(self.dispatch.release(self.now, device), expected);
+        for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == expected) {
+            (request.held, request.handed) = (None, self.now);
+        }
+        expected.is_some()
     }
 
     fn use_void(&mut self, ticket: Ticket) {
@@ -128,12 +164,16 @@ impl World {
             }
             Replaced::On { device, ticket } => {
                 assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
-                self.handed(work, device, ticket, losses);
+                self.handed(work, device, ticket, losses, false);
+            }
+            Replaced::Held { device, ticket } => {
+                assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
+                self.handed(work, device, ticket, losses, true);
             }
             Replaced::Wait(ticket) => {
-                assert!(!hopeless && self.oracle.with_room(work.class).is_empty());
+                assert!(!hopeless && self.with_room(work.class).is_empty());
                 assert!(self.oracle.is_new(ticket) && ticket.index() == place);
-                self.oracle.requests.push(Request { ticket, waiting: true, ..request });
+                self.oracle.requests.push(Request { ticket, waiting: true, held: None, ..request });
             }
         }
     }
@@ -248,7 +288,7 @@ impl World {
         let load = self.dispatch.device_load(device);
         assert_eq!((self.dispatch.device_state(device), load.usable), (state, state == DeviceState::Active));
         assert_eq!(load.in_flight as usize, self.oracle.on(device).count());
-        assert_eq!(load.backlog, self.oracle.on(device).map(|request| request.cost).sum::<Nanos>());
+        assert_eq!(load.backlog, self.oracle.backlog(device));
         assert!(load.in_flight <= depth);
         let mut has: Vec<Ticket> = self.oracle.on(device).map(|request| request.ticket).collect();
         has.sort_by_key(|ticket| ticket.index());
@@ -266,7 +306,10 @@ impl World {
             for device in self.oracle.devices(&[DeviceState::Gone]) {
                 self.rescue(device, usize::MAX);
             }
-            for ticket in self.oracle.tickets(|request| !request.waiting) {
+            for device in self.oracle.devices(&ALIVE) {
+                while self.release(device) {}
+            }
+            for ticket in self.oracle.tickets(|request| !request.waiting && request.held.is_none()) {
                 self.complete(ticket, None);
             }
             for ticket in self.oracle.tickets(|request| request.waiting) {

@@ -1,0 +1,178 @@
+//! Prices: what the time of each device is worth to the requests that arrive.
+//!
+//! Earliest finish alone gives a request to any device that is free soon, also to one that is bad at it and good at
+//! another kind; near capacity that work is missing there. The price `y[i]` of a device's time is its dual in the
+//! [`Program`] "most load that these devices can carry of this mix". A request that takes `t[i]` on device i uses time
+//! worth `y[i] t[i]` there; at the optimum requests are only where that is least. So a request goes to the device with
+//! the least
+//!
+//! ```text
+//! finish[i] + W (y[i] t[i] / min over j of y[j] t[j] - 1)
+//! ```
+//!
+//! with W the mean backlog of the devices: at light load W is 0 and the rule is earliest finish time; the longer the
+//! queues, the more a detour must save. Where all are equally good the second term is 0.
+//!
+//! A device that is no bottleneck has the price 0: its time is free, for what it can do, and a request that could go
+//! there for nothing would never go anywhere else, however long it waits. Prices are therefore at least [`FLOOR`] of
+//! their mean, which bounds the ratio.
+
+use super::mix::{KINDS, Kind, Mix};
+use super::{Load, Program, Progress};
+use crate::session::Class;
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+/// From one solution to the next, ns.
+const PERIOD: Nanos = 10_000_000;
+/// Arrivals of which first prices are made.
+const FIRST: f32 = 256.0;
+/// Cells that one call may compute anew: about 50 us.
+const BUDGET: usize = 100_000;
+/// Least price, as a part of the mean.
+const FLOOR: f64 = 1.0 / 64.0;
+
+/// Prices and what they are made from.
+#[derive(Clone, Debug)]
+pub(super) struct Prices {
+    mix: Mix,
+    program: Program,
+    /// The program is not solved yet.
+    solving: bool,
+    /// The program's devices, by number.
+    members: Vec<usize>,
+    /// By device, relative to each other. Empty: unknown.
+    by_device: Vec<f64>,
+    /// Requests that arrived since prices were made of them.
+    arrived: u32,
+    /// When prices are made again.
+    next: Nanos,
+    /// Times of one request on each device; kept between the two passes of a choice.
+    times: Vec<Nanos>,
+}
+
+impl Prices {
+    pub(super) fn new() -> Self {
+        Self {
+            mix: Mix::new(),
+            program: Program::new(0, KINDS),
+            solving: false,
+            members: Vec::new(),
+            by_device: Vec::new(),
+            arrived: 0,
+            next: 0,
+            times: Vec::new(),
+        }
+    }
+
+    /// What is known of other devices says nothing of these: until the next prices there are none.
+    pub(super) fn devices_changed(&mut self, devices: usize) {
+        if devices > self.times.len() {
+            self.program = Program::new(devices, KINDS);
+            self.times.resize(devices, 0);
+            self.members.reserve(devices - self.members.len());
+            self.by_device.reserve(devices - self.by_device.len());
+        }
+        self.by_device.clear();
+        self.solving = false;
+        self.next = 0;
+    }
+
+    #[inline]
+    pub(super) fn known(&self) -> bool {
+        !self.by_device.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn arrived(&mut self, class: Class, size: u32) {
+        self.mix.arrived(class, size);
+        self.arrived = self.arrived.saturating_add(1);
+    }
+
+    #[inline]
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        self.solving || (now >= self.next && self.arrived > 0)
+    }
+
+    /// The device with the least finish and loss, as above. Prices are known.
+    #[inline]
+    pub(super) fn choose(
+        &mut self,
+        loads: &[Load],
+        capable: impl Fn(usize) -> bool,
+        estimate: impl Fn(usize) -> Nanos,
+    ) -> Option<usize> {
+        let (mut least, mut backlog, mut usable) = (f64::MAX, 0.0, 0.0);
+        for (i, load) in loads.iter().enumerate().filter(|(_, load)| load.usable) {
+            backlog += load.backlog as f64;
+            usable += 1.0;
+            if capable(i) {
+                self.times[i] = estimate(i);
+                least = least.min(self.by_device[i] * self.times[i] as f64);
+            }
+        }
+        let mean = backlog / f64::max(usable, 1.0);
+        let scale = mean / least.max(f64::MIN_POSITIVE);
+        let score = |i: usize| {
+            let time = self.times[i] as f64;
+            loads[i].backlog as f64 + time + (self.by_device[i] * time * scale - mean)
+        };
+        let open = (0..loads.len()).filter(|&i| loads[i].has_room() && capable(i));
+        open.map(|i| (score(i), i)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
+    }
+
+    /// Goes on with the program, or begins a new one.
+    pub(super) fn reprice(
+        &mut self,
+        now: Nanos,
+        loads: &[Load],
+        estimate: impl Fn(usize, Class, u32) -> Option<Nanos>,
+    ) {
+        if !self.solving {
+            self.mix.age(now);
+            self.begin(loads, estimate);
+            self.next = if self.solving { now + PERIOD } else { self.next };
+        }
+        if self.solving {
+            let progress = self.program.advance(BUDGET);
+            self.solving = progress == Progress::More;
+            if progress == Progress::Optimal {
+                self.take(loads.len());
+            }
+        }
+    }
+
+    fn begin(&mut self, loads: &[Load], estimate: impl Fn(usize, Class, u32) -> Option<Nanos>) {
+        self.members.clear();
+        self.members.extend((0..loads.len()).filter(|&i| loads[i].usable));
+        let members = &self.members;
+        if members.len() < 2 || loads.len() > self.times.len() || self.mix.total() < FIRST {
+            return;
+        }
+        let fastest = |class, size| members.iter().filter_map(|&i| estimate(i, class, size)).min();
+        let mut kinds = [Kind::NONE; KINDS];
+        let found = self.mix.heaviest(&mut kinds, fastest);
+        let total: f64 = kinds[..found].iter().map(|kind| kind.count).sum();
+        let mix = kinds.map(|kind| kind.count / total);
+        let time = |kind: usize, member: usize| {
+            let Kind { class, size, .. } = kinds[kind];
+            estimate(members[member], class, size).map(|time| time.max(1) as f64)
+        };
+        self.program.begin(members.len(), &mix[..found], time);
+        (self.solving, self.arrived) = (found > 0, 0);
+    }
+
+    /// Takes the prices of a solved program, relative to their mean.
+    fn take(&mut self, devices: usize) {
+        let sum: f64 = (0..self.members.len()).map(|member| self.program.price(member)).sum();
+        if sum <= 0.0 {
+            return;
+        }
+        let mean = sum / self.members.len() as f64;
+        self.by_device.clear();
+        self.by_device.resize(devices, 1.0);
+        for (member, &device) in self.members.iter().enumerate() {
+            self.by_device[device] = (self.program.price(member) / mean).max(FLOOR);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The judge of balance policies: random pools of devices under each policy, and cases made to tell them apart.
+//!
+//! Load is a part of what the devices can carry at all, by the linear program with their true times. All policies see the
+//! same arrivals; each begins with rates learnt from a few observations and learns on, as in the service.
+
+mod cases;
+mod text;
+
+use crate::world::pool::{Result as Judged, Run, Traffic};
+use cases::Case;
+pub use cases::random_pool;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::order::Order;
+use std::ops::ControlFlow;
+
+/// Loads of the random pools, as parts of the fluid capacity.
+pub const LOADS: [f64; 3] = [0.8, 0.9, 0.95];
+/// Within so many times the best, a policy counts as good as the best.
+pub const NEAR: f64 = 1.1;
+
+/// What became of one case under one policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// `pools`: random devices and mixes. `regression`: two devices of 0.35 us + 0.589 ns/B and two of 1.25 us +
+    /// 0.595 ns/B, 95 % 256 B and 5 % 16 KiB. For the others see [`run`].
+    pub scenario: &'static str,
+    /// Seed of the pool and of the arrivals.
+    pub seed: u64,
+    /// Part of the fluid capacity; `None`: 64 requests outstanding all the time.
+    pub load: Option<f64>,
+    /// How devices were chosen.
+    pub balance: Balance,
+    /// In which order each served what it had.
+    pub order: Order,
+    /// Whether the devices carried the load under this policy.
+    pub stable: bool,
+    /// Mean time in the system, ns.
+    pub mean: f64,
+    /// 99th percentile of the time in the system, ns.
+    pub p99: f64,
+    /// Requests done in a unit of time, as a part of the fluid capacity.
+    pub carried: f64,
+    /// Mean and 99th percentile, as multiples of the least of the stable policies in this case; `None`: not stable.
+    pub ratio: Option<(f64, f64)>,
+}
+
+/// How often a policy was good in the random pools at one load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Part of the fluid capacity.
+    pub load: f64,
+    /// The policy.
+    pub balance: Balance,
+    /// Pools that were tried.
+    pub pools: usize,
+    /// Pools in which it was stable.
+    pub stable: usize,
+    /// Pools in which its mean time in the system was within [`NEAR`] of the best.
+    pub near_mean: usize,
+    /// Pools in which its 99th percentile was within [`NEAR`] of the best.
+    pub near_p99: usize,
+    /// Largest ratio of its 99th percentile to the best, where it was stable.
+    pub worst: f64,
+}
+
+/// All lines of a bake-off. Displayed, it is a table of the summaries and of the single cases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bakeoff {
+    /// By case, then by policy.
+    pub lines: Vec<Line>,
+}
+
+impl Bakeoff {
+    /// How often each policy was good in the random pools, by load and policy.
+    pub fn summaries(&self) -> Vec<Summary> {
+        let of = |(load, balance)| self.summary(load, balance);
+        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
+    }
+
+    /// How often this policy was good at this load, one of [`LOADS`].
+    pub fn summary(&self, load: f64, balance: Balance) -> Summary {
+        let lines = || self.lines.iter().filter(|line| line.is_pool(load, balance));
+        let near = |part: fn((f64, f64)) -> f64| {
+            lines().filter(|line| line.ratio.is_some_and(|ratio| part(ratio) <= NEAR)).count()
+        };
+        Summary {
+            load,
+            balance,
+            pools: lines().count(),
+            stable: lines().filter(|line| line.stable).count(),
+            near_mean: near(|ratio| ratio.0),
+            near_p99: near(|ratio| ratio.1),
+            worst: lines().filter_map(|line| line.ratio).map(|ratio| ratio.1).fold(0.0, f64::max),
+        }
+    }
+
+    /// The line of a single case.
+    pub fn line(&self, scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> Option<&Line> {
+        let same = |line: &&Line| line.load.map(f64::to_bits) == load.map(f64::to_bits);
+        let mut of_case = self.lines.iter().filter(|line| line.scenario == scenario).filter(same);
+        of_case.find(|line| (line.balance, line.order) == (balance, order))
+    }
+}
+
+impl Line {
+    fn is_pool(&self, load: f64, balance: Balance) -> bool {
+        self.scenario == cases::POOLS
+            && self.load.is_some_and(|at| at.to_bits() == load.to_bits())
+            && self.balance == balance
+    }
+}
+
+/// Tries all policies on `seeds` random pools at each of [`LOADS`], and on the single cases:
+///
+/// - `regression` at each of [`LOADS`] and with 64 requests outstanding;
+/// - `heavy tail`: sizes of a Pareto distribution from 64 B to 1 MiB, at 0.8, also shortest first;
+/// - `alike`: such sizes on four devices of 1 us + 0.6 ns/B;
+/// - `slowed`: at 0.6, the first device takes four times as long from a quarter of the run on;
+/// - `misled`: at 0.9, devices report in turn 20 % less and 20 % more than they took, and so are their prices.
+///
+/// `progress` is told runs done and runs in all before each run; after a break it returns the cases that are complete.
+pub fn run(seeds: u64, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
+    let cases = cases::all(seeds);
+    let total = cases.iter().map(|case| case.policies.len()).sum();
+    let (mut lines, mut done) = (Vec::with_capacity(total), 0);
+    for case in &cases {
+        let mut judged = Vec::new();
+        for (balance, order) in case.policies {
+            if progress(done, total).is_break() {
+                return Bakeoff { lines };
+            }
+            judged.push(Run { balance: *balance, order: *order, ..case.run.clone() }.go(case.seed));
+            done += 1;
+        }
+        lines.extend(compared(case, &judged));
+    }
+    Bakeoff { lines }
+}
+
+/// The lines of one case, each beside the best.
+fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Line> + 'a {
+    let least = |value: fn(&Judged) -> f64| {
+        judged.iter().filter(|judged| judged.stable).map(value).fold(f64::INFINITY, f64::min)
+    };
+    let (mean, p99) = (least(|judged| judged.mean), least(|judged| judged.p99));
+    let load = if let Traffic::Open(load) = case.run.traffic { Some(load) } else { None };
+    case.policies.iter().zip(judged).map(move |((balance, order), judged)| Line {
+        scenario: case.scenario,
+        seed: case.seed,
+        load,
+        balance: *balance,
+        order: *order,
+        stable: judged.stable,
+        mean: judged.mean,
+        p99: judged.p99,
+        carried: judged.carried,
+        ratio: judged.stable.then_some((judged.mean / mean, judged.p99 / p99)),
+    })
+}

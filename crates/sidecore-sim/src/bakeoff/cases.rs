@@ -1,0 +1,164 @@
+//! What the policies are tried on.
+
+use super::LOADS;
+use crate::engine::Random;
+use crate::world::pool::{Card, Change, Run, Sizes, Traffic};
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::order::Order;
+
+pub(super) const POOLS: &str = "pools";
+
+/// Requests of a run in a random pool, and in a single case.
+const REQUESTS: u32 = 200_000;
+const MORE_REQUESTS: u32 = 400_000;
+
+const AS_THEY_COME: &[(Balance, Order)] = &[
+    (Balance::RoundRobin, Order::Fifo),
+    (Balance::Sed, Order::Fifo),
+    (Balance::Eft, Order::Fifo),
+    (Balance::Tokens, Order::Fifo),
+    (Balance::Priced, Order::Fifo),
+];
+const ALSO_SHORTEST: &[(Balance, Order)] = &[
+    (Balance::RoundRobin, Order::Fifo),
+    (Balance::Sed, Order::Fifo),
+    (Balance::Eft, Order::Fifo),
+    (Balance::Tokens, Order::Fifo),
+    (Balance::Priced, Order::Fifo),
+    (Balance::Eft, Order::Shortest),
+    (Balance::Priced, Order::Shortest),
+];
+
+/// Devices and requests, and the policies that are tried on them.
+pub(super) struct Case {
+    pub(super) scenario: &'static str,
+    pub(super) seed: u64,
+    pub(super) run: Run,
+    pub(super) policies: &'static [(Balance, Order)],
+}
+
+/// The single cases, then the random pools.
+pub(super) fn all(seeds: u64) -> Vec<Case> {
+    let case = |scenario, seed, policies, run| Case { scenario, seed, run, policies };
+    let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
+    let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
+    cases.push(single("regression", regression(Traffic::Closed(64))));
+    cases.push(case("heavy tail", 1, ALSO_SHORTEST, heavy_tail()));
+    cases.push(case("alike", 1, ALSO_SHORTEST, alike()));
+    cases.push(single("slowed", slowed()));
+    cases.push(single("misled", misled()));
+    let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, AS_THEY_COME, random_pool(seed, load))));
+    cases.extend(pools);
+    cases
+}
+
+/// Where comparative advantage is what counts: all devices are alike at long requests, two are slower at short ones.
+fn regression(traffic: Traffic) -> Run {
+    let cards = [(350.0, 0.589), (350.0, 0.589), (1_250.0, 0.595), (1_250.0, 0.595)];
+    Run {
+        cards: cards.map(|(fixed, per_byte)| Card::new(fixed, per_byte)).into(),
+        sizes: Sizes::Mix(vec![(0.95, 256), (0.05, 16_384)]),
+        traffic,
+        requests: MORE_REQUESTS,
+        balance: Balance::Eft,
+        order: Order::Fifo,
+        change: None,
+    }
+}
+
+fn heavy_tail() -> Run {
+    Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) }
+}
+
+/// Devices that are alike: prices say nothing, only the order helps the short ones.
+fn alike() -> Run {
+    Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail() }
+}
+
+fn slowed() -> Run {
+    let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
+    Run { change, ..regression(Traffic::Open(0.6)) }
+}
+
+fn misled() -> Run {
+    let mut run = regression(Traffic::Open(0.9));
+    for (number, card) in run.cards.iter_mut().enumerate() {
+        card.reports = if number % 2 == 0 { 0.8 } else { 1.2 };
+    }
+    run
+}
+
+/// The random pool of that seed, at that part of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B;
+/// 2 to 4 sizes from 16 B to 16 KiB in random parts.
+pub fn random_pool(seed: u64, load: f64) -> Run {
+    let mut random = Random::new(seed);
+    let random = &mut random;
+    let devices = 3 + random.below(6);
+    let cards = (0..devices).map(|_| Card::new(between(random, 100.0, 5_000.0), between(random, 0.02, 2.0))).collect();
+    let kinds = 2 + random.below(3);
+    let mut parts: Vec<(f64, u32)> =
+        (0..kinds).map(|_| (random.exponential(1.0), between(random, 16.0, 16_384.0) as u32)).collect();
+    let sum: f64 = parts.iter().map(|(part, _)| part).sum();
+    for (part, _) in &mut parts {
+        *part /= sum;
+    }
+    Run {
+        cards,
+        sizes: Sizes::Mix(parts),
+        traffic: Traffic::Open(load),
+        requests: REQUESTS,
+        balance: Balance::Eft,
+        order: Order::Fifo,
+        change: None,
+    }
+}
+
+/// Even over the logarithm. Only square roots and products, which are the same on every machine.
+fn between(random: &mut Random, low: f64, high: f64) -> f64 {
+    let bits = random.bits();
+    let (mut value, mut root) = (low, high / low);
+    for bit in 0..24 {
+        root = root.sqrt();
+        if bits >> bit & 1 != 0 {
+            value *= root;
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_values_are_even_over_the_logarithm() {
+        let mut random = Random::new(1);
+        let values: Vec<f64> = (0..20_000).map(|_| between(&mut random, 1.0, 16.0)).collect();
+        assert!(values.iter().all(|value| (1.0..16.0).contains(value)));
+        for octave in [1.0, 2.0, 4.0, 8.0] {
+            let inside = values.iter().filter(|value| (octave..2.0 * octave).contains(*value)).count();
+            assert!((4_700..5_300).contains(&inside), "{octave}: {inside}");
+        }
+    }
+
+    #[test]
+    fn a_pool_is_its_seed() {
+        assert_eq!(random_pool(3, 0.8), random_pool(3, 0.8));
+        assert_ne!(random_pool(3, 0.8).cards, random_pool(4, 0.8).cards);
+        let pools: Vec<Run> = (0..60).map(|seed| random_pool(seed, 0.8)).collect();
+        assert!(pools.iter().all(|pool| (3..=8).contains(&pool.cards.len()) && pool.capacity() > 0.0));
+    }
+
+    #[test]
+    fn the_capacity_of_the_regression_case_is_known() {
+        // The two fast ones do all short requests and some long ones: 0.95 x 500.8 ns + part x 10000.2 ns.
+        let capacity = regression(Traffic::Open(0.8)).capacity();
+        let work = |fixed: f64, per_byte: f64, size: f64| fixed + per_byte * size;
+        let (short, long) = (work(350.0, 0.589, 256.0), work(350.0, 0.589, 16_384.0));
+        let slow_long = work(1_250.0, 0.595, 16_384.0);
+        // Per request: the fast ones together do 2, the slow ones 2 units of time; long ones are split in x.
+        let x = (0.95 * short + 0.05 * long) / (slow_long + long);
+        let expected = 2.0 / (slow_long * x.min(0.05));
+        assert!((capacity / expected - 1.0).abs() < 1e-9, "{capacity} {expected}");
+    }
+}

@@ -1,0 +1,235 @@
+//! Cards on one bus in front of one memory.
+//!
+//! A card works on one request at a time: it fetches the command, fills its buffer from the host's memory, computes
+//! while the rest streams in and results stream out, and writes out what its buffer still holds. The cards share the
+//! bus, and their results share the memory's write bandwidth with what the processor's caches write back.
+
+use super::config::Config;
+use super::machine::Event;
+use crate::engine::Engine;
+use crate::part::pipe::Pipe;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// Key of a transfer that nobody waits for.
+const WRITE_BACK: u32 = u32::MAX;
+
+/// A request on a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    /// The software's number for it.
+    pub(super) id: u32,
+    /// Bytes in, and as many out.
+    pub(super) size: u32,
+}
+
+/// A request that a card is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Finished {
+    /// The software's number for it.
+    pub(super) id: u32,
+    /// The card.
+    pub(super) card: u32,
+    /// When the card was given the request.
+    pub(super) given: Nanos,
+    /// When it was done.
+    pub(super) at: Nanos,
+}
+
+/// Where a card is in its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Fetch,
+    Fill,
+    Stream,
+    Drain,
+}
+
+#[derive(Debug)]
+struct Card {
+    /// Requests with the time at which the card was given them.
+    waiting: VecDeque<(Job, Nanos)>,
+    /// The requests that end with the same interrupt; the first is under way.
+    record: VecDeque<(Job, Nanos)>,
+    ended: Vec<Finished>,
+    /// Time in which it had requests, ns, and since when it has them now.
+    busy: Nanos,
+    busy_since: Nanos,
+    stage: Stage,
+    /// Of the present stage: transfers and computations that did not end.
+    under_way: u8,
+}
+
+/// All cards, their bus and the memory.
+#[derive(Debug)]
+pub(super) struct Cards {
+    each: Vec<Card>,
+    bus: Pipe<Event>,
+    memory: Pipe<Event>,
+    done: Vec<Finished>,
+    fixed: f64,
+    per_byte: f64,
+    buffer: f64,
+    command: f64,
+    most_in_record: usize,
+}
+
+impl Cards {
+    pub(super) fn new(config: &Config) -> Self {
+        let card = |_| Card {
+            waiting: VecDeque::new(),
+            record: VecDeque::new(),
+            ended: Vec::new(),
+            busy: 0,
+            busy_since: 0,
+            stage: Stage::Fetch,
+            under_way: 0,
+        };
+        Self {
+            each: (0..config.cards).map(card).collect(),
+            bus: Pipe::new(config.bus, Event::Bus),
+            memory: Pipe::new(config.memory, Event::Memory),
+            done: Vec::new(),
+            fixed: config.card_fixed,
+            per_byte: config.card_per_byte,
+            buffer: config.card_buffer,
+            command: config.card_command,
+            most_in_record: config.record,
+        }
+    }
+
+    /// A request for that card.
+    pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, job: Job) {
+        let taken = &mut self.each[card as usize];
+        taken.waiting.push_back((job, engine.now()));
+        if taken.record.is_empty() {
+            taken.busy_since = engine.now();
+            self.next_record(engine, card);
+        }
+    }
+
+    /// What the processor wrote leaves its caches; nobody waits for it.
+    pub(super) fn write_back(&mut self, engine: &mut Engine<Event>, bytes: f64) {
+        if bytes > 0.0 {
+            self.memory.start(engine, WRITE_BACK, bytes, f64::INFINITY);
+        }
+    }
+
+    /// An event of the bus, the memory or a card. Whether requests were completed by it.
+    pub(super) fn handle(&mut self, engine: &mut Engine<Event>, event: Event) -> bool {
+        let before = self.done.len();
+        match event {
+            Event::Bus => {
+                while let Some(card) = self.bus.finish(engine) {
+                    self.ended(engine, card);
+                }
+            }
+            Event::Memory => {
+                while let Some(card) = self.memory.finish(engine) {
+                    if card != WRITE_BACK {
+                        self.ended(engine, card);
+                    }
+                }
+            }
+            Event::Engine(card) => self.ended(engine, card),
+            Event::Cpu(_) | Event::Start(_) | Event::Due(_) => {}
+        }
+        self.done.len() > before
+    }
+
+    /// How much longer an access to a register takes than on an idle bus: arbitration is in turn, so a burst of each
+    /// transfer under way goes before.
+    pub(super) fn slowdown(&self) -> f64 {
+        1.0 + self.bus.under_way() as f64
+    }
+
+    /// Whether completions wait for the software.
+    pub(super) fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Moves the completions into an empty list.
+    pub(super) fn take_done(&mut self, into: &mut Vec<Finished>) {
+        std::mem::swap(&mut self.done, into);
+    }
+
+    /// Bytes that the bus carried, bytes written to memory, and time in which cards had requests, ns; since the start.
+    pub(super) fn used(&self, now: Nanos) -> [f64; 3] {
+        let busy =
+            self.each.iter().map(|card| card.busy + if card.record.is_empty() { 0 } else { now - card.busy_since });
+        [self.bus.carried(), self.memory.carried(), busy.sum::<Nanos>() as f64]
+    }
+
+    fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
+        let card = &mut self.each[number as usize];
+        let count = card.waiting.len().min(self.most_in_record);
+        card.record.extend(card.waiting.drain(..count));
+        if count > 0 {
+            self.begin(engine, number, Stage::Fetch);
+        } else {
+            card.busy += engine.now() - card.busy_since;
+        }
+    }
+
+    fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
+        let card = &mut self.each[number as usize];
+        card.stage = stage;
+        let Some((job, _)) = card.record.front() else { return };
+        let size = f64::from(job.size);
+        let first = size.min(self.buffer);
+        let streamed = size - first;
+        let compute = size * self.per_byte;
+        let any = f64::INFINITY;
+        // Engine's time; bytes over the bus and how fast the card takes part in it; the same of the memory.
+        let (time, bus, memory) = match stage {
+            Stage::Fetch => (self.fixed, (self.command, any), (0.0, any)),
+            Stage::Fill => (0.0, (first, any), (0.0, any)),
+            Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
+            Stage::Drain => (0.0, (first, any), (first, any)),
+        };
+        card.under_way = u8::from(time > 0.0) + u8::from(bus.0 > 0.0) + u8::from(memory.0 > 0.0);
+        if time > 0.0 {
+            engine.after(time.round() as Nanos, Event::Engine(number));
+        }
+        if bus.0 > 0.0 {
+            self.bus.start(engine, number, bus.0, bus.1);
+        }
+        if memory.0 > 0.0 {
+            self.memory.start(engine, number, memory.0, memory.1);
+        }
+        if self.each[number as usize].under_way == 0 {
+            self.advance(engine, number);
+        }
+    }
+
+    /// Something of the card's present stage ended.
+    fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
+        let card = &mut self.each[number as usize];
+        card.under_way -= 1;
+        if card.under_way == 0 {
+            self.advance(engine, number);
+        }
+    }
+
+    fn advance(&mut self, engine: &mut Engine<Event>, number: u32) {
+        match self.each[number as usize].stage {
+            Stage::Fetch => self.begin(engine, number, Stage::Fill),
+            Stage::Fill => self.begin(engine, number, Stage::Stream),
+            Stage::Stream => self.begin(engine, number, Stage::Drain),
+            Stage::Drain => self.complete(engine, number),
+        }
+    }
+
+    fn complete(&mut self, engine: &mut Engine<Event>, number: u32) {
+        let card = &mut self.each[number as usize];
+        if let Some((job, given)) = card.record.pop_front() {
+            card.ended.push(Finished { id: job.id, card: number, given, at: engine.now() });
+        }
+        if card.record.is_empty() {
+            self.done.append(&mut card.ended);
+            self.next_record(engine, number);
+        } else {
+            self.begin(engine, number, Stage::Fetch);
+        }
+    }
+}

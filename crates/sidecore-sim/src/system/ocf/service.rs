@@ -1,0 +1,298 @@
+//! Sidecore on the same machine: lanes instead of system calls, any card for any request, announcements in batches.
+//!
+//! Every decision is [`Dispatch`]'s: who may submit, which card, when a client is woken. The sidecore is a process of
+//! high priority on the only processor: it runs as soon as it is woken, sleeps when there is nothing to do, and looks at
+//! the cards itself while it is awake, so that cards interrupt only a sleeping sidecore.
+
+mod client;
+
+use super::cards::{Finished, Job};
+use super::config::Config;
+use super::machine::{Event, Machine, Software, Step};
+use crate::engine::Engine;
+use crate::part::cpu::Section;
+use client::Client;
+use sidecore_core::dispatch::{Capability, ClientId, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::Rates;
+use sidecore_core::policy::notify::Ring;
+use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::time::Nanos;
+
+/// Most requests that are taken in one round.
+const ROUND: usize = 32;
+/// Share of a client in one turn, ns of time on a card.
+const QUANTUM: Nanos = 100_000;
+/// Sizes at which a card's rate is measured before it joins, bytes.
+const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
+
+/// The sidecore and its clients.
+#[derive(Debug)]
+pub(super) struct Service {
+    dispatch: Dispatch,
+    class: Class,
+    clients: Vec<Client>,
+    /// The client that is looked at first.
+    turn: usize,
+    asleep: bool,
+    line_busy: bool,
+    /// Each ticket with the number of its request, by its place in the table.
+    tickets: Vec<Option<(Ticket, u32)>>,
+    reaped: Vec<Finished>,
+    /// Requests that the present round answers, and those that it hands over.
+    completed: Vec<u32>,
+    handed: Vec<(usize, Job)>,
+    /// Lanes with completions of the present round, and those whose moment has come.
+    answered: Vec<u32>,
+    due: Vec<u32>,
+    wakes: Vec<u32>,
+    /// When each card was done with its last request.
+    last_done: Vec<Nanos>,
+}
+
+impl Service {
+    pub(super) fn new(config: &Config) -> Self {
+        let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
+        let in_flight = config.clients * config.in_flight;
+        let limits = Limits { lanes: config.clients, clients: config.clients, in_flight, quantum: QUANTUM };
+        let mut dispatch = Dispatch::new(limits, config.balance);
+        for _ in 0..config.cards {
+            let mut rates = Rates::new();
+            for size in MEASURED {
+                rates.observe(class, size, unloaded(config, size));
+            }
+            let classes = 1 << class.index();
+            dispatch.add_device(Capability { classes, immediate: false, depth: config.depth, weight: 1, rates });
+        }
+        for _ in 0..config.clients {
+            let client = dispatch.add_client(1, config.in_flight).expect("the table has room for all clients");
+            dispatch.add_lane(client, config.notify).expect("the table has room for all lanes");
+        }
+        Self {
+            dispatch,
+            class,
+            clients: (0..config.clients).map(|_| Client::new(config.in_flight)).collect(),
+            turn: 0,
+            asleep: true,
+            line_busy: false,
+            tickets: vec![None; in_flight as usize],
+            reaped: Vec::new(),
+            completed: Vec::new(),
+            handed: Vec::new(),
+            answered: Vec::new(),
+            due: Vec::new(),
+            wakes: Vec::new(),
+            last_done: vec![0; config.cards as usize],
+        }
+    }
+
+    fn own(machine: &Machine, step: Step, time: f64) -> Section {
+        Machine::section(step, machine.config.clients, time)
+    }
+
+    /// The sidecore runs as soon as the processor allows, if it sleeps.
+    fn wake(&mut self, machine: &mut Machine) {
+        if std::mem::take(&mut self.asleep) {
+            machine.run(Self::own(machine, Step::Look, 0.0));
+        }
+    }
+
+    fn has_work(&self, machine: &Machine) -> bool {
+        let submitted = || self.clients.iter().any(Client::has_submitted);
+        machine.cards.has_done() || !self.due.is_empty() || (submitted() && self.dispatch.has_room(Some(self.class)))
+    }
+
+    /// Decides what the next round does. Its effects show when its time is over.
+    fn round(&mut self, machine: &mut Machine, engine: &Engine<Event>) -> Section {
+        let config = machine.config;
+        if !self.has_work(machine) {
+            return Self::own(machine, Step::Sleep, config.sleep);
+        }
+        machine.cards.take_done(&mut self.reaped);
+        for finished in std::mem::take(&mut self.reaped) {
+            self.complete(finished);
+        }
+        self.take(&config, engine.now());
+        let reaped = self.completed.len() as f64 * (config.reap + config.lane);
+        let taken = self.handed.len() as f64 * (config.lane + config.request + config.driver);
+        Self::own(machine, Step::Serve, reaped + taken)
+    }
+
+    /// The state machine learns that a request is complete, and how long the card had it to itself.
+    fn complete(&mut self, finished: Finished) {
+        let Some((ticket, request)) = self.tickets[finished.id as usize].take() else { return };
+        let last = std::mem::replace(&mut self.last_done[finished.card as usize], finished.at);
+        self.dispatch.complete(ticket, Some(finished.at.saturating_sub(last.max(finished.given))));
+        self.completed.push(request);
+    }
+
+    /// Takes requests from the lanes in turn, within shares and credit, and chooses their cards.
+    fn take(&mut self, config: &Config, now: Nanos) {
+        let count = self.clients.len();
+        for step in 0..count {
+            let number = (self.turn + step) % count;
+            let id = ClientId(number as u32);
+            if !self.clients[number].has_submitted() {
+                self.dispatch.idle(id);
+                continue;
+            }
+            self.dispatch.refill(id);
+            while self.handed.len() < ROUND && self.dispatch.may_take(id) {
+                let Some(slot) = self.clients[number].next_submitted() else { break };
+                if !self.place(config, number, slot, now) {
+                    self.turn = number;
+                    return;
+                }
+                self.clients[number].taken();
+            }
+        }
+        self.turn = (self.turn + 1) % count;
+    }
+
+    /// Gives a request to the card that the balancer chooses. `false`: all are full.
+    fn place(&mut self, config: &Config, number: usize, slot: u32, now: Nanos) -> bool {
+        let (lane, size) = (LaneId(number as u32), config.size);
+        let work = Work { lane, tag: slot, class: self.class, size, urgent: false, submitted: None };
+        let Placed::On { device, ticket } = self.dispatch.place(now, work) else { return false };
+        self.tickets[ticket.index()] = Some((ticket, number as u32 * config.in_flight + slot));
+        self.handed.push((device, Job { id: ticket.index() as u32, size }));
+        true
+    }
+
+    /// The round's time is over: cards get their requests, lanes their completions, and the moderators are asked.
+    fn served(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Section {
+        for (card, job) in self.handed.drain(..) {
+            machine.cards.submit(engine, card as u32, job);
+        }
+        for request in self.completed.drain(..) {
+            let lane = request / machine.config.in_flight;
+            self.clients[lane as usize].completed(request % machine.config.in_flight);
+            self.answered.push(lane);
+        }
+        self.answered.sort_unstable();
+        self.answered.dedup();
+        for lane in std::mem::take(&mut self.answered) {
+            let ring = self.dispatch.announce(engine.now(), LaneId(lane));
+            self.ring(engine, lane, ring);
+        }
+        for lane in std::mem::take(&mut self.due) {
+            let ring = self.dispatch.due(engine.now(), LaneId(lane));
+            self.ring(engine, lane, ring);
+        }
+        if self.wakes.is_empty() {
+            return self.round(machine, engine);
+        }
+        Self::own(machine, Step::Wake, self.wakes.len() as f64 * machine.config.wake)
+    }
+
+    /// Does what a moderator answered. A client that is awake sees its completions before it sleeps.
+    fn ring(&mut self, engine: &mut Engine<Event>, lane: u32, ring: Ring) {
+        let client = &mut self.clients[lane as usize];
+        match ring {
+            Ring::Now if client.asleep => {
+                client.asleep = false;
+                self.wakes.push(lane);
+            }
+            Ring::At(at) if client.asleep && !client.timed => {
+                client.timed = true;
+                engine.schedule(at, Event::Due(lane));
+            }
+            _ => {}
+        }
+    }
+
+    /// A client's section ended.
+    fn client_ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
+        let (number, config) = (section.owner, machine.config);
+        match Step::of(section) {
+            Step::User => {
+                machine.cards.write_back(engine, config.user_writes);
+                if let Some(submitted) = self.clients[number as usize].step(engine.now()) {
+                    machine.replied(engine.now(), submitted);
+                }
+            }
+            Step::Submit => self.wake(machine),
+            Step::Sleep => {
+                let client = &mut self.clients[number as usize];
+                client.asleep = !client.has_work();
+                if client.asleep {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        let client = &self.clients[number as usize];
+        if client.has_work() {
+            return Some(Self::client_section(&config, number, Step::User));
+        }
+        let rings = self.asleep && client.has_submitted();
+        Some(Self::client_section(&config, number, if rings { Step::Submit } else { Step::Sleep }))
+    }
+
+    fn client_section(config: &Config, number: u32, step: Step) -> Section {
+        let time = match step {
+            Step::Submit => config.wake,
+            Step::Sleep => config.sleep,
+            _ => config.user + 2.0 * config.lane,
+        };
+        Machine::section(step, number, time)
+    }
+}
+
+/// What a card takes for a request with the bus to itself, ns: as measured at start.
+fn unloaded(config: &Config, size: u32) -> Nanos {
+    let size = f64::from(size);
+    let ends = 2.0 * size.min(config.card_buffer) / config.bus;
+    (config.card_fixed + ends + size * config.card_per_byte).round() as Nanos
+}
+
+impl Software for Service {
+    fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
+        let section = Self::client_section(&machine.config, client, Step::User);
+        machine.run(section);
+    }
+
+    fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
+        if section.owner < machine.config.clients {
+            return self.client_ended(machine, engine, section);
+        }
+        match Step::of(section) {
+            Step::Look => Some(self.round(machine, engine)),
+            Step::Serve => Some(self.served(machine, engine)),
+            Step::Wake => {
+                for lane in self.wakes.drain(..) {
+                    machine.run(Self::client_section(&machine.config, lane, Step::User));
+                }
+                Some(self.round(machine, engine))
+            }
+            Step::Sleep => {
+                self.asleep = !self.has_work(machine);
+                (!self.asleep).then(|| self.round(machine, engine))
+            }
+            Step::Interrupt => {
+                self.line_busy = false;
+                self.wake(machine);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn card_done(&mut self, machine: &mut Machine) {
+        if self.asleep && !self.line_busy {
+            self.line_busy = true;
+            let line = machine.interrupt(machine.config.clients + 1);
+            machine.run(line);
+        }
+    }
+
+    fn due(&mut self, machine: &mut Machine, lane: u32) {
+        self.clients[lane as usize].timed = false;
+        self.due.push(lane);
+        if self.asleep {
+            // The timer's interrupt: its end wakes the sidecore.
+            let (owner, time) = (machine.config.clients + 1, machine.config.interrupt);
+            machine.run(Machine::section(Step::Interrupt, owner, time));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Worlds that are not a published system: sidecore's own policies under load.
+
+pub mod pool;

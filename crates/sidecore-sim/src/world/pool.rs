@@ -1,0 +1,396 @@
+//! A sidecore in simulated time: requests arrive, the real [`Dispatch`] chooses a device for each, devices serve them.
+//!
+//! A device is one server with a queue; a request takes it a fixed time and a time per byte. What dispatch believes of
+//! it is learnt: a few observations at the start, as the service makes them, and then what each request took.
+
+mod sizes;
+
+pub use sizes::Sizes;
+
+use crate::engine::{Engine, World};
+use sidecore_core::dispatch::{Capability, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::{Balance, Program, Rates};
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::{Order, Turn};
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// Requests in the system at which a run is broken off: whatever carries the load never has so many.
+pub const OVERFLOW: usize = 8_000;
+/// How often dispatch is asked to look at prices, ns.
+const REPRICE: Nanos = 100_000;
+/// Sizes at which the service measures devices when it starts, bytes.
+const MEASURED: [u32; 3] = [64, 1_024, 16_384];
+/// Weight of a device for `sed`: this over its time for the largest measured size, as in the service.
+const WEIGHT: Nanos = 1_000_000;
+
+/// How long a device takes, and what it says of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Card {
+    /// Fixed time, ns.
+    pub fixed: f64,
+    /// Time per byte, ns.
+    pub per_byte: f64,
+    /// What it reports, as a multiple of the time it took: 1, unless it misleads.
+    pub reports: f64,
+}
+
+impl Card {
+    /// A device that says how long it takes.
+    pub fn new(fixed: f64, per_byte: f64) -> Self {
+        Self { fixed, per_byte, reports: 1.0 }
+    }
+
+    /// Time for so many bytes, ns.
+    pub fn time(&self, size: u32) -> f64 {
+        (self.fixed + self.per_byte * f64::from(size)).max(1.0)
+    }
+
+    fn reported(&self, took: f64) -> Nanos {
+        (took * self.reports).round() as Nanos
+    }
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Traffic {
+    /// Independently of what is going on: Poisson, at this part of the fluid capacity.
+    Open(f64),
+    /// So many at a time: one that is done makes room for the next.
+    Closed(u32),
+}
+
+/// Something that happens in the middle of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// After this part of the run.
+    pub after: f64,
+    /// Which device.
+    pub device: usize,
+    /// It takes so many times as long from then on.
+    pub slower: f64,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The devices.
+    pub cards: Vec<Card>,
+    /// Sizes of requests.
+    pub sizes: Sizes,
+    /// How requests come.
+    pub traffic: Traffic,
+    /// Requests in all.
+    pub requests: u32,
+    /// How devices are chosen.
+    pub balance: Balance,
+    /// In which order each serves what it has.
+    pub order: Order,
+    /// A device that changes.
+    pub change: Option<Change>,
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Result {
+    /// Whether the devices carried the load: see [`Run::go`].
+    pub stable: bool,
+    /// Growth of the number of requests in the system, as a part of the arrivals; negative if it shrank.
+    pub growth: f64,
+    /// Mean time in the system, ns.
+    pub mean: f64,
+    /// 99th percentile of the time in the system, ns.
+    pub p99: f64,
+    /// Requests done in a unit of time, as a part of the fluid capacity: without the warm-up, if the run outlived it.
+    pub carried: f64,
+    /// Events handled, and the hash of all of them.
+    pub events: u64,
+    /// Hash of all that happened.
+    pub trace: u64,
+}
+
+/// Growth that counts as instability, as a part of the arrivals. A policy that loses a part p of the capacity lets
+/// p + load - 1 of the arrivals pile up.
+const GROWTH: f64 = 0.002;
+/// Part of the requests that is not counted: prices and rates are learnt meanwhile.
+const WARM_UP: f64 = 0.2;
+
+impl Run {
+    /// Most requests per ns that the devices can carry of these sizes, by the linear program.
+    pub fn capacity(&self) -> f64 {
+        let kinds = self.sizes.kinds();
+        let mix: Vec<f64> = kinds.iter().map(|(part, _)| *part).collect();
+        let time = |kind: usize, device: usize| {
+            let Card { fixed, per_byte, .. } = self.cards[device];
+            Some((fixed + per_byte * kinds[kind].1).max(1.0))
+        };
+        Program::new(self.cards.len(), kinds.len()).solve(self.cards.len(), &mix, time).unwrap_or(0.0)
+    }
+
+    /// Simulates it.
+    ///
+    /// Stable is a run that was not broken off at [`OVERFLOW`] and in which the mean number of requests in the system
+    /// did not grow from the second third to the last by more than 0.2 % of the arrivals between their middles.
+    pub fn go(&self, seed: u64) -> Result {
+        let capacity = self.capacity();
+        let mut engine = Engine::new(seed);
+        let mut pool = Pool::new(self, capacity);
+        pool.begin(&mut engine);
+        while !pool.over && engine.step(&mut pool, Nanos::MAX) {}
+        pool.result(&engine, capacity)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Arrival,
+    /// The device is done with what it is serving.
+    Served(usize),
+    Reprice,
+}
+
+/// A request that a device has.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    ticket: Ticket,
+    turn: Turn,
+    size: u32,
+    /// Pieces that are left of it.
+    left: u32,
+    /// Time that the device spent on it, ns.
+    spent: f64,
+}
+
+/// A device.
+#[derive(Debug)]
+struct Server {
+    card: Card,
+    queue: VecDeque<Task>,
+    serving: Option<Task>,
+}
+
+impl Server {
+    /// Takes up the task of the least rank, the first of equals. Returns the time that a piece of it takes, ns.
+    fn begin(&mut self) -> Option<f64> {
+        let first = self.queue.front()?;
+        // As they come all have the rank 0: then there is no use in looking on.
+        let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.turn.rank);
+        let index = if first.turn.rank == 0 { 0 } else { ranked()?.0 };
+        let mut task = self.queue.remove(index)?;
+        let time = self.card.time(task.size) / f64::from(task.turn.chunks);
+        (task.spent, task.left) = (task.spent + time, task.left - 1);
+        self.serving = Some(task);
+        Some(time)
+    }
+
+    /// The piece is done. Returns its request if that is done.
+    fn end(&mut self) -> Option<Task> {
+        let task = self.serving.take()?;
+        if task.left == 0 {
+            return Some(task);
+        }
+        self.queue.push_front(task);
+        None
+    }
+}
+
+#[derive(Debug)]
+struct Pool<'a> {
+    run: &'a Run,
+    dispatch: Dispatch,
+    lane: LaneId,
+    servers: Vec<Server>,
+    /// When each request on its way arrived, and its size, by ticket number.
+    requests: Vec<(Nanos, u32)>,
+    /// Requests that found no device: time of arrival and size.
+    waiting: VecDeque<(Nanos, u32)>,
+    /// Mean time between two arrivals, ns.
+    gap: f64,
+    arrivals: u32,
+    in_system: u32,
+    counts: Counts,
+    over: bool,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Times in the system.
+    times: Vec<Nanos>,
+    /// Requests in the system at each third's arrivals, summed.
+    thirds: [u64; 3],
+    /// When the warm-up ended, or the start, and how many were done since.
+    since: Nanos,
+    done: u64,
+}
+
+impl<'a> Pool<'a> {
+    fn new(run: &'a Run, capacity: f64) -> Self {
+        let limits = Limits { lanes: 1, clients: 1, in_flight: 2 * OVERFLOW as u32, quantum: 1 };
+        let mut dispatch = Dispatch::new(limits, run.balance);
+        dispatch.set_order(run.order);
+        let client = dispatch.add_client(1, u32::MAX).unwrap_or_else(|| unreachable!("there is room for one"));
+        let lane = dispatch.add_lane(client, Notify::Park).unwrap_or_else(|| unreachable!("there is room for one"));
+        for card in &run.cards {
+            dispatch.add_device(capability(card));
+        }
+        let load = if let Traffic::Open(load) = run.traffic { load } else { 1.0 };
+        Self {
+            run,
+            dispatch,
+            lane,
+            servers: run.cards.iter().map(|&card| Server { card, queue: VecDeque::new(), serving: None }).collect(),
+            requests: vec![(0, 0); limits.in_flight as usize],
+            waiting: VecDeque::new(),
+            gap: 1.0 / (capacity * load),
+            arrivals: 0,
+            in_system: 0,
+            counts: Counts { times: Vec::with_capacity(run.requests as usize), ..Counts::default() },
+            over: false,
+        }
+    }
+
+    fn begin(&mut self, engine: &mut Engine<Event>) {
+        let first = if let Traffic::Closed(clients) = self.run.traffic { clients } else { 1 };
+        (0..first).for_each(|_| _ = engine.schedule(0, Event::Arrival));
+        engine.schedule(REPRICE, Event::Reprice);
+    }
+
+    fn arrive(&mut self, engine: &mut Engine<Event>) {
+        let part = f64::from(self.arrivals) / f64::from(self.run.requests);
+        self.counts.thirds[((part * 3.0) as usize).min(2)] += u64::from(self.in_system);
+        self.arrivals += 1;
+        self.in_system += 1;
+        if let Some(change) = self.run.change
+            && part >= change.after
+        {
+            let (from, card) = (self.run.cards[change.device], &mut self.servers[change.device].card);
+            (card.fixed, card.per_byte) = (from.fixed * change.slower, from.per_byte * change.slower);
+        }
+        if let Traffic::Open(_) = self.run.traffic {
+            let gap = engine.random().exponential(self.gap);
+            engine.after(gap.round() as Nanos, Event::Arrival);
+        }
+        if self.arrivals == self.warm_up() {
+            (self.counts.since, self.counts.done) = (engine.now(), 0);
+        }
+        let size = self.run.sizes.draw(engine.random());
+        if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
+            self.waiting.push_back((engine.now(), size));
+        }
+        self.over = self.arrivals == self.run.requests || self.in_system as usize >= OVERFLOW;
+    }
+
+    /// `false`: no device takes it now.
+    fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
+        let work = Work { lane: self.lane, tag: 0, class: Class::NOOP, size, urgent: false, submitted: None };
+        match self.dispatch.place(engine.now(), work) {
+            Placed::On { device, ticket } => {
+                self.requests[ticket.index()] = (arrived, size);
+                self.hand(engine, device, ticket);
+            }
+            Placed::Held { ticket, .. } => self.requests[ticket.index()] = (arrived, size),
+            Placed::Now { .. } | Placed::Full | Placed::NoDevice => return false,
+        }
+        true
+    }
+
+    fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
+        let turn = self.dispatch.turn(ticket).unwrap_or(Turn::FIFO);
+        let size = self.requests[ticket.index()].1;
+        self.servers[device].queue.push_back(Task { ticket, turn, size, left: turn.chunks, spent: 0.0 });
+        if self.servers[device].serving.is_none() {
+            self.serve(engine, device);
+        }
+    }
+
+    fn serve(&mut self, engine: &mut Engine<Event>, device: usize) {
+        if let Some(time) = self.servers[device].begin() {
+            engine.after(time.round() as Nanos, Event::Served(device));
+        }
+    }
+
+    fn served(&mut self, engine: &mut Engine<Event>, device: usize) {
+        if let Some(task) = self.servers[device].end() {
+            self.done(engine, device, &task);
+        }
+        if self.servers[device].serving.is_none() {
+            self.serve(engine, device);
+        }
+    }
+
+    fn done(&mut self, engine: &mut Engine<Event>, device: usize, task: &Task) {
+        let took = self.servers[device].card.reported(task.spent);
+        self.dispatch.complete(task.ticket, Some(took));
+        self.dispatch.announce(engine.now(), self.lane);
+        self.in_system -= 1;
+        self.counts.done += 1;
+        if self.arrivals >= self.warm_up() {
+            self.counts.times.push(engine.now() - self.requests[task.ticket.index()].0);
+        }
+        while let Some(ticket) = self.dispatch.release(engine.now(), device) {
+            self.hand(engine, device, ticket);
+        }
+        while let Some((arrived, size)) = self.waiting.front().copied() {
+            if !self.place(engine, arrived, size) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if let Traffic::Closed(_) = self.run.traffic {
+            engine.after(0, Event::Arrival);
+        }
+    }
+
+    fn warm_up(&self) -> u32 {
+        (f64::from(self.run.requests) * WARM_UP) as u32
+    }
+
+    fn result(mut self, engine: &Engine<Event>, capacity: f64) -> Result {
+        let third = f64::from(self.run.requests) / 3.0;
+        let [_, second, last] = self.counts.thirds.map(|sum| sum as f64 / third);
+        let growth = (last - second) / third;
+        let times = &mut self.counts.times;
+        let mean = times.iter().sum::<Nanos>() as f64 / times.len().max(1) as f64;
+        let rank = (times.len() * 99 / 100).min(times.len().saturating_sub(1));
+        let p99 = if times.is_empty() { 0.0 } else { *times.select_nth_unstable(rank).1 as f64 };
+        let elapsed = (engine.now() - self.counts.since).max(1) as f64;
+        Result {
+            stable: self.in_system < OVERFLOW as u32 && growth < GROWTH,
+            growth,
+            mean,
+            p99,
+            carried: self.counts.done as f64 / elapsed / capacity,
+            events: engine.events(),
+            trace: engine.trace(),
+        }
+    }
+}
+
+impl World for Pool<'_> {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Arrival => self.arrive(engine),
+            Event::Served(device) => self.served(engine, device),
+            Event::Reprice => {
+                self.dispatch.reprice(engine.now());
+                engine.after(REPRICE, Event::Reprice);
+            }
+        }
+    }
+}
+
+/// What dispatch is told of a device as it joins.
+fn capability(card: &Card) -> Capability {
+    let mut rates = Rates::new();
+    for size in MEASURED {
+        rates.observe(Class::NOOP, size, card.reported(card.time(size)));
+    }
+    let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
+    let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
+    Capability { classes: u64::MAX, immediate: false, depth: u32::MAX, weight, rates }
+}
