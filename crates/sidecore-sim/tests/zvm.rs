@@ -32,7 +32,7 @@ fn metric(outcome: &Outcome, name: &str) -> f64 {
 /// Cells of both published tables, with the number of threads.
 fn calibrated(seed: u64) -> Vec<(u32, Cell)> {
     let mut all = Vec::new();
-    for (file, threads) in [("zvm-table1.csv", 10), ("zvm-table3.csv", 1)] {
+    for (file, threads) in [("zvm_table1.csv", 10), ("zvm_table3.csv", 1)] {
         let published = Published::read(&root().join("docs/published").join(file)).unwrap();
         let comparison = compare(&plan(&[]), &published, &[], seed, &mut |_, _| ControlFlow::Continue(())).unwrap();
         assert!(comparison.understood.contains(&format!("guest.threads={threads}")), "{:?}", comparison.understood);
