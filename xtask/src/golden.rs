@@ -13,7 +13,7 @@ const DOCS: &str = "docs";
 type Page = (&'static str, &'static [&'static str]);
 
 const PAGES: [Page; 9] = [
-    ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, INIC, "--title", "What would have helped"]),
+    ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--title", "What would have helped"]),
     ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
     ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
@@ -27,6 +27,7 @@ const PAGES: [Page; 9] = [
 const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";
 const OCF_BCM: &str = "plans/ocf-bcm5820x4.toml";
 const ZVM: &str = "plans/zvm.toml";
+const ZVM_ONE: &str = "plans/zvm-one-thread.toml";
 const INIC: &str = "plans/inic.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.

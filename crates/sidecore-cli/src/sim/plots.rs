@@ -47,16 +47,19 @@ fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
 }
 
-/// One bar for each column of each table.
+/// One bar for each column of each table, or one for all where they are alike.
 fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     let name = &plan.system.metrics()[metric];
     let mut all = Vec::new();
     for (number, sheet) in sheets.iter().enumerate() {
-        for (label, run) in sheet.table.column_labels().iter().zip(&sheet.table.runs) {
-            let value = run.outcome.values[metric];
-            let parts = vec![(number, value)];
-            all.push(Bar { name: format!("{}: {label}", sheet.variant), parts, text: digits(value) });
+        let values: Vec<f64> = sheet.table.runs.iter().map(|run| run.outcome.values[metric]).collect();
+        let bar = |name: String, value: f64| Bar { name, parts: vec![(number, value)], text: digits(value) };
+        if values.windows(2).all(|pair| pair[0].to_bits() == pair[1].to_bits()) {
+            all.extend(values.first().map(|value| bar(sheet.variant.clone(), *value)));
+            continue;
         }
+        let labels = sheet.table.column_labels();
+        all.extend(labels.iter().zip(values).map(|(label, value)| bar(format!("{}: {label}", sheet.variant), value)));
     }
     let axis = Axis::new(format!("{}, {}", name.name, name.unit), Scale::Linear, digits);
     let file = format!("{stem}-{}.svg", name.name.to_lowercase().replace('_', "-"));

@@ -151,8 +151,9 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
         let grids = grids(plan, &sheets);
-        for grid in &grids {
+        for (grid, limits) in &grids {
             println!("{}", grid.to_text());
+            limits.iter().for_each(|limits| println!("{}", limits.to_text()));
         }
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
@@ -175,23 +176,42 @@ fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
     format!("# {}\n\nSimulated by `{command}`.\n\n{summary}{sections}", args.title)
 }
 
-/// Each variant at the last cell of the plan's table: what it gains there, and what stops it from gaining more.
+/// Each variant where the load is highest, at both ends of the columns: what it gains, and what stops it from gaining
+/// more.
 fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
-    let Some((own, variants)) = sheets.split_first() else { return Vec::new() };
-    let Some(metric) = plan.cell.or(plan.plot.first().copied()) else { return Vec::new() };
-    let known = &plan.system.metrics()[metric];
-    let Some(last) = own.table.runs.last() else { return Vec::new() };
-    let case: Vec<&str> = last.case.iter().map(|(_, value)| value.as_str()).collect();
-    let before = last.outcome.values[metric];
-    let figure = format!("{} in {} at {}", known.name, known.unit, case.join("/"));
-    let row = |sheet: &Sheet| {
-        let outcome = &sheet.table.runs.last()?.outcome;
-        let after = outcome.values[metric];
-        let gain = format!("{:.2} x", after / before);
-        let fields = [&plan.title, &figure, &digits(before), &sheet.variant, &digits(after), &gain, &outcome.limit];
-        Some(fields.map(Clone::clone).to_vec())
+    let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
+    let last = own.table.runs.len() - 1;
+    let figures: Vec<(usize, usize)> = match plan.cell {
+        Some(metric) => [last + 1 - plan.columns.len(), last].map(|run| (run, metric)).to_vec(),
+        None => plan.plot.iter().map(|metric| (last, *metric)).collect(),
     };
-    variants.iter().filter_map(row).collect()
+    let rows = figures
+        .into_iter()
+        .flat_map(|figure| variants.iter().filter_map(move |variant| summary_row(plan, &own.table, variant, figure)));
+    rows.collect()
+}
+
+fn summary_row(plan: &Plan, own: &Table, sheet: &Sheet, (run, metric): (usize, usize)) -> Option<Vec<String>> {
+    let known = &plan.system.metrics()[metric];
+    let (before, after) = (own.runs.get(run)?, sheet.table.runs.get(run)?);
+    let case: Vec<String> = before
+        .case
+        .iter()
+        .map(|(name, value)| format!("{} {value}", name.rsplit('.').next().unwrap_or(name)))
+        .collect();
+    let figure = format!("{} in {}, {}", known.name, known.unit, case.join(", "));
+    let values = [before, after].map(|run| run.outcome.values[metric]);
+    let gain = format!("{:.2} x", values[1] / values[0]);
+    let fields = [
+        plan.title.clone(),
+        figure,
+        digits(values[0]),
+        sheet.variant.clone(),
+        digits(values[1]),
+        gain,
+        after.outcome.limit.clone(),
+    ];
+    Some(fields.to_vec())
 }
 
 /// The plan's own table and those of its variants.
@@ -218,22 +238,17 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     Ok(sheets)
 }
 
-fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
-    let tables = grids.iter().map(Grid::to_markdown);
+fn section(plan: &Plan, grids: &[(Grid, Option<Grid>)], plots: &[Plot]) -> String {
+    let tables = grids.iter().map(|(grid, _)| grid.to_markdown());
     let plots = plots.iter().map(|plot| format!("![{}]({})\n\n{}\n", plan.title, plot.file, plot.caption));
     let parts: Vec<String> = plots.chain(tables).collect();
     format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
-/// The own table, then each variant with its gain over the own table.
-fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<Grid> {
-    let mut grids = Vec::new();
-    for sheet in sheets {
-        let own = (sheet.variant != OWN).then(|| &sheets[0].table);
-        grids.push(value_grid(plan, sheet, own));
-        grids.extend(limit_grid(sheet));
-    }
-    grids
+/// The own table, then each variant with its gain over the own table; each with what limits it.
+fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<(Grid, Option<Grid>)> {
+    let own = |sheet: &Sheet| (sheet.variant != OWN).then(|| &sheets[0].table);
+    sheets.iter().map(|sheet| (value_grid(plan, sheet, own(sheet)), limit_grid(sheet))).collect()
 }
 
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
