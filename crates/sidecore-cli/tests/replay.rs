@@ -62,8 +62,11 @@ fn disturb(socket: &Path) {
         "balance=sed",
         "device.worker=drain",
         "device={name='third',kind='worker'}",
+        "order=shortest",
+        "balance=priced",
         "device.second=remove",
-        "balance=eft",
+        "order=fifo",
+        "balance=tokens",
     ] {
         thread::sleep(std::time::Duration::from_millis(5));
         control.set(setting).unwrap();

@@ -258,12 +258,13 @@ impl Dispatch {
     }
 
     /// Time to look at prices, where the policy has them: call it often, it costs next to nothing when nothing is to do.
+    /// Returns whether there was something.
     #[inline]
-    pub fn reprice(&mut self, now: Nanos) {
+    pub fn reprice(&mut self, now: Nanos) -> bool {
         let devices = &self.devices;
         self.balancer.reprice(now, &self.loads, |i, class, size| {
             devices[i].can(class).then(|| devices[i].rates.estimate(class, size))
-        });
+        })
     }
 
     /// A round begins for this client: its share of the round is added.

@@ -112,15 +112,19 @@ impl Recorded {
     /// See [`Dispatch::reprice`].
     #[inline]
     pub fn reprice(&mut self, now: Nanos) {
-        self.dispatch.reprice(now);
-        self.note(|| Call::Reprice(now), |_| NOTHING);
+        // Asked all the time; most times nothing is to be done.
+        if self.dispatch.reprice(now) {
+            self.note(|| Call::Reprice(now), |_| NOTHING);
+        }
     }
 
     /// See [`Dispatch::release`].
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
         let ticket = self.dispatch.release(now, device);
-        self.note(|| Call::Release(now, device), |_| of_ticket(ticket));
+        if ticket.is_some() {
+            self.note(|| Call::Release(now, device), |_| of_ticket(ticket));
+        }
         ticket
     }
 
@@ -146,11 +150,9 @@ impl Recorded {
         may
     }
 
-    /// See [`Dispatch::waits_for_device`].
+    /// See [`Dispatch::waits_for_device`]. Not recorded: it only looks.
     pub fn waits_for_device(&mut self, client: ClientId) -> bool {
-        let waits = self.dispatch.waits_for_device(client);
-        self.note(|| Call::WaitsForDevice(client), |_| [u64::from(waits), 0, 0]);
-        waits
+        self.dispatch.waits_for_device(client)
     }
 
     /// See [`Dispatch::place`].
@@ -238,7 +240,6 @@ pub fn apply(dispatch: &mut Dispatch, call: Call) -> Decision {
         Call::AddLane(client, notify) => number(dispatch.add_lane(client, notify).map(|id| id.0)),
         Call::AddDevice(capability) => number(dispatch.add_device(capability).map(|device| device as u32)),
         Call::MayTake(client) => [u64::from(dispatch.may_take(client)), 0, 0],
-        Call::WaitsForDevice(client) => [u64::from(dispatch.waits_for_device(client)), 0, 0],
         Call::Place(now, work) => {
             let placed = dispatch.place(now, work);
             of_placed(dispatch, placed)
@@ -266,7 +267,9 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::SetNotify(lane, notify) => dispatch.set_notify(lane, notify),
         Call::SetBalance(balance) => dispatch.set_balance(balance),
         Call::SetOrder(order) => dispatch.set_order(order),
-        Call::Reprice(now) => dispatch.reprice(now),
+        Call::Reprice(now) => {
+            dispatch.reprice(now);
+        }
         Call::Refill(client) => dispatch.refill(client),
         Call::Idle(client) => dispatch.idle(client),
         Call::Refuse { lane, urgent } => dispatch.refuse(lane, urgent),

@@ -166,11 +166,19 @@ impl Balancer {
     /// Brings prices up to date; call it often. It costs a comparison unless it is time, and then a bounded number of
     /// steps: a large program is solved over several calls. `estimate` tells how long a device takes for a request of
     /// that class and size (bytes), ns; `None` if it cannot do it.
+    /// Returns whether there was something to do.
     #[inline]
-    pub fn reprice(&mut self, now: Nanos, loads: &[Load], estimate: impl Fn(usize, Class, u32) -> Option<Nanos>) {
-        if self.policy == Balance::Priced && self.prices.is_due(now) {
+    pub fn reprice(
+        &mut self,
+        now: Nanos,
+        loads: &[Load],
+        estimate: impl Fn(usize, Class, u32) -> Option<Nanos>,
+    ) -> bool {
+        let due = self.policy == Balance::Priced && self.prices.is_due(now);
+        if due {
             self.prices.reprice(now, loads, estimate);
         }
+        due
     }
 }
 

@@ -29,7 +29,6 @@ pub(super) fn decides(call: &Call) -> bool {
             | Call::AddLane(..)
             | Call::AddDevice(_)
             | Call::MayTake(_)
-            | Call::WaitsForDevice(_)
             | Call::Place(..)
             | Call::Release(..)
             | Call::Complete(..)
@@ -81,11 +80,9 @@ impl Checked {
 
     fn is_possible(&self, call: &Call) -> bool {
         match call {
-            Call::AddLane(client, _)
-            | Call::Refill(client)
-            | Call::Idle(client)
-            | Call::MayTake(client)
-            | Call::WaitsForDevice(client) => self.lanes_of(*client).is_some(),
+            Call::AddLane(client, _) | Call::Refill(client) | Call::Idle(client) | Call::MayTake(client) => {
+                self.lanes_of(*client).is_some()
+            }
             Call::RemoveClient(client) => self.lanes_of(*client) == Some(0),
             Call::CloseLane(lane)
             | Call::SetNotify(lane, _)

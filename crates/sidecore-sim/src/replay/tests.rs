@@ -64,7 +64,7 @@ fn each_kind_of_call_is_in_some_record() {
         }
     }
     // A simulated service never lets a lane go dormant, and measures no immediate device.
-    let missing: Vec<usize> = (1..=23).filter(|kind| !seen[*kind]).collect();
+    let missing: Vec<usize> = (1..=22).filter(|kind| !seen[*kind]).collect();
     assert_eq!(missing, [8, 13]);
 }
 
@@ -152,7 +152,7 @@ proptest! {
     /// Calls in any order, with names that may not be there.
     #[test]
     fn invented_calls_are_survived(
-        calls in prop::collection::vec((1..24_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
+        calls in prop::collection::vec((1..23_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
     ) {
         let mut words = sample()[..Start::WORDS].to_vec();
         for (kind, first, arguments) in calls {

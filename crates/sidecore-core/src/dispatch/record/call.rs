@@ -25,7 +25,6 @@ pub enum Call {
     Refill(ClientId),
     Idle(ClientId),
     MayTake(ClientId),
-    WaitsForDevice(ClientId),
     Place(Nanos, Work),
     Refuse { lane: LaneId, urgent: bool },
     Observe { device: usize, class: Class, size: u32, took: Nanos },
@@ -71,11 +70,10 @@ impl Call {
             Self::AddLane(client, notify) => words(to, 3, client.0, [notify.to_word()]),
             Self::CloseLane(lane) => words(to, 4, lane.0, []),
             Self::SetNotify(lane, notify) => words(to, 5, lane.0, [notify.to_word()]),
-            Self::SetBalance(balance) => words(to, 6, place_in(&Balance::ALL, *balance), []),
+            Self::SetBalance(balance) => words(to, 6, place_in(&Balance::ALL, balance), []),
             Self::Refill(client) => words(to, 7, client.0, []),
             Self::Idle(client) => words(to, 8, client.0, []),
             Self::MayTake(client) => words(to, 9, client.0, []),
-            Self::WaitsForDevice(client) => words(to, 10, client.0, []),
             Self::Place(now, work) => place(to, *now, work),
             Self::Refuse { lane, urgent } => words(to, 12, lane.0, [u64::from(*urgent)]),
             Self::Observe { device, class, size, took } => {
@@ -94,9 +92,9 @@ impl Call {
             Self::Drain(device) => words(to, 18, *device as u32, []),
             Self::Lose(device) => words(to, 19, *device as u32, []),
             Self::Replace(now, ticket) => words(to, 20, 0, [*now, ticket.to_word()]),
-            Self::SetOrder(order) => words(to, 21, place_in(&Order::ALL, *order), []),
+            Self::SetOrder(order) => words(to, 21, place_in(&Order::ALL, order), []),
             Self::Reprice(now) => words(to, 22, 0, [*now]),
-            Self::Release(now, device) => words(to, 23, *device as u32, [*now]),
+            Self::Release(now, device) => words(to, 10, *device as u32, [*now]),
         }
     }
 
@@ -116,7 +114,7 @@ impl Call {
             (7, []) => Some(Self::Refill(client)),
             (8, []) => Some(Self::Idle(client)),
             (9, []) => Some(Self::MayTake(client)),
-            (10, []) => Some(Self::WaitsForDevice(client)),
+            (10, [now]) => Some(Self::Release(*now, device)),
             (11, [now, request, class, submitted]) => placed(lane, *now, *request, *class, *submitted),
             (12, [urgent @ (0 | 1)]) => Some(Self::Refuse { lane, urgent: *urgent == 1 }),
             (13, [what, took]) => class(u64::from(*what as u32)).map(|class| Self::Observe {
@@ -135,8 +133,7 @@ impl Call {
             (20, [now, ticket]) if first == 0 => Some(Self::Replace(*now, Ticket::from_word(*ticket))),
             (21, []) => Order::ALL.get(first as usize).map(|order| Self::SetOrder(*order)),
             (22, [now]) if first == 0 => Some(Self::Reprice(*now)),
-            (23, [now]) => Some(Self::Release(*now, device)),
-            (1..=23, _) => None,
+            (1..=22, _) => None,
             _ => return Err(Malformed::Unknown(number)),
         };
         call.ok_or(Malformed::Arguments(number))
@@ -144,8 +141,8 @@ impl Call {
 }
 
 /// Number of a rule: its place in the list of all.
-pub(super) fn place_in<T: PartialEq>(all: &[T], rule: T) -> u32 {
-    all.iter().position(|other| *other == rule).map_or(u32::MAX, |place| place as u32)
+pub(super) fn place_in<T: PartialEq>(all: &[T], rule: &T) -> u32 {
+    all.iter().position(|other| other == rule).map_or(u32::MAX, |place| place as u32)
 }
 
 fn words<const N: usize>(to: &mut impl Words, number: u8, first: u32, words: [u64; N]) {

@@ -34,7 +34,7 @@ impl Start {
     fn words(&self) -> [u64; Self::WORDS] {
         let Limits { lanes, clients, in_flight, quantum } = self.limits;
         let tables = u64::from(lanes) | u64::from(clients) << 32;
-        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(place_in(&Balance::ALL, self.balance))]
+        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(place_in(&Balance::ALL, &self.balance))]
     }
 
     /// Reads it back. `None`: these words begin no record of this version.

@@ -299,10 +299,10 @@ mod tests {
 
     #[test]
     fn words_bring_back_every_bit() {
-        let mut rates = observed(&[(64, 700), (65, 800), (4_096, 5_001), (1 << 22, 1), (0, 3), (100, 900)]);
+        let mut rates = observed(&[(64, 700), (65, 800), (66, 810), (4_096, 5_001), (1 << 22, 1), (0, 3), (100, 900)]);
         let mut words = Vec::new();
         rates.words(|word| words.push(word));
-        assert_eq!(words.len(), 2 * 5);
+        assert_eq!(words.len(), 2 * 6);
         let mut back = Rates::from_words(&words).unwrap();
         for round in 0..40_u32 {
             for size in (0..24).map(|shift| 3 << shift) {

@@ -55,7 +55,6 @@ impl World<'_> {
         if now >= self.service.housekeeping {
             self.service.housekeeping = now + HOUSEKEEPING;
             self.look_after_devices(clock);
-            self.service.dispatch.reprice(clock.now());
         }
         let service = &mut self.service;
         if service.busy {
