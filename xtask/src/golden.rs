@@ -12,11 +12,22 @@ const DOCS: &str = "docs";
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 3] = [
-    ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
+const PAGES: [Page; 9] = [
+    ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, INIC, "--title", "What would have helped"]),
+    ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
-    ("simulated/inic-published.md", &["plans/inic.toml", "--compare", "docs/published/inic.csv"]),
+    ("simulated/queue.md", &["plans/queue.toml", "--title", "Queues with known answers"]),
+    ("simulated/ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
+    ("simulated/ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
+    ("simulated/zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
+    ("simulated/zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
+    ("simulated/inic.md", &[INIC, "--compare", "docs/published/inic.csv"]),
 ];
+
+const OCF_HIFN: &str = "plans/ocf-hifn7751x4.toml";
+const OCF_BCM: &str = "plans/ocf-bcm5820x4.toml";
+const ZVM: &str = "plans/zvm.toml";
+const INIC: &str = "plans/inic.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {

@@ -138,12 +138,23 @@ pub(crate) struct Output {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
+    /// Balance policies on random pools of devices, against the best of them
+    Bakeoff(Bakeoff),
     /// Notify policies on gaps of every kind, against the best that was possible
     Waiting(Waiting),
     /// Random schedules with faults; invariants are checked after each event
     Faults(Faults),
     /// How fast the simulator is here: events a second
     Speed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bakeoff {
+    /// How many random pools
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub(crate) seeds: u64,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! `sidecore sim`: predicts hardware that is not here.
 
+mod bakeoff;
 mod bench_rows;
 mod faults;
 mod output;
@@ -15,6 +16,7 @@ use crate::args::{Sim, SimCommand};
 pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     match &args.command {
         None => tables::run(&args.plans),
+        Some(SimCommand::Bakeoff(args)) => bakeoff::run(args),
         Some(SimCommand::Waiting(args)) => waiting::run(args),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Speed) => {

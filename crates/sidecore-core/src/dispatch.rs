@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 mod clients;
 mod held;
+pub mod record;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -74,7 +75,7 @@ pub struct Work {
 }
 
 /// What a device is like, as it joins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Capability {
     /// One bit for each class number that it can do.
     pub classes: u64,

@@ -29,7 +29,7 @@ use scenario::Scenario;
 use sidecore_core::time::Nanos;
 use std::fmt;
 use std::ops::ControlFlow;
-use world::World;
+use world::{Watch, World};
 
 /// A run that has not come to its end by then never does, ns.
 const HORIZON: Nanos = 40_000_000;
@@ -141,7 +141,7 @@ pub fn run(
     let mut report = Report { seeds: 0, events: 0, requests: 0, faults, broken: None, trace: 0 };
     for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         let scenario = Scenario::new(seed);
-        let outcome = run_one(&scenario, sabotage, false);
+        let outcome = run_one(&scenario, sabotage, Watch::default());
         report.add(&outcome);
         if let Some(broken) = outcome.broken {
             report.broken = Some(shrink::explain(&scenario, sabotage, broken));
@@ -152,6 +152,13 @@ pub fn run(
         }
     }
     report
+}
+
+/// The run of that seed as a record for [`replay`](crate::replay::replay): the calls into the dispatch of its last
+/// service, on at most so many words of 8 bytes.
+pub fn record(seed: u64, words: usize) -> Vec<u8> {
+    let outcome = run_one(&Scenario::new(seed), None, Watch { words: false, tape: Some(words) });
+    outcome.record.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 impl Report {
@@ -176,24 +183,48 @@ struct Outcome {
     trace: u64,
     /// The last events in words, if they were asked for.
     words: Vec<String>,
+    /// The calls into the last service's dispatch, if they were asked for.
+    record: Vec<u64>,
 }
 
-fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, traced: bool) -> Outcome {
+fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Outcome {
     let mut clock = Engine::new(scenario.seed);
-    let mut world = World::new(scenario, sabotage, traced, &mut clock);
-    let mut shares = scenario.backlogged;
+    let mut world = World::new(scenario, sabotage, watch, &mut clock);
+    let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
     while world.broken.is_none() && clock.events() < MAX_EVENTS && !world.is_finished() {
         if !clock.step(&mut world, HORIZON) {
             break;
         }
-        if shares && world.somebody_is_through() {
-            shares = false;
-            world.check_shares(clock.now());
-        }
+        shares = shares.next(&mut world, clock.now());
     }
     world.check_end(clock.now());
     let (events, requests, faults, broken) = (clock.events(), world.requests, world.struck, world.broken.take());
-    Outcome { events, requests, faults, broken, trace: clock.trace(), words: world.into_trace() }
+    let (words, record) = world.into_trace();
+    Outcome { events, requests, faults, broken, trace: clock.trace(), words, record }
+}
+
+/// Shares are measured from when everybody has requests waiting until somebody has submitted all.
+#[derive(Clone, Copy, Debug)]
+enum Shares {
+    Before,
+    Measured,
+    Done,
+}
+
+impl Shares {
+    fn next(self, world: &mut World, now: Nanos) -> Self {
+        match self {
+            Self::Before if world.everybody_waits() => {
+                world.forget_charges();
+                Self::Measured
+            }
+            Self::Measured if world.somebody_is_through() => {
+                world.check_shares(now);
+                Self::Done
+            }
+            same => same,
+        }
+    }
 }
 
 /// The result of a request as a device computes it: different for each.

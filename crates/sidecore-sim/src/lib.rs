@@ -10,6 +10,7 @@ pub mod engine;
 pub mod faults;
 pub mod part;
 pub mod plan;
+pub mod replay;
 pub mod speed;
 pub mod system;
 pub mod table;

@@ -32,6 +32,10 @@ pub struct Config {
     pub counters: Option<PathBuf>,
     /// One request in this many carries stage times; 0: none. Long operations are always sampled.
     pub sample_every: u32,
+    /// File to which each sidecore's decisions are recorded, for `sidecore sim replay`; default: none.
+    pub record: Option<PathBuf>,
+    /// Most MiB of memory, and of file, that the record of one sidecore takes.
+    pub record_mib: u32,
     /// The cores that serve.
     pub sidecores: Sidecores,
     /// How each hop waits.
@@ -187,6 +191,8 @@ impl Default for Config {
             socket_mode: 0o660,
             counters: None,
             sample_every: 64,
+            record: None,
+            record_mib: 64,
             sidecores: Sidecores::default(),
             notify: NotifyConfig::default(),
             balance: Balance::Eft,
@@ -300,6 +306,7 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
+        within("record_mib", self.record_mib, 1, 4096)?;
         if self.devices.is_empty() {
             return Err(ConfigError::new(
                 "device = []: without a device nothing can be done; leave the key out or add one",
@@ -334,6 +341,15 @@ impl Config {
     /// Path of the counter file.
     pub fn counters_path(&self) -> PathBuf {
         self.counters.clone().unwrap_or_else(|| counters_beside(&self.socket))
+    }
+
+    /// Path of the record of that sidecore: the first has the configured one, the others add their numbers.
+    pub fn record_path(&self, sidecore: usize) -> Option<PathBuf> {
+        let mut path = self.record.clone()?.into_os_string();
+        if sidecore > 0 {
+            path.push(format!(".{sidecore}"));
+        }
+        Some(PathBuf::from(path))
     }
 
     /// What a client of this user may take.

@@ -7,6 +7,7 @@ mod calibrate;
 mod command;
 mod listener;
 mod reactor;
+mod record;
 mod sessions;
 
 use crate::config::{Config, ConfigError, DeviceConfig};

@@ -75,8 +75,14 @@ fn compare_one(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     let grid = comparison_grid(plan, &comparison);
     print!("{}", grid.to_text());
     let lines: Vec<CellLine> = comparison.cells.iter().map(CellLine::of).collect();
-    output::write(&args.output, &lines, || grid.to_markdown(), &[])?;
+    output::write(&args.output, &lines, || comparison_page(path, args, &grid), &[])?;
     Ok(true)
+}
+
+fn comparison_page(path: &Path, args: &Plans, grid: &Grid) -> String {
+    let plan = args.files[0].display();
+    let command = format!("sidecore sim {plan} --compare {} --seed {}", path.display(), args.seed);
+    format!("# {}, beside published figures\n\nSimulated by `{command}`.\n\n{}", grid.title, grid.to_markdown())
 }
 
 fn by_hand(set: Option<&(sidecore_sim::plan::Value, Source)>) -> bool {

@@ -7,7 +7,7 @@ use super::{Broken, Invariant};
 use sidecore_core::time::{Nanos, Pretty};
 
 /// Largest difference between the shares of two backlogged clients, as a part of the larger one.
-const UNFAIR: f64 = 0.25;
+const UNFAIR: f64 = 0.2;
 
 impl World<'_> {
     pub(super) fn check(&mut self, now: Nanos) {

@@ -6,7 +6,7 @@ use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
-use sidecore_core::policy::notify::{Notify, Step, Waiter};
+use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
@@ -24,6 +24,7 @@ pub(super) const PARK_COST: Nanos = 4_000;
 pub(super) struct Request {
     /// Times that it was answered, or reported as lost.
     pub(super) answers: u32,
+    submitted: Nanos,
     /// What the service has to say of it: refused with this reason, or done with this result.
     expected: Result<u32, Refusal>,
 }
@@ -76,6 +77,8 @@ pub(super) struct Link {
     pub(super) deaf: Option<Nanos>,
     left: u32,
     next_at: Nanos,
+    /// From submission to answer, of the last request that was answered.
+    latency: Nanos,
     waiter: Waiter,
     pc: Pc,
     /// The service hung up.
@@ -113,6 +116,17 @@ impl World<'_> {
         self.links.iter().any(|link| link.left == 0)
     }
 
+    /// Whether the service has every client's lane with several requests in it.
+    pub(super) fn everybody_waits(&self) -> bool {
+        let waits = |link: &Link| link.submission.waiting() > 8;
+        self.service.lanes.iter().flatten().count() == self.links.len() && self.links.iter().all(waits)
+    }
+
+    /// Shares count from now on.
+    pub(super) fn forget_charges(&mut self) {
+        self.tenants.iter_mut().for_each(|tenant| tenant.charged = 0);
+    }
+
     /// A new connection of that client for what is left to do.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
@@ -136,6 +150,7 @@ impl World<'_> {
             deaf: None,
             left,
             next_at: 0,
+            latency: 0,
             waiter: Waiter::new(advice, PARK_COST, owned),
             pc: Pc::Act,
             gone: false,
@@ -213,7 +228,7 @@ impl World<'_> {
         let tag = self.links[index as usize].requests.len() as u32;
         let (submission, expected) = self.request(clock, index, tag);
         let link = &mut self.links[index as usize];
-        link.requests.push(Request { answers: 0, expected });
+        link.requests.push(Request { answers: 0, submitted: clock.now(), expected });
         link.submission.push(submission.words());
         link.in_flight += 1;
         link.left -= 1;
@@ -297,7 +312,8 @@ impl World<'_> {
         };
         request.answers += 1;
         link.in_flight = link.in_flight.saturating_sub(1);
-        let Request { answers, expected } = *request;
+        let Request { answers, submitted, expected } = *request;
+        link.latency = now - submitted;
         self.say(now, || format!("link {index} receives tag {tag}: {status:?}"));
         if answers > 1 {
             self.fail(now, Invariant::Once, || format!("tag {tag} of link {index} was answered {answers} times"));
@@ -338,6 +354,11 @@ impl World<'_> {
         let link = &mut self.links[index as usize];
         if link.advice != link.waiter.policy() {
             link.waiter.set_policy(link.advice);
+        }
+        if link.advice == Notify::Predict
+            && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
+        {
+            link.waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
         }
         link.waiter.begin(now);
         let step = link.waiter.step(now);
@@ -458,8 +479,8 @@ impl World<'_> {
             Hostile::Scribble => {
                 use sidecore_core::sync::Ordering;
                 for _ in 0..40 {
-                    let line = random.below(link.submission.slots.len() as u64) as usize;
-                    let word = &link.submission.slots[line].0[random.below(8) as usize];
+                    let at = random.below(link.submission.slots.len() as u64) as usize;
+                    let word = &link.submission.slots[at].0[random.below(8) as usize];
                     word.store(random.below(1 << 20), Ordering::Relaxed);
                 }
                 link.submission.bell().0.store(random.bits(), Ordering::Relaxed);

@@ -34,7 +34,7 @@ pub(super) struct Reply {
 impl Job {
     fn to_words(self) -> [u64; MESSAGE_WORDS] {
         let names = u64::from(self.link) | u64::from(self.tag) << 32;
-        let [mut words, _] = [[0; MESSAGE_WORDS]; 2];
+        let mut words = [0; MESSAGE_WORDS];
         [words[0], words[1], words[2]] = [self.ticket.to_word(), names, u64::from(self.size)];
         words[3] = u64::from(self.urgent);
         words
@@ -202,7 +202,8 @@ impl World<'_> {
             Pc::Work(job, since) => {
                 let reply = self.reply(index, &job, now - since);
                 self.devices[index as usize].pc = Pc::Write(job, reply);
-                self.go_on(clock, who);
+                let delay = 100 + clock.random().below(2_000);
+                self.go_on_after(clock, who, delay);
             }
             Pc::Write(job, reply) => {
                 self.write(now, index, &job, &reply);
@@ -374,8 +375,8 @@ impl World<'_> {
             self.wake(clock, Who::Device(index));
         }
         match self.devices[index as usize].health {
-            Health::Alive => Health::Dead,
-            health => health,
+            Health::Alive | Health::Dead => Health::Dead,
+            writing @ Health::DeadWriting(_) => writing,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
@@ -150,10 +151,11 @@ pub(super) enum Fault {
     },
     SetNotify(Hops),
     SetBalance(Balance),
+    SetOrder(Order),
 }
 
 /// Names of the kinds of faults, in the order of [`Fault::kind`].
-pub const FAULTS: [&str; 12] = [
+pub const FAULTS: [&str; 13] = [
     "device death",
     "device stall",
     "device slow",
@@ -166,6 +168,7 @@ pub const FAULTS: [&str; 12] = [
     "service death",
     "set notify",
     "set balance",
+    "set order",
 ];
 
 impl Fault {
@@ -184,6 +187,7 @@ impl Fault {
             Self::ServiceDeath { .. } => 9,
             Self::SetNotify(_) => 10,
             Self::SetBalance(_) => 11,
+            Self::SetOrder(_) => 12,
         }
     }
 }
@@ -196,6 +200,7 @@ pub(super) struct Scenario {
     pub(super) devices: Vec<DevicePlan>,
     pub(super) hops: Hops,
     pub(super) balance: Balance,
+    pub(super) order: Order,
     pub(super) in_flight: u32,
     pub(super) quantum: Nanos,
     /// The sidecore may spin.
@@ -225,7 +230,9 @@ fn one_in(random: &mut Random, n: u64) -> bool {
 }
 
 fn notify(random: &mut Random) -> Notify {
-    match random.below(8) {
+    match random.below(10) {
+        8 => Notify::Learn,
+        9 => Notify::Predict,
         0 => Notify::Spin,
         1..=3 => Notify::Park,
         4 => Notify::BreakEven,
@@ -244,6 +251,10 @@ fn hops(random: &mut Random) -> Hops {
 
 fn balance(random: &mut Random) -> Balance {
     Balance::ALL[random.below(Balance::ALL.len() as u64) as usize]
+}
+
+fn order(random: &mut Random) -> Order {
+    Order::ALL[random.below(Order::ALL.len() as u64) as usize]
 }
 
 fn device(random: &mut Random) -> DevicePlan {
@@ -297,6 +308,7 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
         devices,
         hops: hops(random),
         balance: balance(random),
+        order: order(random),
         in_flight: from(random, 1, 32) as u32,
         quantum: from(random, 1_000, 50_000),
         owned: one_in(random, 2),
@@ -308,7 +320,7 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
 fn fault(random: &mut Random) -> Fault {
     let number = random.below(8) as u8;
     let for_a_while = |random: &mut Random| (!one_in(random, 3)).then(|| from(random, 1_000, 300_000));
-    match random.below(15) {
+    match random.below(16) {
         0 | 1 => Fault::DeviceDeath { device: number, told: one_in(random, 2) },
         2 => Fault::DeviceStall { device: number, time: for_a_while(random) },
         3 => {
@@ -323,7 +335,8 @@ fn fault(random: &mut Random) -> Fault {
         9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::ALL[random.below(7) as usize] },
         11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
         12 | 13 => Fault::SetNotify(hops(random)),
-        _ => Fault::SetBalance(balance(random)),
+        14 => Fault::SetBalance(balance(random)),
+        _ => Fault::SetOrder(order(random)),
     }
 }
 
@@ -343,6 +356,7 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
         devices: vec![DevicePlan { kind, can: 7, depth: 2, fixed, ..device(random) }],
         hops: hops(random),
         balance: balance(random),
+        order: order(random),
         in_flight: 64,
         quantum: from(random, 5_000, 20_000),
         owned: one_in(random, 2),
@@ -354,8 +368,13 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Hops { service, to_device, from_device, client } = self.hops;
-        let (balance, in_flight) = (self.balance, self.in_flight);
-        writeln!(f, "seed {}: {balance}, at most {in_flight} in flight, quantum {}", self.seed, Pretty(self.quantum))?;
+        let (balance, order, in_flight) = (self.balance, self.order, self.in_flight);
+        writeln!(
+            f,
+            "seed {}: {balance}, {order}, at most {in_flight} in flight, quantum {}",
+            self.seed,
+            Pretty(self.quantum)
+        )?;
         writeln!(
             f,
             "notify: service {service}, to_device {to_device}, from_device {from_device}, client {client}; sidecore {}",

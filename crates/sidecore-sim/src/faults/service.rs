@@ -13,10 +13,12 @@ use super::hop::Thread;
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Hops, Kind, Scenario};
 use super::world::{Clock, Event, Who, World};
-use sidecore_core::dispatch::{Capability, ClientId, Dispatch, LaneId, Limits};
+use sidecore_core::dispatch::record::Recorded;
+use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::{Ring, Waiter};
+use sidecore_core::policy::order::Order;
 use sidecore_core::ring::Message;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
@@ -35,6 +37,7 @@ pub(super) enum Command {
     CloseLane(u32),
     SetNotify(Hops),
     SetBalance(Balance),
+    SetOrder(Order),
     AddDevice(DevicePlan),
     Drain(u8),
     Remove(u8),
@@ -64,6 +67,8 @@ pub(super) struct Held {
     pub(super) device: Option<usize>,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
+    /// It has not been handed to its device yet.
+    pub(super) kept_back: bool,
     link: u32,
     tag: u32,
     size: u32,
@@ -98,7 +103,7 @@ pub(super) enum Pc {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) thread: Thread,
-    pub(super) dispatch: Dispatch,
+    pub(super) dispatch: Recorded,
     pub(super) hops: Hops,
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) hot: Vec<LaneId>,
@@ -117,6 +122,8 @@ pub(super) struct Service {
     orphans: VecDeque<Ticket>,
     waiter: Waiter,
     pc: Pc,
+    /// When the sleep under way ends by itself, where the policy says so.
+    nap: Option<Nanos>,
     busy: bool,
     blocked: bool,
     withheld: bool,
@@ -129,17 +136,16 @@ pub(super) struct Service {
     housekeeping: Nanos,
     looked_after: Nanos,
     announce: Option<Nanos>,
-    pub(super) restarting: bool,
 }
 
 impl Service {
-    pub(super) fn new(plan: &Scenario, sabotage: Option<Sabotage>, incarnation: u32) -> Self {
+    pub(super) fn new(plan: &Scenario, sabotage: Option<Sabotage>, incarnation: u32, tape: Option<usize>) -> Self {
         let clients = plan.clients.len();
         let limits = Limits { lanes: MAX_LANES, clients: MAX_LANES, in_flight: plan.in_flight, quantum: plan.quantum };
         let may_spin = plan.owned || sabotage == Some(Sabotage::SpinUnowned);
         Self {
             thread: Thread { incarnation, ..Thread::default() },
-            dispatch: Dispatch::new(limits, plan.balance),
+            dispatch: Recorded::new(limits, plan.balance, tape),
             hops: plan.hops,
             lanes: Vec::new(),
             hot: Vec::new(),
@@ -153,6 +159,7 @@ impl Service {
             orphans: VecDeque::new(),
             waiter: Waiter::new(plan.hops.service, PARK_COST, may_spin),
             pc: Pc::Round,
+            nap: None,
             busy: false,
             blocked: false,
             withheld: false,
@@ -163,17 +170,12 @@ impl Service {
             housekeeping: 0,
             looked_after: 0,
             announce: None,
-            restarting: false,
         }
     }
 
     /// Nothing is on its way in it.
     pub(super) fn is_at_rest(&self) -> bool {
-        if self.thread.ended {
-            !self.restarting
-        } else {
-            self.dispatch.total_in_flight() == 0 && self.mailbox.is_empty()
-        }
+        !self.thread.ended && self.dispatch.total_in_flight() == 0 && self.mailbox.is_empty()
     }
 
     fn lane(&mut self, id: LaneId) -> Option<&mut Lane> {
@@ -189,6 +191,7 @@ impl Service {
 impl World<'_> {
     /// Devices and the first step of a service that was just made.
     pub(super) fn start_service(&mut self, clock: &mut Clock) {
+        self.service.dispatch.set_order(self.plan.order);
         for plan in &self.plan.devices {
             self.add_device(clock, *plan);
         }
@@ -197,7 +200,7 @@ impl World<'_> {
 
     pub(super) fn restart(&mut self, clock: &mut Clock) {
         let incarnation = self.service.thread.incarnation + 1;
-        self.service = Service::new(self.plan, self.sabotage, incarnation);
+        self.service = Service::new(self.plan, self.sabotage, incarnation, self.tape);
         self.say(clock.now(), || "the service starts again".to_owned());
         self.start_service(clock);
         for (tenant, lane, left) in std::mem::take(&mut self.reconnecting) {
@@ -209,7 +212,6 @@ impl World<'_> {
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
         self.say(clock.now(), || "the service dies".to_owned());
         self.end(clock, Who::Service);
-        self.service.restarting = true;
         for device in self.service.devices.clone() {
             self.end(clock, Who::Device(device));
         }
@@ -249,6 +251,7 @@ impl World<'_> {
                 Command::CloseLane(link) => self.close_lane(link),
                 Command::SetNotify(hops) => self.set_notify(clock, hops),
                 Command::SetBalance(balance) => self.service.dispatch.set_balance(balance),
+                Command::SetOrder(order) => self.set_order(clock, order),
                 Command::AddDevice(plan) => self.add_device(clock, plan),
                 Command::Drain(device) => self.drain(device),
                 Command::Remove(device) => self.remove(device),

@@ -2,6 +2,7 @@
 
 use super::sabotage::Sabotage;
 use super::scenario::Scenario;
+use super::world::Watch;
 use super::{Broken, Failure, Invariant, run_one};
 
 /// Most runs that the search makes.
@@ -11,7 +12,7 @@ const TRIES: u32 = 400;
 pub(super) fn explain(scenario: &Scenario, sabotage: Option<Sabotage>, broken: Broken) -> Failure {
     let mut search = Search { sabotage, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
-    let outcome = run_one(&smallest, sabotage, true);
+    let outcome = run_one(&smallest, sabotage, Watch { words: true, tape: None });
     let what = outcome.broken.map_or(broken.what, |broken| broken.what);
     let (seed, invariant) = (scenario.seed, broken.invariant);
     Failure { seed, invariant, what, scenario: smallest.to_string(), trace: outcome.words }
@@ -29,7 +30,8 @@ impl Search {
         loop {
             let before = self.left;
             let mut smaller = self.fewer(scenario.clone(), |scenario| &mut scenario.faults, 0);
-            smaller = self.fewer(smaller, |scenario| &mut scenario.clients, 1);
+            let clients = if scenario.backlogged { 2 } else { 1 };
+            smaller = self.fewer(smaller, |scenario| &mut scenario.clients, clients);
             smaller = self.fewer(smaller, |scenario| &mut scenario.devices, 1);
             let (found, halved) = self.halved(smaller);
             let fewer = size(&found) < size(&scenario);
@@ -45,7 +47,9 @@ impl Search {
             return false;
         }
         self.left -= 1;
-        run_one(scenario, self.sabotage, false).broken.is_some_and(|broken| broken.invariant == self.invariant)
+        run_one(scenario, self.sabotage, Watch::default())
+            .broken
+            .is_some_and(|broken| broken.invariant == self.invariant)
     }
 
     /// Removes parts of a list, halves first and single ones last, but keeps `least`. Source: A. Zeller and
@@ -77,6 +81,10 @@ impl Search {
     /// Halves the requests of each lane, and leaves each client one lane.
     fn halved(&mut self, mut scenario: Scenario) -> (Scenario, bool) {
         let mut smaller = false;
+        if scenario.backlogged {
+            // Shares show in long runs only.
+            return (scenario, smaller);
+        }
         for client in 0..scenario.clients.len() {
             let mut candidate = scenario.clone();
             let lanes = &mut candidate.clients[client].lanes;

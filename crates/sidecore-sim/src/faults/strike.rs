@@ -57,6 +57,7 @@ impl World<'_> {
             Fault::ServiceDeath { down } => self.kill_service(clock, down),
             Fault::SetNotify(hops) => self.tell(clock, Command::SetNotify(hops)),
             Fault::SetBalance(balance) => self.tell(clock, Command::SetBalance(balance)),
+            Fault::SetOrder(order) => self.tell(clock, Command::SetOrder(order)),
         }
         Some(())
     }

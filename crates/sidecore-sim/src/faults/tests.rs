@@ -2,43 +2,62 @@
 
 use super::*;
 
-fn quietly(first: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
+fn runs(first: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
     run(first, seeds, sabotage, &mut |_, _| ControlFlow::Continue(()))
 }
 
 fn told(failure: &Failure) -> String {
-    format!(
-        "seed {}: {}: {}\n{}{}",
-        failure.seed,
-        failure.invariant,
-        failure.what,
-        failure.scenario,
-        failure.trace.join("\n")
-    )
+    let Failure { seed, invariant, what, scenario, trace } = failure;
+    format!("seed {seed}: {invariant}: {what}\n{scenario}{}", trace.join("\n"))
 }
 
 #[test]
 fn nothing_is_broken() {
-    let report = quietly(0, 400, None);
+    let report = runs(0, 500, None);
     assert!(report.broken.is_none(), "{}", told(&report.broken.unwrap()));
-    assert_eq!(report.seeds, 400);
-    assert!(report.faults.iter().all(|struck| *struck > 0), "{:?}", report.faults);
-    assert!(report.requests > 20_000 && report.events > 400_000, "{} of {}", report.requests, report.events);
+    assert_eq!(report.seeds, 500);
+    assert!(report.faults.iter().all(|struck| *struck > 20), "{:?}", report.faults);
+    assert!(report.requests > 40_000 && report.events > 1_000_000, "{} of {}", report.requests, report.events);
 }
 
 #[test]
-fn survey() {
+fn each_deliberate_defect_is_found() {
     for sabotage in Sabotage::ALL {
-        let report = quietly(1_000, 600, Some(sabotage));
-        match report.broken {
-            None => println!("{sabotage}: NOT FOUND in {}", report.seeds),
-            Some(f) => println!(
-                "{sabotage}: {} seeds, {:?} (expected {:?}): {}",
-                report.seeds,
-                f.invariant,
-                sabotage.breaks(),
-                f.what
-            ),
-        }
+        let report = runs(0, 250, Some(sabotage));
+        let failure = report.broken.unwrap_or_else(|| panic!("{sabotage} is not found in {} runs", report.seeds));
+        println!("{sabotage}: run {}: {}", report.seeds, failure.what);
+        assert_eq!(failure.invariant, sabotage.breaks(), "{sabotage}: {}", told(&failure));
+        let last = failure.trace.last().unwrap();
+        assert!(last.ends_with(&format!("broken: {}", failure.what)), "{last}");
+        assert_eq!(Sabotage::from_name(sabotage.name()), Some(sabotage));
     }
+    assert_eq!(Sabotage::from_name("none"), None);
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    let of = |report: &Report| (report.trace, report.events, report.requests, report.faults);
+    assert_eq!(of(&runs(70, 20, None)), of(&runs(70, 20, None)));
+    assert_ne!(runs(70, 20, None).trace, runs(71, 20, None).trace);
+    let again = |_| runs(10, 100, Some(Sabotage::ArmAfterLook)).broken.unwrap();
+    let [first, second] = [0, 1].map(again);
+    assert_eq!(told(&first), told(&second));
+}
+
+#[test]
+fn a_failing_run_is_made_smaller() {
+    let failure = runs(300, 200, Some(Sabotage::ForgetOrphans)).broken.unwrap();
+    let parts = |scenario: &str| scenario.lines().filter(|line| !line.starts_with("  ")).count();
+    assert!(parts(&failure.scenario) < parts(&Scenario::new(failure.seed).to_string()), "{}", failure.scenario);
+    assert_eq!(failure.scenario.matches("\nat ").count(), 1, "one fault is left: {}", failure.scenario);
+}
+
+#[test]
+fn whoever_watches_can_end_it() {
+    let mut seen = Vec::new();
+    let report = run(0, 9, None, &mut |done, total| {
+        seen.push((done, total));
+        if done == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((report.seeds, seen), (3, vec![(1, 9), (2, 9), (3, 9)]));
 }

@@ -43,12 +43,20 @@ pub(super) enum Event {
     Late(u32),
 }
 
+/// What is kept of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watch {
+    /// The last events in words.
+    pub(crate) words: bool,
+    /// The calls into dispatch, on so many words of tape.
+    pub(crate) tape: Option<usize>,
+}
+
 /// One client over all its connections.
 #[derive(Debug)]
 pub(super) struct Tenant {
     /// Estimated time of its requests on devices, ns.
     pub(super) charged: Nanos,
-    pub(super) placed: u32,
 }
 
 #[derive(Debug)]
@@ -65,9 +73,11 @@ pub(super) struct World<'a> {
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
     pub(super) broken: Option<Broken>,
-    /// Clients that will connect again when the service is back, with the lane's plan and what is left to do.
+    /// Who connects again when the service is back: client, lane, and requests that are left to do.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
-    /// A hash over what the clients saw.
+    /// Words of tape that each service has, if it is recorded.
+    pub(super) tape: Option<usize>,
+    /// The last events in words, if they are kept.
     log: Option<VecDeque<String>>,
 }
 
@@ -89,19 +99,20 @@ impl engine::World for World<'_> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, traced: bool, clock: &mut Clock) -> Self {
+    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch, clock: &mut Clock) -> Self {
         let mut world = World {
             plan,
             sabotage,
-            service: Service::new(plan, sabotage, 0),
+            service: Service::new(plan, sabotage, 0, watch.tape),
+            tape: watch.tape,
             links: Vec::new(),
             devices: Vec::new(),
-            tenants: plan.clients.iter().map(|_| Tenant { charged: 0, placed: 0 }).collect(),
+            tenants: plan.clients.iter().map(|_| Tenant { charged: 0 }).collect(),
             struck: [0; FAULTS.len()],
             requests: 0,
             broken: None,
             reconnecting: Vec::new(),
-            log: traced.then(VecDeque::new),
+            log: watch.words.then(VecDeque::new),
         };
         for (number, (at, _)) in plan.faults.iter().enumerate() {
             clock.schedule(*at, Event::Fault(number as u16));
@@ -227,8 +238,10 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn into_trace(self) -> Vec<String> {
-        self.log.map(Vec::from).unwrap_or_default()
+    /// The last events in words and the record of the last service, where they were asked for.
+    pub(super) fn into_trace(mut self) -> (Vec<String>, Vec<u64>) {
+        let record = self.service.dispatch.end_record().map(|tape| tape.into_words());
+        (self.log.map(Vec::from).unwrap_or_default(), record.unwrap_or_default())
     }
 
     /// Everything that was to be done is done, and nothing is on its way.

@@ -129,16 +129,22 @@ impl<E: Copy> Cpu<E> {
         self.processors[index].running = None;
         if let Some(section) = follow {
             self.start(engine, index, section);
-            return arrivals.iter().for_each(|section| self.run(engine, *section));
+            for section in arrivals {
+                self.run(engine, *section);
+            }
+            return;
         }
-        arrivals.iter().for_each(|section| self.waiting[section.level as usize].push_back(*section));
+        for section in arrivals {
+            self.waiting[section.level as usize].push_back(*section);
+        }
         self.next(engine, index);
         self.touch_sibling(engine, index);
         for level in 0..LEVELS {
             let arrived = arrivals.iter().filter(|section| section.level as usize == level).count();
             let others = self.waiting[level].len().saturating_sub(arrived);
-            let left = self.waiting[level].split_off(others);
-            left.into_iter().for_each(|section| self.run(engine, section));
+            for section in self.waiting[level].split_off(others) {
+                self.run(engine, section);
+            }
         }
     }
 
@@ -348,5 +354,54 @@ mod tests {
         assert_eq!(machine.done, [(150, 1), (200, 2)]);
         let two = run(Shape { cores: 2, switch: 0, ..shape() }, &[(0, 1, Level::User, 100), (50, 2, Level::User, 100)]);
         assert_eq!(two.done, [(100, 1), (150, 2)]);
+    }
+
+    /// Each section but the first is what follows the one before; 9 is what the first one causes.
+    struct Chain {
+        cpu: Cpu<Event>,
+        follows: u32,
+        done: Vec<(Nanos, u32)>,
+    }
+
+    impl World for Chain {
+        type Event = Event;
+
+        fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+            match event {
+                Event::Arrive(section) => self.cpu.run(engine, section),
+                Event::Done(processor) => {
+                    let ended = self.cpu.current(processor);
+                    self.done.push((engine.now(), ended.owner));
+                    let follow = (ended.owner == 1 && self.follows > 0).then_some(ended);
+                    self.follows -= u32::from(follow.is_some());
+                    let caused = Section { owner: 9, level: Level::Kernel, account: 1, time: 50 };
+                    let caused = &[caused][usize::from(self.done.len() > 1)..];
+                    self.cpu.finish_with(engine, processor, follow, caused);
+                }
+            }
+        }
+    }
+
+    fn chain(follows: u32) -> (Vec<(Nanos, u32)>, u64) {
+        let mut engine = Engine::new(1);
+        for owner in [1, 2] {
+            let section = Section { owner, level: Level::User, account: 0, time: 100 };
+            engine.schedule(0, Event::Arrive(section));
+        }
+        let mut chain = Chain { cpu: Cpu::new(shape(), Event::Done), follows, done: Vec::new() };
+        engine.run(&mut chain, 1_000_000);
+        (chain.done, chain.cpu.switches())
+    }
+
+    #[test]
+    fn what_an_end_causes_goes_before_who_waits() {
+        // Without that, 2 would start, be preempted by 9 and pay for a second switch.
+        assert_eq!(chain(0), (vec![(110, 1), (170, 9), (280, 2)], 3));
+    }
+
+    #[test]
+    fn what_follows_keeps_the_processor_from_users() {
+        // The kernel section 9 preempts the user section that follows, and 2 waits for both.
+        assert_eq!(chain(1), (vec![(110, 1), (170, 9), (280, 1), (390, 2)], 4));
     }
 }

@@ -31,7 +31,11 @@ const METRICS: &[Metric] = &[
     Metric { name: "user_percent", unit: "%", meaning: "processor in the clients' programs" },
     Metric { name: "interrupts_per_s", unit: "1/s", meaning: "interrupts in a second" },
     Metric { name: "switches_per_s", unit: "1/s", meaning: "context switches in a second" },
-    Metric { name: "card_percent", unit: "%", meaning: "part of the cards' time that the requests need" },
+    Metric {
+        name: "card_percent",
+        unit: "%",
+        meaning: "part of the time in which a card has requests, also while it waits for bus or memory",
+    },
     Metric { name: "bus_percent", unit: "%", meaning: "part of the shared bus that is used" },
     Metric { name: "memory_percent", unit: "%", meaning: "part of the memory's write bandwidth that is used" },
     Metric { name: "rated_percent", unit: "%", meaning: "throughput as a part of what the vendor rates all cards at" },
@@ -77,7 +81,8 @@ fn found(config: &Config, before: Counters, after: Counters) -> (Vec<f64>, Strin
     let used = |index: usize| after.used[index] - before.used[index];
     let ops = per_second(after.done - before.done);
     let mbit = ops * f64::from(config.size) * 8.0 / 1e6;
-    let (kernel, user) = (percent(after.kernel - before.kernel, 1.0), percent(after.user - before.user, 1.0));
+    let kernel = percent(after.kernel - before.kernel, 1.0);
+    let clients = percent(after.user - before.user, 1.0);
     let bus = percent(used(0), config.bus);
     let memory = percent(used(1), config.memory);
     let card = percent(used(2), f64::from(config.cards));
@@ -85,17 +90,21 @@ fn found(config: &Config, before: Counters, after: Counters) -> (Vec<f64>, Strin
     let latency = (after.latency - before.latency) / done / 1e3;
     let interrupts = per_second(after.interrupts - before.interrupts);
     let switches = per_second(after.switches - before.switches);
-    let limit = limit(&[("card", card), ("cpu", kernel + user), ("bus", bus), ("memory", memory)]);
-    let values = vec![mbit, ops, latency, kernel, user, interrupts, switches, card, bus, memory, rated];
+    let limit = limit([("cpu", kernel + clients), ("bus", bus), ("memory", memory)], ("card", card));
+    let values = vec![mbit, ops, latency, kernel, clients, interrupts, switches, card, bus, memory, rated];
     (values, limit)
 }
 
-/// The part with the highest utilisation; too few threads, where none is near its end.
-fn limit(parts: &[(&str, f64)]) -> String {
-    let most = parts.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    match most {
-        Some((part, percent)) if percent >= LIMITING => format!("{part} {percent:.0} %"),
-        Some((part, percent)) => format!("threads ({part} {percent:.0} %)"),
-        None => "threads".to_owned(),
+/// The part that limits: of those that all share the one with the highest utilisation, else the cards, which are busy
+/// also while they wait for those; too few threads, where none is near its end.
+fn limit(shared: [(&'static str, f64); 3], card: (&'static str, f64)) -> String {
+    let most = |a: (&'static str, f64), b: (&'static str, f64)| if b.1 > a.1 { b } else { a };
+    let fullest = shared.into_iter().fold(("cpu", 0.0), most);
+    for (part, percent) in [fullest, card] {
+        if percent >= LIMITING {
+            return format!("{part} {percent:.0} %");
+        }
     }
+    let (part, percent) = most(fullest, card);
+    format!("threads ({part} {percent:.0} %)")
 }

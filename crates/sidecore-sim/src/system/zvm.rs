@@ -46,15 +46,15 @@ impl System for Zvm {
     }
 
     /// Guests' timers tick at fixed offsets from each other, on which waiting for the host's timers depends. A run is
-    /// therefore made of short blocks, each with offsets of its own. In a block a guest either signs or verifies, each
-    /// as likely: `openssl speed` gives both the same time.
+    /// therefore made of short blocks, each with offsets of its own. In a block every other guest
+    /// signs and the others verify, and in the next block the reverse: `openssl speed` gives both the same time.
     fn run(&self, settings: &Settings, seed: u64) -> Outcome {
         let shape = Shape::of(settings);
         let mut totals = Totals::default();
         let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
         while blocks < LEAST_BLOCKS || (events < ENOUGH_EVENTS && blocks < MOST_BLOCKS) {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
-            let mut zone = Zone::new(&mut engine, &shape, intervals);
+            let mut zone = Zone::new(&mut engine, &shape, blocks, intervals);
             engine.run(&mut zone, shape.warm_up());
             zone.measure();
             engine.run(&mut zone, shape.warm_up() + shape.measured());

@@ -19,6 +19,8 @@ pub enum Setting {
     AddDevice(DeviceConfig),
     /// `device.NAME=drain|remove|kill`.
     Device(String, DeviceAction),
+    /// `record=off`: the record ends and is written.
+    EndRecord,
 }
 
 /// The hops whose waiting can be chosen.
@@ -47,7 +49,7 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "notify",
     "notify.service",
     "notify.to_device",
@@ -57,6 +59,7 @@ const KEYS: [&str; 9] = [
     "order",
     "device",
     "device.NAME",
+    "record",
 ];
 
 impl Setting {
@@ -77,6 +80,8 @@ impl Setting {
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
+            "record" if value == "off" => Ok(Self::EndRecord),
+            "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
                 None => Err(ConfigError::unknown("setting", key, KEYS.into_iter())),

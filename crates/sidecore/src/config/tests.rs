@@ -114,6 +114,17 @@ proptest! {
 }
 
 #[test]
+fn a_record_is_named_once_for_each_sidecore() {
+    let config = Config::parse("record = \"/run/r\"\nrecord_mib = 1").unwrap();
+    let path = |sidecore| config.record_path(sidecore).unwrap();
+    assert_eq!((path(0), path(2)), (PathBuf::from("/run/r"), PathBuf::from("/run/r.2")));
+    assert_eq!(Config::default().record_path(0), None);
+    assert!(Config::parse("record_mib = 0").is_err());
+    assert_eq!(Setting::parse("record=off").unwrap(), Setting::EndRecord);
+    assert!(Setting::parse("record=on").unwrap_err().to_string().contains("off"));
+}
+
+#[test]
 fn the_example_is_valid() {
     let config = Config::parse(include_str!("../../../../examples/sidecore.toml")).unwrap();
     assert_eq!((config.devices.len(), config.limits_of(1000).weight), (2, 2));

@@ -5,6 +5,7 @@ use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
+use sidecore_core::dispatch::record::Tape;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use sidecore_core::wire::Fault;
@@ -41,13 +42,22 @@ pub(super) struct NewLane {
 pub(super) enum Command {
     AddLane(Box<NewLane>),
     CloseLane(LaneKey),
-    AddSession { lane: LaneKey, handle: u32, session: Arc<Session> },
-    CloseSession { lane: LaneKey, handle: u32 },
+    AddSession {
+        lane: LaneKey,
+        handle: u32,
+        session: Arc<Session>,
+    },
+    CloseSession {
+        lane: LaneKey,
+        handle: u32,
+    },
     SetNotify(NotifyConfig),
     SetBalance(Balance),
     SetOrder(Order),
     AddDevice(DeviceConfig, SyncSender<Result<(), String>>),
     Device(String, DeviceAction, SyncSender<Result<(), String>>),
+    /// The record ends; the answer is what there is of it.
+    EndRecord(SyncSender<Option<Box<Tape>>>),
     Stop,
 }
 

@@ -10,6 +10,7 @@ mod requests;
 use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
+use super::record;
 use crate::config::{Config, NotifyConfig};
 use crate::counters::{Counters, DeviceBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
@@ -17,7 +18,8 @@ use crate::engine::execute::Scratch;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu, wake};
 use lanes::Lane;
-use sidecore_core::dispatch::{ClientId, Dispatch, LaneId, Limits};
+use sidecore_core::dispatch::record::Recorded;
+use sidecore_core::dispatch::{ClientId, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::session::Class;
@@ -91,7 +93,7 @@ struct Timers {
 pub(super) struct Reactor {
     setup: Setup,
     notify: NotifyConfig,
-    dispatch: Dispatch,
+    dispatch: Recorded,
     /// By lane number.
     lanes: Vec<Option<Box<Lane>>>,
     keys: HashMap<LaneKey, LaneId>,
@@ -150,7 +152,7 @@ impl Reactor {
         let may_spin = setup.config.sidecores.owned && setup.cpu.is_some();
         let mut reactor = Self {
             notify,
-            dispatch: Dispatch::new(tables, setup.config.balance),
+            dispatch: Recorded::new(tables, setup.config.balance, record::room(&setup.config)),
             lanes: Vec::with_capacity(limits.lanes as usize),
             keys: HashMap::new(),
             clients: HashMap::new(),
@@ -183,6 +185,12 @@ impl Reactor {
     /// Serves until told to stop.
     pub(super) fn run(mut self) {
         while self.turn().is_continue() {}
+        if let (Some(tape), Some(path)) = (self.dispatch.end_record(), self.setup.config.record_path(self.setup.index))
+            && let Err(error) = record::write(&path, *tape)
+        {
+            // Nobody is left who could be told.
+            eprintln!("sidecore: the record {}: {error}", path.display());
+        }
     }
 
     /// One round, and a wait if it found nothing.
@@ -300,6 +308,9 @@ impl Reactor {
             }
             Command::Device(name, action, answer) => {
                 let _ = answer.send(self.device_action(&name, action));
+            }
+            Command::EndRecord(answer) => {
+                let _ = answer.send(self.dispatch.end_record());
             }
             Command::Stop => self.stopping = true,
         }

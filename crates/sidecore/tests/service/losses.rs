@@ -107,6 +107,21 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
 }
 
 #[test]
+fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
+    let service = patient(vec![DeviceConfig { depth: 2, ..frozen("only") }]);
+    let mut control = connect(&service);
+    control.set("notify=park").unwrap();
+    let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 8, false);
+    load.fill(8);
+    devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 2);
+    // Its lane waits for the device; the sidecore sleeps.
+    std::thread::sleep(Duration::from_millis(50));
+    control.set("device.only=kill").unwrap();
+    load.finish();
+    assert_eq!((load.tally.done, load.tally.failed.len(), load.tally.refused.len()), (0, 2, 6));
+}
+
+#[test]
 fn requests_that_wait_for_room_fail_with_the_last_device() {
     let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
     let service = patient(vec![shallow("a"), shallow("b")]);

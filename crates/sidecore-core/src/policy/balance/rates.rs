@@ -58,6 +58,29 @@ impl Rates {
         self.rows[class.index()].estimate(size) as Nanos
     }
 
+    /// What was observed, as words that [`Rates::from_words`] reads: two for each cell that knows something.
+    pub fn words(&self, mut put: impl FnMut(u64)) {
+        for (class, row) in self.rows.iter().enumerate() {
+            for (bucket, cell) in row.cells.iter().enumerate().filter(|(_, cell)| cell.seen > 0) {
+                put(class as u64 | (bucket as u64) << 8 | u64::from(cell.seen) << 16);
+                put(u64::from(cell.time.to_bits()) | u64::from(cell.size.to_bits()) << 32);
+            }
+        }
+    }
+
+    /// Rates from words that [`Rates::words`] made; `None` for words that it never makes.
+    pub fn from_words(words: &[u64]) -> Option<Self> {
+        let mut rates = Self::new();
+        let (cells, []) = words.as_chunks::<2>() else { return None };
+        for [place, values] in cells {
+            let [class, bucket, seen] = [*place as u8, (place >> 8) as u8, (place >> 16) as u8];
+            let row = rates.rows.get_mut(usize::from(class)).filter(|_| place >> 24 == 0)?;
+            let (time, size) = (f32::from_bits(*values as u32), f32::from_bits((values >> 32) as u32));
+            row.restore(usize::from(bucket), seen, time, size)?;
+        }
+        Some(rates)
+    }
+
     /// The half-octave of a size (bytes), below [`Rates::BUCKETS`].
     #[inline]
     pub fn bucket(size: u32) -> usize {
@@ -116,6 +139,16 @@ impl Row {
         if first {
             self.link(index);
         }
+    }
+
+    /// A cell that knows nothing yet gets what it knew. `None`: there is no such cell, or no cell knows that.
+    fn restore(&mut self, index: usize, seen: u8, time: f32, size: f32) -> Option<()> {
+        let cell = self.cells.get_mut(index).filter(|cell| cell.seen == 0)?;
+        let possible = (1..=WINDOW).contains(&seen) && (0.0..=LONGEST).contains(&time) && bucket(size as u32) == index;
+        (cell.seen, cell.time, cell.size) = (seen, time, size);
+        self.known = true;
+        self.link(index);
+        possible.then_some(())
     }
 
     /// Tells the other cells of a cell that is observed for the first time.
@@ -189,6 +222,7 @@ fn beyond(edge: &Cell, inner: Option<&Cell>, size: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn observed(samples: &[(u32, Nanos)]) -> Rates {
         let mut rates = Rates::new();
@@ -261,6 +295,29 @@ mod tests {
         let mut rates = observed(&[(64, 0)]);
         (0..64).for_each(|_| rates.observe(Class::NOOP, 64, 500));
         assert!((490..=510).contains(&rates.estimate(Class::NOOP, 64)));
+    }
+
+    #[test]
+    fn words_bring_back_every_bit() {
+        let mut rates = observed(&[(64, 700), (65, 800), (4_096, 5_001), (1 << 22, 1), (0, 3), (100, 900)]);
+        let mut words = Vec::new();
+        rates.words(|word| words.push(word));
+        assert_eq!(words.len(), 2 * 5);
+        let mut back = Rates::from_words(&words).unwrap();
+        for round in 0..40_u32 {
+            for size in (0..24).map(|shift| 3 << shift) {
+                assert_eq!(back.estimate(Class::NOOP, size), rates.estimate(Class::NOOP, size));
+            }
+            for rates in [&mut rates, &mut back] {
+                rates.observe(Class::NOOP, round * 211, u64::from(round) * 97);
+            }
+        }
+        assert!(Rates::from_words(&words[1..]).is_none() && Rates::from_words(&words[..1]).is_none());
+        for (place, wrong) in [(0, 1 << 40), (0, 255), (0, 5 << 8), (0, 9 << 16), (1, u64::MAX), (2, words[0])] {
+            let mut words = words.clone();
+            words[place] = wrong;
+            assert!(Rates::from_words(&words).is_none(), "{place} {wrong:#x}");
+        }
     }
 
     #[test]

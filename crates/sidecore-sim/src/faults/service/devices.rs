@@ -8,6 +8,7 @@ use crate::faults::world::{Clock, Who, World};
 use crate::faults::{Invariant, result};
 use sidecore_core::dispatch::{DeviceState, Done, MAX_LOSSES, Replaced};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::order::Order;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Status;
 
@@ -113,10 +114,9 @@ impl World<'_> {
         let Some(replaced) = self.service.dispatch.replace(now, ticket) else { return };
         let class = self.service.held[ticket.index()].map(|held| held.class);
         let moved = match replaced {
-            Replaced::On { ticket: new, .. } | Replaced::Wait(new) => {
+            Replaced::On { ticket: new, .. } | Replaced::Held { ticket: new, .. } | Replaced::Wait(new) => {
                 class.and_then(|class| self.moved(ticket, new, class))
             }
-            Replaced::Held { .. } => unreachable!("requests are served as they come"),
             Replaced::Now(_) | Replaced::GivenUp(_) => class.and_then(|class| self.moved(ticket, ticket, class)),
         };
         let Some(held) = moved else {
@@ -132,11 +132,11 @@ impl World<'_> {
                 self.service.held[ticket.index()] = Some(held);
                 self.service.orphans.push_back(ticket);
             }
-            Replaced::On { device, .. } => {
+            Replaced::On { device, .. } | Replaced::Held { device, .. } => {
+                let kept_back = matches!(replaced, Replaced::Held { .. });
                 let cost = self.service.dispatch.estimate(device, held.class, held.size);
-                self.give(clock, device, Held { cost, ..held });
+                self.give(clock, device, Held { cost, kept_back, ..held });
             }
-            Replaced::Held { .. } => unreachable!("requests are served as they come"),
             Replaced::Now(done) => {
                 let len = result(held.link, held.tag, held.size);
                 self.answer(clock, &done, Status::Done { len });
@@ -162,6 +162,15 @@ impl World<'_> {
             }
         }
         self.service.orphans.len() < waiting
+    }
+
+    /// Under the new order devices may have more, or less.
+    pub(super) fn set_order(&mut self, clock: &mut Clock, order: Order) {
+        self.service.dispatch.set_order(order);
+        for number in 0..self.service.devices.len() {
+            self.release(clock, number);
+        }
+        self.ring_devices(clock);
     }
 
     /// Wakes the devices that sleep and were given work.

@@ -39,7 +39,8 @@ impl World<'_> {
         let now = clock.now();
         let place = reply.ticket.index();
         let known = self.service.held[place].filter(|held| held.ticket == reply.ticket);
-        let current = self.service.held[place].map(|held| held.ticket);
+        let current =
+            self.service.held[place].filter(|held| held.device.is_some() && !held.kept_back).map(|held| held.ticket);
         let reuse = self.sabotage == Some(Sabotage::ReuseTicket);
         let ticket = current.filter(|_| reuse).unwrap_or(reply.ticket);
         let before = self.loads();
@@ -47,11 +48,12 @@ impl World<'_> {
         match (known, done) {
             (Some(_), Some(done)) => {
                 self.service.held[place] = None;
+                self.release(clock, usize::from(done.device));
                 self.answer(clock, &done, Status::Done { len: reply.len });
             }
             (None, None) if self.loads() == before => {}
             (Some(held), None) => {
-                self.fail(now, Invariant::Void, || format!("the ticket of {held:?} counts for nothing"))
+                self.fail(now, Invariant::Void, || format!("the ticket of {held:?} counts for nothing"));
             }
             (None, _) => self.fail(now, Invariant::Void, || format!("void {:?} changed something", reply.ticket)),
         }
@@ -113,6 +115,7 @@ impl World<'_> {
     /// `Ok(false)`: the turn is over.
     fn serve_next(&mut self, clock: &mut Clock, id: LaneId, lane: &mut Lane) -> Result<bool, Fault> {
         let service = &mut self.service;
+        lane.waits_for_device &= service.turn.is_some();
         let taken = *service.turn.get_or_insert(0);
         if taken == 0 && service.refilled[lane.client.0 as usize] != service.share {
             service.refilled[lane.client.0 as usize] = service.share;
@@ -121,8 +124,9 @@ impl World<'_> {
         if self.sabotage == Some(Sabotage::IgnoreShare) && self.links[lane.link as usize].tenant == 0 {
             self.service.dispatch.refill(lane.client);
         }
-        let lavish = self.sabotage == Some(Sabotage::IgnoreCredit);
-        if taken >= TURN || !(self.service.dispatch.may_take(lane.client) || lavish) {
+        let dispatch = &mut self.service.dispatch;
+        let lavish = self.sabotage == Some(Sabotage::IgnoreCredit) && dispatch.waits_for_device(lane.client);
+        if taken >= TURN || !(dispatch.may_take(lane.client) || lavish) {
             return Ok(false);
         }
         if lane.pending.is_empty() {
@@ -222,9 +226,9 @@ impl World<'_> {
         let (urgent, submitted) = (submission.is_urgent(), submission.submitted());
         let work = Work { lane: id, tag, class, size, urgent, submitted };
         let tenant = self.links[lane.link as usize].tenant as usize;
-        match self.service.dispatch.place(now, work) {
+        let placed = self.service.dispatch.place(now, work);
+        match placed {
             Placed::Full => return false,
-            Placed::Held { .. } => unreachable!("requests are served as they come"),
             Placed::NoDevice => {
                 if self.some_device_can(class) {
                     self.fail(now, Invariant::Blame, || format!("tag {tag} was refused for want of a device"));
@@ -239,23 +243,45 @@ impl World<'_> {
                 let stamps = submitted.map(|submitted| Stamps { submitted, handed: now, taken: now });
                 lane.outbox.push(Completion { tag, status, stamps }.encode());
             }
-            Placed::On { device, ticket } => {
+            Placed::On { device, ticket } | Placed::Held { device, ticket } => {
+                let kept_back = matches!(placed, Placed::Held { .. });
                 let cost = self.service.dispatch.estimate(device, class, size);
                 self.tenants[tenant].charged += cost;
                 let link = lane.link;
-                let held = Held { ticket, lane: id, device: None, cost, losses: 0, link, tag, size, class, urgent };
+                let held =
+                    Held { ticket, lane: id, device: None, cost, losses: 0, kept_back, link, tag, size, class, urgent };
                 self.give(clock, device, held);
             }
         }
-        self.tenants[tenant].placed += 1;
         true
     }
 
-    /// Gives a request to a device that answers later.
+    /// Enters a request for a device that answers later, and hands it over unless it is kept back.
     pub(super) fn give(&mut self, clock: &mut Clock, number: usize, held: Held) {
+        self.service.held[held.ticket.index()] = Some(Held { device: Some(number), ..held });
+        if !held.kept_back {
+            self.hand_over(clock, number, held);
+        }
+    }
+
+    /// Gives a device what was kept back for it and what it may begin with now.
+    pub(super) fn release(&mut self, clock: &mut Clock, number: usize) {
+        while let Some(ticket) = self.service.dispatch.release(clock.now(), number) {
+            let held =
+                self.service.held[ticket.index()].as_mut().filter(|held| held.ticket == ticket && held.kept_back);
+            let Some(held) = held else {
+                return self
+                    .fail(clock.now(), Invariant::Void, || format!("{ticket:?} is released and was not kept back"));
+            };
+            held.kept_back = false;
+            let held = *held;
+            self.hand_over(clock, number, held);
+        }
+    }
+
+    fn hand_over(&mut self, clock: &mut Clock, number: usize, held: Held) {
         let now = clock.now();
         let Held { ticket, link, tag, size, urgent, .. } = held;
-        self.service.held[ticket.index()] = Some(Held { device: Some(number), ..held });
         if self.service.dispatch.device_load(number).in_flight <= 1 {
             self.service.progress[number] = now;
         }

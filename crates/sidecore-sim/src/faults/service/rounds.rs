@@ -4,7 +4,7 @@ use super::{HOUSEKEEPING, Pc};
 use crate::faults::Invariant;
 use crate::faults::sabotage::Sabotage;
 use crate::faults::world::{Clock, Who, World};
-use sidecore_core::policy::notify::{Notify, Step};
+use sidecore_core::policy::notify::{Forecast, Notify, Step};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
@@ -51,6 +51,7 @@ impl World<'_> {
         if self.service.announce.is_some_and(|due| now >= due) {
             self.announce_due(clock);
         }
+        self.service.dispatch.reprice(now);
         if now >= self.service.housekeeping {
             self.service.housekeeping = now + HOUSEKEEPING;
             self.look_after_devices(clock);
@@ -66,6 +67,10 @@ impl World<'_> {
     fn idle(&mut self, clock: &mut Clock) {
         let now = clock.now();
         self.service.waiter.begin(now);
+        let predicts = self.service.hops.service == Notify::Predict;
+        if let Some(at) = self.device_due().filter(|_| predicts) {
+            self.service.waiter.expect(Forecast { at, sigma: 0 });
+        }
         let step = self.service.waiter.step(now);
         match step {
             Step::Spin => {
@@ -76,8 +81,10 @@ impl World<'_> {
                     self.fail(now, Invariant::Spin, || "the service spins on a shared core".to_owned());
                 }
             }
-            Step::Nap { until } => self.sleep_service(clock, Some(until)),
-            Step::Park => {
+            Step::Nap { until } if !predicts => self.sleep_service(clock, Some(until)),
+            // A device may be waited for at a known time, a request may come before: it rings.
+            Step::Nap { .. } | Step::Park => {
+                self.service.nap = if let Step::Nap { until } = step { Some(until) } else { None };
                 self.service.pc = Pc::ArmLane(0);
                 self.go_on(clock, Who::Service);
             }
@@ -91,7 +98,7 @@ impl World<'_> {
         self.service.pc = match self.service.pc {
             Pc::ArmLane(index) => match self.arm_lane(index) {
                 Some(place) => Pc::LookLane(place),
-                None if self.device_period().is_some() => return self.sleep_service(clock, None),
+                None if self.device_period().is_some() => return self.sleep_service(clock, self.service.nap),
                 None => Pc::ArmDevice(0),
             },
             Pc::LookLane(index) => {
@@ -101,7 +108,9 @@ impl World<'_> {
                 Pc::ArmLane(index + 1)
             }
             Pc::ArmDevice(index) => {
-                let Some(number) = self.service.remote.get(index) else { return self.sleep_service(clock, None) };
+                let Some(number) = self.service.remote.get(index) else {
+                    return self.sleep_service(clock, self.service.nap);
+                };
                 let device = self.service.devices[*number];
                 self.devices[device as usize].replies.arm();
                 Pc::LookDevice(index)
@@ -165,8 +174,12 @@ impl World<'_> {
         let busy = service.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(service.housekeeping);
         let look = self.device_period().filter(|_| busy).map(|period| now + period);
-        let due =
-            service.remote.iter().filter_map(|number| self.devices[service.devices[*number] as usize].due()).min();
-        [until, housekeeping, look, due, service.announce].into_iter().flatten().min()
+        [until, housekeeping, look, self.device_due(), service.announce].into_iter().flatten().min()
+    }
+
+    /// When the next answer of a device is due, as far as that is known.
+    fn device_due(&self) -> Option<Nanos> {
+        let due = |number: &usize| self.devices[self.service.devices[*number] as usize].due();
+        self.service.remote.iter().filter_map(due).min()
     }
 }

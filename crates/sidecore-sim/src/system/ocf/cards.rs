@@ -52,6 +52,9 @@ struct Card {
     /// The requests that end with the same interrupt; the first is under way.
     record: VecDeque<(Job, Nanos)>,
     ended: Vec<Finished>,
+    /// Time in which it had requests, ns, and since when it has them now.
+    busy: Nanos,
+    busy_since: Nanos,
     stage: Stage,
     /// Of the present stage: transfers and computations that did not end.
     under_way: u8,
@@ -60,12 +63,10 @@ struct Card {
 /// All cards, their bus and the memory.
 #[derive(Debug)]
 pub(super) struct Cards {
-    cards: Vec<Card>,
+    each: Vec<Card>,
     bus: Pipe<Event>,
     memory: Pipe<Event>,
     done: Vec<Finished>,
-    /// Time that the requests done would take on cards that never wait, ns.
-    work: f64,
     fixed: f64,
     per_byte: f64,
     buffer: f64,
@@ -79,15 +80,16 @@ impl Cards {
             waiting: VecDeque::new(),
             record: VecDeque::new(),
             ended: Vec::new(),
+            busy: 0,
+            busy_since: 0,
             stage: Stage::Fetch,
             under_way: 0,
         };
         Self {
-            cards: (0..config.cards).map(card).collect(),
+            each: (0..config.cards).map(card).collect(),
             bus: Pipe::new(config.bus, Event::Bus),
             memory: Pipe::new(config.memory, Event::Memory),
             done: Vec::new(),
-            work: 0.0,
             fixed: config.card_fixed,
             per_byte: config.card_per_byte,
             buffer: config.card_buffer,
@@ -98,8 +100,10 @@ impl Cards {
 
     /// A request for that card.
     pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, job: Job) {
-        self.cards[card as usize].waiting.push_back((job, engine.now()));
-        if self.cards[card as usize].record.is_empty() {
+        let taken = &mut self.each[card as usize];
+        taken.waiting.push_back((job, engine.now()));
+        if taken.record.is_empty() {
+            taken.busy_since = engine.now();
             self.next_record(engine, card);
         }
     }
@@ -149,22 +153,26 @@ impl Cards {
         std::mem::swap(&mut self.done, into);
     }
 
-    /// Bytes that the bus carried, bytes written to memory, and time in which cards had to work, ns; all since the start.
-    pub(super) fn used(&self) -> [f64; 3] {
-        [self.bus.carried(), self.memory.carried(), self.work]
+    /// Bytes that the bus carried, bytes written to memory, and time in which cards had requests, ns; since the start.
+    pub(super) fn used(&self, now: Nanos) -> [f64; 3] {
+        let busy =
+            self.each.iter().map(|card| card.busy + if card.record.is_empty() { 0 } else { now - card.busy_since });
+        [self.bus.carried(), self.memory.carried(), busy.sum::<Nanos>() as f64]
     }
 
     fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         let count = card.waiting.len().min(self.most_in_record);
         card.record.extend(card.waiting.drain(..count));
         if count > 0 {
             self.begin(engine, number, Stage::Fetch);
+        } else {
+            card.busy += engine.now() - card.busy_since;
         }
     }
 
     fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         card.stage = stage;
         let Some((job, _)) = card.record.front() else { return };
         let size = f64::from(job.size);
@@ -189,14 +197,14 @@ impl Cards {
         if memory.0 > 0.0 {
             self.memory.start(engine, number, memory.0, memory.1);
         }
-        if self.cards[number as usize].under_way == 0 {
+        if self.each[number as usize].under_way == 0 {
             self.advance(engine, number);
         }
     }
 
     /// Something of the card's present stage ended.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         card.under_way -= 1;
         if card.under_way == 0 {
             self.advance(engine, number);
@@ -204,7 +212,7 @@ impl Cards {
     }
 
     fn advance(&mut self, engine: &mut Engine<Event>, number: u32) {
-        match self.cards[number as usize].stage {
+        match self.each[number as usize].stage {
             Stage::Fetch => self.begin(engine, number, Stage::Fill),
             Stage::Fill => self.begin(engine, number, Stage::Stream),
             Stage::Stream => self.begin(engine, number, Stage::Drain),
@@ -213,9 +221,8 @@ impl Cards {
     }
 
     fn complete(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.cards[number as usize];
+        let card = &mut self.each[number as usize];
         if let Some((job, given)) = card.record.pop_front() {
-            self.work += self.fixed + f64::from(job.size) * self.per_byte;
             card.ended.push(Finished { id: job.id, card: number, given, at: engine.now() });
         }
         if card.record.is_empty() {

@@ -111,7 +111,7 @@ pub(super) struct Counters {
     pub(super) switches: u64,
     pub(super) user: f64,
     pub(super) kernel: f64,
-    /// Bytes over the bus, bytes into memory, work of the cards in ns.
+    /// Bytes over the bus, bytes into memory, time of the cards in ns.
     pub(super) used: [f64; 3],
 }
 
@@ -170,7 +170,7 @@ impl Machine {
             switches: self.cpu.switches(),
             user,
             kernel: all - user,
-            used: self.cards.used(),
+            used: self.cards.used(now),
         }
     }
 }

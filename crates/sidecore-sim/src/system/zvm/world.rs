@@ -80,13 +80,14 @@ pub(super) struct Zone {
 }
 
 impl Zone {
-    /// Guests that begin at random within their timer's first tick; the tasks' timers begin with these intervals.
-    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, intervals: [Nanos; 2]) -> Self {
+    /// Guests that begin at random within their timer's first tick, every other one signing; the tasks' timers begin with
+    /// these intervals.
+    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, block: u64, intervals: [Nanos; 2]) -> Self {
         let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
         let mut pickup = Vec::with_capacity(shape.guests as usize);
         for guest in 0..shape.guests {
             let offset = engine.random().below(shape.tick);
-            let (class, service) = match engine.random().below(2) {
+            let (class, service) = match (block + u64::from(guest)) % 2 {
                 0 => (classes[0], shape.sign),
                 _ => (classes[1], shape.verify),
             };

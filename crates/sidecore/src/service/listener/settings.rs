@@ -3,6 +3,7 @@
 use super::{Command, Listener, Reply};
 use crate::config::{Hop, Setting};
 use crate::service::command::{LaneKey, SidecoreHandle};
+use crate::service::record;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ impl Listener {
                 let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
                 self.ask(on, |answer| Command::AddDevice(device.clone(), answer), |refused| refused == 0)?;
             }
+            Setting::EndRecord => self.end_record()?,
             Setting::Device(name, action) => {
                 // A device of one sidecore is unknown to the others: one that knows it is enough.
                 let command = |answer| Command::Device(name.clone(), action, answer);
@@ -56,6 +58,22 @@ impl Listener {
         }
         self.publish_policies();
         Ok(Reply::Done)
+    }
+
+    /// Takes the records from the sidecores and writes them.
+    fn end_record(&self) -> Outcome {
+        let Some(path) = &self.config.record else {
+            return Err("nothing is recorded: start the service with `record`".to_owned());
+        };
+        for (index, sidecore) in self.sidecores.iter().enumerate() {
+            let (answer, tape) = sync_channel(1);
+            sidecore.send(Command::EndRecord(answer));
+            let tape = tape.recv_timeout(PATIENCE).map_err(|_| "a sidecore does not answer".to_owned())?;
+            let tape = tape.ok_or_else(|| "the record was ended before".to_owned())?;
+            let path = self.config.record_path(index).unwrap_or_else(|| path.clone());
+            record::write(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 
     pub(super) fn publish_policies(&self) {

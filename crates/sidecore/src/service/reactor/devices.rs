@@ -165,6 +165,8 @@ impl Reactor {
         }
         self.dispatch.lose(index);
         self.remote.retain(|remote| *remote != index);
+        // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
+        self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
         if let Health::DeadWriting(ticket) = health {
             self.fail(ticket);
         }

@@ -1,0 +1,118 @@
+//! What a real service decided is decided again by the simulator.
+
+use sidecore::client::{Client, Job, Options};
+use sidecore::config::{Config, DeviceConfig};
+use sidecore::core::session::Class;
+use sidecore::core::wire::Status;
+use sidecore::engine::crypto::sample::sample;
+use sidecore::service::Service;
+use sidecore_sim::replay::{ReplayError, Replayed, replay};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread;
+use tempfile::TempDir;
+
+/// How long an answer may take before the test calls it a stall, ns.
+const STALL: u64 = 20_000_000_000;
+
+fn start(directory: &TempDir, devices: Vec<DeviceConfig>) -> Service {
+    let path = |name: &str| directory.path().join(name);
+    let config = Config { socket: path("socket"), record: Some(path("record")), devices, ..Config::default() };
+    Service::start(Config { record_mib: 16, sample_every: 4, ..config }).unwrap()
+}
+
+fn connect(socket: &Path) -> Client {
+    Client::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap()
+}
+
+/// So many requests with 16 in flight; how many were done.
+fn load(socket: &Path, class: &str, total: u32) -> u32 {
+    let mut client = connect(socket);
+    let sample = sample(Class::from_name(class).unwrap(), 1_000, 5);
+    let session = client.open_session(&sample.spec).unwrap();
+    let from = client.alloc(sample.input.len() as u32).unwrap();
+    let to = client.alloc(sample.output_len as u32).unwrap();
+    client.write(&from, 0, &sample.input).unwrap();
+    let (mut submitted, mut done) = (0, 0);
+    for answered in 0..total {
+        while submitted < total && submitted < answered + 16 {
+            let (inputs, outputs) = ([from.extent()], [to.extent()]);
+            let urgent = submitted % 5 == 0;
+            let job = Job { session, op: sample.op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent };
+            client.submit(submitted, &job).unwrap();
+            submitted += 1;
+        }
+        client.ring();
+        let received = client.wait_for(STALL).unwrap().expect("an answer comes");
+        done += u32::from(matches!(received.status, Status::Done { .. }));
+    }
+    done
+}
+
+/// Changes policies and devices under load.
+fn disturb(socket: &Path) {
+    let mut control = connect(socket);
+    for setting in [
+        "balance=round-robin",
+        "notify=park",
+        "device.card=kill",
+        "device={name='second',kind='emulated',fixed_ns=9000}",
+        "notify=coalesce(4,20us)",
+        "balance=sed",
+        "device.worker=drain",
+        "device={name='third',kind='worker'}",
+        "device.second=remove",
+        "balance=eft",
+    ] {
+        thread::sleep(std::time::Duration::from_millis(5));
+        control.set(setting).unwrap();
+    }
+}
+
+fn same(path: &Path) -> Replayed {
+    let replayed = replay(&fs::read(path).unwrap()).unwrap();
+    assert!(replayed.identical && !replayed.cut_off, "{:?}", replayed.first_difference);
+    replayed
+}
+
+#[test]
+fn a_recorded_run_is_decided_again_bit_for_bit() {
+    let directory = tempfile::tempdir().unwrap();
+    let devices = vec![DeviceConfig::emulated("card", 15_000, 1.0), DeviceConfig::worker("worker", None, false)];
+    let service = start(&directory, devices);
+    let socket = service.socket();
+    let done: u32 = thread::scope(|scope| {
+        let classes = ["aes-256-gcm", "sha-256", "aes-128-cbc"];
+        let clients = classes.map(|class| scope.spawn(move || load(socket, class, 3_000)));
+        disturb(socket);
+        clients.map(|client| client.join().unwrap()).into_iter().sum()
+    });
+    assert!(done > 8_000, "{done}");
+    let mut control = connect(socket);
+    control.set("record=off").unwrap();
+    assert!(control.set("record=off").is_err() && control.set("record=on").is_err());
+
+    let path = directory.path().join("record");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let replayed = same(&path);
+    println!("{} calls, {} decisions", replayed.events, replayed.decisions);
+    assert!(replayed.decisions > 3 * 9_000, "{replayed:?}");
+
+    let bytes = fs::read(&path).unwrap();
+    for at in (64..bytes.len()).step_by(bytes.len() / 50) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        assert!(replay(&changed).is_err(), "byte {at}");
+        assert!(matches!(replay(&bytes[..at]), Err(ReplayError::Truncated)), "{at} bytes");
+    }
+}
+
+#[test]
+fn a_service_that_ends_leaves_its_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = start(&directory, vec![DeviceConfig::inline("inline")]);
+    assert_eq!(load(service.socket(), "sha-256", 500), 500);
+    drop(service);
+    assert!(same(&directory.path().join("record")).decisions > 500);
+}

@@ -1,0 +1,336 @@
+//! What dispatch was told and what it decided, so that a run can be gone through again.
+//!
+//! [`Recorded`] is a [`Dispatch`] with a [`Tape`] beside it: each call that changes or decides something is written
+//! down with its arguments, its time and the decision. Without a tape a call costs one branch more, on a pointer that is
+//! in the same cache line each time. A tape has its memory from the start; when that is used up the record ends, the
+//! service goes on. Since dispatch depends on nothing but its calls, [`apply`] makes the same decisions from them.
+
+mod call;
+mod tape;
+
+pub use call::{Call, Malformed, Words};
+pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
+
+use super::{Capability, ClientId, Dispatch, Done, LaneId, Limits, Placed, Replaced, Work};
+use crate::inflight::Ticket;
+use crate::policy::balance::Balance;
+use crate::policy::notify::{Notify, Ring};
+use crate::policy::order::Order;
+use crate::session::Class;
+use crate::time::Nanos;
+use alloc::boxed::Box;
+use core::ops::Deref;
+
+/// Words of a decision. Those at the end that are 0 are not written.
+pub type Decision = [u64; 3];
+
+/// First byte of a decision that keeps a request back for a device. Its ticket is the second word.
+pub const HELD: u64 = 5;
+/// First word of a decision that lets a request wait for room. Its ticket is the second word.
+pub const WAIT: u64 = 3;
+
+/// A dispatch whose calls may be recorded. What only reads goes through to [`Dispatch`].
+#[derive(Debug)]
+pub struct Recorded {
+    dispatch: Dispatch,
+    tape: Option<Box<Tape>>,
+}
+
+impl Deref for Recorded {
+    type Target = Dispatch;
+
+    #[inline]
+    fn deref(&self) -> &Dispatch {
+        &self.dispatch
+    }
+}
+
+/// The methods of [`Dispatch`] that change or decide something, each recorded.
+impl Recorded {
+    /// As [`Dispatch::new`]; with so many words of tape, recorded from the first call on.
+    pub fn new(limits: Limits, balance: Balance, tape: Option<usize>) -> Self {
+        let tape = tape.map(|words| Box::new(Tape::new(Start { limits, balance }, words)));
+        Self { dispatch: Dispatch::new(limits, balance), tape }
+    }
+
+    /// Ends the record, if there is one.
+    pub fn end_record(&mut self) -> Option<Box<Tape>> {
+        self.tape.take()
+    }
+
+    #[inline]
+    fn note(&mut self, call: impl FnOnce() -> Call, decision: impl FnOnce(&Dispatch) -> Decision) {
+        if let Some(tape) = &mut self.tape {
+            tape.write(&call(), decision(&self.dispatch));
+        }
+    }
+
+    /// See [`Dispatch::add_client`].
+    pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
+        let id = self.dispatch.add_client(weight, credit);
+        self.note(|| Call::AddClient { weight, credit }, |_| number(id.map(|id| id.0)));
+        id
+    }
+
+    /// See [`Dispatch::remove_client`].
+    pub fn remove_client(&mut self, client: ClientId) {
+        self.dispatch.remove_client(client);
+        self.note(|| Call::RemoveClient(client), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::add_lane`].
+    pub fn add_lane(&mut self, client: ClientId, notify: Notify) -> Option<LaneId> {
+        let id = self.dispatch.add_lane(client, notify);
+        self.note(|| Call::AddLane(client, notify), |_| number(id.map(|id| id.0)));
+        id
+    }
+
+    /// See [`Dispatch::close_lane`].
+    pub fn close_lane(&mut self, lane: LaneId) {
+        self.dispatch.close_lane(lane);
+        self.note(|| Call::CloseLane(lane), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::set_notify`].
+    pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
+        self.dispatch.set_notify(lane, notify);
+        self.note(|| Call::SetNotify(lane, notify), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::set_balance`].
+    pub fn set_balance(&mut self, balance: Balance) {
+        self.dispatch.set_balance(balance);
+        self.note(|| Call::SetBalance(balance), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::set_order`].
+    pub fn set_order(&mut self, order: Order) {
+        self.dispatch.set_order(order);
+        self.note(|| Call::SetOrder(order), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::reprice`].
+    #[inline]
+    pub fn reprice(&mut self, now: Nanos) {
+        self.dispatch.reprice(now);
+        self.note(|| Call::Reprice(now), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::release`].
+    #[inline]
+    pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
+        let ticket = self.dispatch.release(now, device);
+        self.note(|| Call::Release(now, device), |_| of_ticket(ticket));
+        ticket
+    }
+
+    /// See [`Dispatch::refill`].
+    #[inline]
+    pub fn refill(&mut self, client: ClientId) {
+        self.dispatch.refill(client);
+        self.note(|| Call::Refill(client), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::idle`].
+    #[inline]
+    pub fn idle(&mut self, client: ClientId) {
+        self.dispatch.idle(client);
+        self.note(|| Call::Idle(client), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::may_take`].
+    #[inline]
+    pub fn may_take(&mut self, client: ClientId) -> bool {
+        let may = self.dispatch.may_take(client);
+        self.note(|| Call::MayTake(client), |_| [u64::from(may), 0, 0]);
+        may
+    }
+
+    /// See [`Dispatch::waits_for_device`].
+    pub fn waits_for_device(&mut self, client: ClientId) -> bool {
+        let waits = self.dispatch.waits_for_device(client);
+        self.note(|| Call::WaitsForDevice(client), |_| [u64::from(waits), 0, 0]);
+        waits
+    }
+
+    /// See [`Dispatch::place`].
+    #[inline]
+    pub fn place(&mut self, now: Nanos, work: Work) -> Placed {
+        let placed = self.dispatch.place(now, work);
+        self.note(|| Call::Place(now, work), |dispatch| of_placed(dispatch, placed));
+        placed
+    }
+
+    /// See [`Dispatch::refuse`].
+    #[inline]
+    pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
+        self.dispatch.refuse(lane, urgent);
+        self.note(|| Call::Refuse { lane, urgent }, |_| NOTHING);
+    }
+
+    /// See [`Dispatch::observe`].
+    #[inline]
+    pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
+        self.dispatch.observe(device, class, size, took);
+        self.note(|| Call::Observe { device, class, size, took }, |_| NOTHING);
+    }
+
+    /// See [`Dispatch::complete`].
+    #[inline]
+    pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
+        let done = self.dispatch.complete(ticket, took);
+        self.note(|| Call::Complete(ticket, took), |_| of_done(done.as_ref()));
+        done
+    }
+
+    /// See [`Dispatch::announce`].
+    #[inline]
+    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
+        let ring = self.dispatch.announce(now, lane);
+        self.note(|| Call::Announce(now, lane), |_| of_ring(ring));
+        ring
+    }
+
+    /// See [`Dispatch::due`].
+    pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
+        let ring = self.dispatch.due(now, lane);
+        self.note(|| Call::Due(now, lane), |_| of_ring(ring));
+        ring
+    }
+
+    /// See [`Dispatch::add_device`].
+    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
+        let kept = self.tape.is_some().then(|| capability.clone());
+        let device = self.dispatch.add_device(capability);
+        if let (Some(tape), Some(kept)) = (&mut self.tape, kept) {
+            tape.write(&Call::AddDevice(kept), number(device.map(|device| device as u32)));
+        }
+        device
+    }
+
+    /// See [`Dispatch::drain`].
+    pub fn drain(&mut self, device: usize) {
+        self.dispatch.drain(device);
+        self.note(|| Call::Drain(device), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::lose`].
+    pub fn lose(&mut self, device: usize) {
+        self.dispatch.lose(device);
+        self.note(|| Call::Lose(device), |_| NOTHING);
+    }
+
+    /// See [`Dispatch::replace`].
+    pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+        let replaced = self.dispatch.replace(now, ticket);
+        self.note(|| Call::Replace(now, ticket), |dispatch| of_replaced(dispatch, replaced.as_ref()));
+        replaced
+    }
+}
+
+/// Makes a recorded call. The decision has the words that its record has.
+///
+/// # Panics
+/// If the call names a client, lane or device that is not there: who reads a record from outside checks that first.
+pub fn apply(dispatch: &mut Dispatch, call: Call) -> Decision {
+    match call {
+        Call::AddClient { weight, credit } => number(dispatch.add_client(weight, credit).map(|id| id.0)),
+        Call::AddLane(client, notify) => number(dispatch.add_lane(client, notify).map(|id| id.0)),
+        Call::AddDevice(capability) => number(dispatch.add_device(capability).map(|device| device as u32)),
+        Call::MayTake(client) => [u64::from(dispatch.may_take(client)), 0, 0],
+        Call::WaitsForDevice(client) => [u64::from(dispatch.waits_for_device(client)), 0, 0],
+        Call::Place(now, work) => {
+            let placed = dispatch.place(now, work);
+            of_placed(dispatch, placed)
+        }
+        Call::Release(now, device) => of_ticket(dispatch.release(now, device)),
+        Call::Complete(ticket, took) => of_done(dispatch.complete(ticket, took).as_ref()),
+        Call::Announce(now, lane) => of_ring(dispatch.announce(now, lane)),
+        Call::Due(now, lane) => of_ring(dispatch.due(now, lane)),
+        Call::Replace(now, ticket) => {
+            let replaced = dispatch.replace(now, ticket);
+            of_replaced(dispatch, replaced.as_ref())
+        }
+        told => {
+            tell(dispatch, &told);
+            NOTHING
+        }
+    }
+}
+
+/// A call that is answered with nothing.
+fn tell(dispatch: &mut Dispatch, call: &Call) {
+    match *call {
+        Call::RemoveClient(client) => dispatch.remove_client(client),
+        Call::CloseLane(lane) => dispatch.close_lane(lane),
+        Call::SetNotify(lane, notify) => dispatch.set_notify(lane, notify),
+        Call::SetBalance(balance) => dispatch.set_balance(balance),
+        Call::SetOrder(order) => dispatch.set_order(order),
+        Call::Reprice(now) => dispatch.reprice(now),
+        Call::Refill(client) => dispatch.refill(client),
+        Call::Idle(client) => dispatch.idle(client),
+        Call::Refuse { lane, urgent } => dispatch.refuse(lane, urgent),
+        Call::Observe { device, class, size, took } => dispatch.observe(device, class, size, took),
+        Call::Drain(device) => dispatch.drain(device),
+        Call::Lose(device) => dispatch.lose(device),
+        _ => {}
+    }
+}
+
+const NOTHING: Decision = [0; 3];
+
+/// A number that was given out, plus 1; 0 if there was no room.
+fn number(id: Option<u32>) -> Decision {
+    [id.map_or(0, |id| u64::from(id) + 1), 0, 0]
+}
+
+/// Kind, device, and a number of 32 bits.
+fn head(kind: u64, device: usize, rest: u32) -> u64 {
+    kind | (device as u64) << 8 | u64::from(rest) << 32
+}
+
+fn of_ticket(ticket: Option<Ticket>) -> Decision {
+    ticket.map_or(NOTHING, |ticket| [1, ticket.to_word(), 0])
+}
+
+/// With the load of the device that was chosen, so that each estimate shows.
+fn of_placed(dispatch: &Dispatch, placed: Placed) -> Decision {
+    match placed {
+        Placed::On { device, ticket } => [head(1, device, 0), ticket.to_word(), dispatch.device_load(device).backlog],
+        Placed::Held { device, ticket } => {
+            [head(HELD, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
+        }
+        Placed::Now { device, cost } => [head(2, device, 0), cost, 0],
+        Placed::Full => [3, 0, 0],
+        Placed::NoDevice => [4, 0, 0],
+    }
+}
+
+fn of_done(done: Option<&Done>) -> Decision {
+    let Some(Done { work, device, handed, lane_open }) = done else { return NOTHING };
+    let kind = 1 + u64::from(*lane_open) + 2 * u64::from(work.urgent);
+    [head(kind, usize::from(*device), work.tag), *handed, u64::from(work.lane.0) | u64::from(work.size) << 32]
+}
+
+fn of_ring(ring: Ring) -> Decision {
+    match ring {
+        Ring::Nothing => NOTHING,
+        Ring::Now => [1, 0, 0],
+        Ring::At(at) => [2, at, 0],
+    }
+}
+
+fn of_replaced(dispatch: &Dispatch, replaced: Option<&Replaced>) -> Decision {
+    match replaced {
+        None => NOTHING,
+        Some(Replaced::On { device, ticket }) => {
+            [head(1, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
+        }
+        Some(Replaced::Held { device, ticket }) => {
+            [head(HELD, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
+        }
+        Some(Replaced::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
+        Some(Replaced::Wait(ticket)) => [WAIT, ticket.to_word(), 0],
+        Some(Replaced::GivenUp(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],
+    }
+}

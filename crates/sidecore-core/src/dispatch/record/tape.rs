@@ -1,0 +1,139 @@
+//! The memory that a record is written to.
+//!
+//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight, quantum, balance; then the calls, each with its
+//! decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
+
+use super::call::place_in;
+use super::{Call, Decision, Limits, Words};
+use crate::policy::balance::Balance;
+use alloc::vec::Vec;
+
+/// First word of a record.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
+/// Second word: number of this format.
+pub const VERSION: u64 = 1;
+/// Number that stands for the end instead of a call.
+pub const END: u8 = 255;
+
+/// Words of the end.
+const TRAILER: usize = 2;
+
+/// What a dispatch began with.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Sizes of its tables.
+    pub limits: Limits,
+    /// Its first rule for devices.
+    pub balance: Balance,
+}
+
+impl Start {
+    /// Number of words that it has in a record, with the first two.
+    pub const WORDS: usize = 6;
+
+    fn words(&self) -> [u64; Self::WORDS] {
+        let Limits { lanes, clients, in_flight, quantum } = self.limits;
+        let tables = u64::from(lanes) | u64::from(clients) << 32;
+        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(place_in(&Balance::ALL, self.balance))]
+    }
+
+    /// Reads it back. `None`: these words begin no record of this version.
+    pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
+        let [MAGIC, VERSION, tables, in_flight, quantum, balance] = *words else { return None };
+        let (lanes, clients) = (tables as u32, (tables >> 32) as u32);
+        let limits = Limits { lanes, clients, in_flight: u32::try_from(in_flight).ok()?, quantum };
+        Some(Self { limits, balance: *Balance::ALL.get(usize::try_from(balance).ok()?)? })
+    }
+}
+
+/// A record being made.
+#[derive(Debug)]
+pub struct Tape {
+    words: Vec<u64>,
+    limit: usize,
+    /// A call found no room: nothing is recorded any more.
+    full: bool,
+    calls: u64,
+}
+
+/// The words of one call on their way to the tape, counted.
+struct Writer<'a> {
+    words: &'a mut Vec<u64>,
+    limit: usize,
+    arguments: u64,
+    head: u64,
+    overrun: bool,
+}
+
+impl Words for Writer<'_> {
+    fn begin(&mut self, number: u8, first: u32) {
+        self.head = u64::from(number) | u64::from(first) << 32;
+        self.put(0);
+        self.arguments = 0;
+    }
+
+    fn put(&mut self, word: u64) {
+        if self.words.len() < self.limit {
+            self.words.push(word);
+            self.arguments += 1;
+        } else {
+            self.overrun = true;
+        }
+    }
+}
+
+impl Tape {
+    /// A tape of at most so many words. Its memory is reserved now.
+    pub fn new(start: Start, words: usize) -> Self {
+        let limit = words.max(Start::WORDS + TRAILER);
+        let mut tape = Self { words: Vec::with_capacity(limit), limit, full: false, calls: 0 };
+        tape.words.extend(start.words());
+        tape
+    }
+
+    /// Writes a call and the decision that it was answered with, if both find room.
+    // Out of line: the path without a tape stays short.
+    #[inline(never)]
+    pub fn write(&mut self, call: &Call, decision: Decision) {
+        if self.full {
+            return;
+        }
+        let from = self.words.len();
+        let limit = self.limit - TRAILER;
+        let mut writer = Writer { words: &mut self.words, limit, arguments: 0, head: 0, overrun: false };
+        call.encode(&mut writer);
+        let arguments = writer.arguments;
+        let significant = decision.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+        decision[..significant].iter().for_each(|word| writer.put(*word));
+        if writer.overrun {
+            self.full = true;
+            self.words.truncate(from);
+            return;
+        }
+        self.words[from] = writer.head | arguments << 8 | (significant as u64) << 24;
+        self.calls += 1;
+    }
+
+    /// Calls recorded so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Whether its room was used up before the end.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// The whole record, with its end.
+    pub fn into_words(mut self) -> Vec<u64> {
+        self.words.push(u64::from(END) | u64::from(self.full) << 32);
+        self.words.push(hash(&self.words));
+        self.words
+    }
+}
+
+/// Hash of a record's words, which tells one that was damaged.
+pub fn hash(words: &[u64]) -> u64 {
+    let mix = |hash: u64, word: &u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, mix)
+}

@@ -1,0 +1,165 @@
+//! Records of simulated runs with faults come out the same; changed, cut and invented ones are told.
+
+use super::*;
+use crate::faults::record;
+use proptest::prelude::*;
+use std::sync::OnceLock;
+
+const ROOM: usize = 1 << 20;
+/// A run whose devices all answer later.
+const SEED: u64 = 8;
+
+fn to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The record of one run, as words.
+fn sample() -> &'static [u64] {
+    static SAMPLE: OnceLock<Vec<u64>> = OnceLock::new();
+    SAMPLE.get_or_init(|| words(&record(SEED, ROOM)).unwrap())
+}
+
+/// With a hash that fits the words.
+fn sealed(mut words: Vec<u64>) -> Vec<u8> {
+    let last = words.len() - 1;
+    words[last] = hash(&words[..last]);
+    to_bytes(&words)
+}
+
+/// Places of the first words of all calls of that number.
+fn calls_of(number: u8) -> Vec<usize> {
+    let (words, mut at) = (sample(), Start::WORDS);
+    let mut found = Vec::new();
+    while words[at] as u8 != END {
+        if words[at] as u8 == number {
+            found.push(at);
+        }
+        let [arguments, decided] = [(words[at] >> 8) as u16, (words[at] >> 24) as u16 & 255];
+        at += 1 + usize::from(arguments) + usize::from(decided);
+    }
+    found
+}
+
+#[test]
+fn runs_with_faults_come_out_the_same() {
+    let mut calls = 0;
+    for seed in 0..150 {
+        let Replayed { events, decisions, identical, first_difference, cut_off } = replay(&record(seed, ROOM)).unwrap();
+        assert!(identical && !cut_off, "seed {seed}: {first_difference:?}");
+        assert!(decisions > 0 && decisions <= events);
+        calls += events;
+    }
+    assert!(calls > 50_000, "{calls}");
+}
+
+#[test]
+fn each_kind_of_call_is_in_some_record() {
+    let mut seen = [false; 256];
+    for seed in 0..60 {
+        let words = words(&record(seed, ROOM)).unwrap();
+        let mut left = &words[Start::WORDS..words.len() - TRAILER];
+        while let Some((head, rest)) = left.split_first() {
+            seen[usize::from(*head as u8)] = true;
+            left = split(*head, rest).unwrap().2;
+        }
+    }
+    // A simulated service never lets a lane go dormant, and measures no immediate device.
+    let missing: Vec<usize> = (1..=23).filter(|kind| !seen[*kind]).collect();
+    assert_eq!(missing, [8, 13]);
+}
+
+#[test]
+fn a_changed_argument_is_found() {
+    // Those that went to a device: its load shows the size, the answer later shows the tag.
+    let placed: Vec<usize> = calls_of(11).into_iter().filter(|place| sample()[place + 5] as u8 == 1).collect();
+    assert!(placed.len() > 20);
+    for (place, byte) in placed.iter().flat_map(|place| [(place, 0), (place, 6)]) {
+        let mut words = sample().to_vec();
+        // The tag's lowest byte, or the third one of the size.
+        words[place + 2] ^= 1 << (byte * 8);
+        assert!(matches!(replay(&to_bytes(&words)), Err(ReplayError::Damaged)));
+        let replayed = replay(&sealed(words)).unwrap();
+        let difference = replayed.first_difference.expect("the change shows");
+        assert!(!replayed.identical && difference.recorded != difference.made, "{difference:?}");
+    }
+}
+
+#[test]
+fn a_changed_decision_is_found_where_it_is() {
+    let place = calls_of(9)[3];
+    let mut words = sample().to_vec();
+    words[place + 1] ^= 1;
+    let difference = replay(&sealed(words)).unwrap().first_difference.unwrap();
+    assert!(difference.call.starts_with("MayTake"), "{difference:?}");
+}
+
+#[test]
+fn a_record_without_room_is_cut_off_and_still_the_same() {
+    let whole = replay(&record(SEED, ROOM)).unwrap();
+    for room in [0, 100, 800, 1_200] {
+        let cut = replay(&record(SEED, room)).unwrap();
+        assert!(cut.identical && cut.cut_off && cut.events < whole.events, "{cut:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let start = sample()[..Start::WORDS].to_vec();
+    let with = |calls: &[u64]| sealed([start.clone(), calls.to_vec(), vec![u64::from(END), 0]].concat());
+    assert_eq!(replay(&with(&[])).unwrap().events, 0);
+    assert_eq!(replay(b"").unwrap_err(), ReplayError::NoRecord);
+    assert_eq!(replay(&[7; 64]).unwrap_err(), ReplayError::NoRecord);
+    assert_eq!(replay(&with(&[99])).unwrap_err(), ReplayError::Call(0, Malformed::Unknown(99)));
+    assert_eq!(replay(&with(&[2 | 1 << 8, 0])).unwrap_err(), ReplayError::Call(0, Malformed::Arguments(2)));
+    assert!(matches!(replay(&with(&[9])).unwrap_err(), ReplayError::Impossible(0, _)));
+    assert_eq!(replay(&with(&[9 | 4 << 8])).unwrap_err(), ReplayError::Truncated);
+    let mut huge = words(&with(&[])).unwrap();
+    huge[3] = u64::from(u32::MAX);
+    assert_eq!(replay(&sealed(huge)).unwrap_err(), ReplayError::Limits);
+}
+
+proptest! {
+    #[test]
+    fn a_cut_record_is_an_error(cut in 0..sample().len() * 8) {
+        prop_assert!(replay(&to_bytes(sample())[..cut]).is_err());
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error(at in 0..sample().len() * 8, flip in 1_u8..) {
+        let mut bytes = to_bytes(sample());
+        bytes[at] ^= flip;
+        prop_assert!(replay(&bytes).is_err());
+    }
+
+    /// Words of a real record put together anew: an answer or an error.
+    #[test]
+    fn a_forged_record_is_survived(
+        changes in prop::collection::vec((Start::WORDS..sample().len() - TRAILER, any::<u64>(), 0..3_u8), 1..12),
+    ) {
+        let mut words = sample().to_vec();
+        for (at, word, how) in changes {
+            match how {
+                0 => words[at] = word,
+                1 => words[at] ^= 1 << (word % 64),
+                _ => words[at] = sample()[(word as usize) % sample().len()],
+            }
+        }
+        if let Ok(replayed) = replay(&sealed(words)) {
+            prop_assert_eq!(replayed.identical, replayed.first_difference.is_none());
+        }
+    }
+
+    /// Calls in any order, with names that may not be there.
+    #[test]
+    fn invented_calls_are_survived(
+        calls in prop::collection::vec((1..24_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
+    ) {
+        let mut words = sample()[..Start::WORDS].to_vec();
+        for (kind, first, arguments) in calls {
+            words.push(kind | (arguments.len() as u64) << 8 | first << 32);
+            words.extend(arguments);
+        }
+        words.extend([u64::from(END), 0]);
+        let _ = replay(&sealed(words));
+    }
+}
