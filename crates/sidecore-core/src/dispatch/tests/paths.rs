@@ -339,6 +339,20 @@ fn two_short_ones_find_room_beside_long_ones() {
 }
 
 #[test]
+fn an_aged_one_is_not_passed() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let long = Work { size: 100_000, ..work(lane, 0) };
+    let [first, _] = [0; 2].map(|_| placed(&mut dispatch, long).1);
+    let old = kept(&mut dispatch, long);
+    let age = 16 * dispatch.estimate(0, Class::NOOP, long.size);
+    let Placed::Held { ticket, .. } = dispatch.place(100 + age, work(lane, 1)) else { panic!("it is later") };
+    assert_eq!(dispatch.release(101 + age, 0), None);
+    dispatch.complete(first, None);
+    assert_eq!([0; 2].map(|device| dispatch.release(101 + age, device)), [Some(old), Some(ticket)]);
+}
+
+#[test]
 fn what_was_kept_back_for_a_dead_device_moves_to_another() {
     let (mut dispatch, _, lane) = start(&[8]);
     dispatch.set_order(Order::Shortest);

@@ -119,7 +119,9 @@ impl World {
         let cost = self.dispatch.estimate(device, work.class, work.size);
         let turn = self.dispatch.turn(ticket).unwrap();
         assert_eq!(turn, self.dispatch.order().turn(self.now, cost, work.size));
-        assert_eq!(held, self.dispatch.order() == Order::Shortest && !self.oracle.may_begin(device, turn));
+        let first = self.oracle.next_held(device).is_none_or(|next| turn.rank < next.turn.rank);
+        let begins = first && self.oracle.may_begin(device, turn);
+        assert_eq!(held, self.dispatch.order() == Order::Shortest && !begins);
         self.kept += 1;
         let held = held.then_some(self.kept);
         let request = Request { ticket, work, device, waiting: false, held, turn, handed: self.now, cost, losses };
