@@ -5,6 +5,7 @@ mod bench_rows;
 mod faults;
 mod output;
 mod plots;
+mod replay;
 mod speed;
 mod stop;
 mod tables;
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         Some(SimCommand::Bakeoff(args)) => bakeoff::run(args),
         Some(SimCommand::Waiting(args)) => waiting::run(args),
         Some(SimCommand::Faults(args)) => faults::run(args),
+        Some(SimCommand::Replay(args)) => replay::run(&args.record),
         Some(SimCommand::Speed) => {
             speed::run();
             Ok(true)

@@ -153,7 +153,9 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
         let grids = grids(plan, &sheets);
         for (grid, limits) in &grids {
             println!("{}", grid.to_text());
-            limits.iter().for_each(|limits| println!("{}", limits.to_text()));
+            if let Some(limits) = limits {
+                println!("{}", limits.to_text());
+            }
         }
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
