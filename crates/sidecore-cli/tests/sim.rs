@@ -57,7 +57,7 @@ fn parameters_are_listed_and_nothing_is_run() {
 
 #[test]
 fn wrong_input_is_usage_and_says_what_to_do() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&[], "Usage: sidecore sim"),
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
         (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
@@ -65,6 +65,7 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
         (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
         (&["faults", "--sabotage", "nothing"], "there are drop-client-ring"),
+        (&["replay", "plans/queue.toml"], "plans/queue.toml: this is no record of this version"),
     ];
     for (arguments, message) in cases {
         let done = sim(arguments);

@@ -4,7 +4,6 @@
 //! same arrivals; each begins with rates learnt from a few observations and learns on, as in the service.
 
 mod cases;
-mod text;
 
 use crate::world::pool::{Result as Judged, Run, Traffic};
 use cases::Case;
@@ -63,7 +62,7 @@ pub struct Summary {
     pub worst: f64,
 }
 
-/// All lines of a bake-off. Displayed, it is a table of the summaries and of the single cases.
+/// All lines of a bake-off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bakeoff {
     /// By case, then by policy.

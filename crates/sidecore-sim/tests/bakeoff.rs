@@ -1,16 +1,14 @@
-//! Which balance policy carries what: the judge's verdicts, and its table as it is committed.
+//! Which balance policy carries what: the judge's verdicts. Its table is docs/simulated/bakeoff.md.
 
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use sidecore_sim::bakeoff::{Bakeoff, LOADS, NEAR, random_pool, run};
 use sidecore_sim::world::pool::Run;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Random pools of the committed table.
+/// Random pools beside the single cases.
 const SEEDS: u64 = 2;
 /// Random pools of the verdict.
 const POOLS: u64 = 60;
@@ -19,19 +17,6 @@ const POOLS: u64 = 60;
 fn small() -> &'static Bakeoff {
     static SMALL: OnceLock<Bakeoff> = OnceLock::new();
     SMALL.get_or_init(|| run(SEEDS, &mut |_, _| ControlFlow::Continue(())))
-}
-
-fn golden() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bakeoff.txt")
-}
-
-#[test]
-fn the_table_is_as_committed() {
-    let committed = fs::read_to_string(golden()).unwrap();
-    let found = small().to_string();
-    let rewrite =
-        "cargo run --release -p sidecore-sim --example bakeoff 2 > crates/sidecore-sim/tests/golden/bakeoff.txt";
-    assert!(committed == found, "the policies do otherwise than before; if that is meant: {rewrite}\n{found}");
 }
 
 #[test]
