@@ -15,6 +15,7 @@ use crate::counters::{Counters, Shape, Start};
 use crate::sys::{clock, cpu, packet, wake};
 use advice::Advice;
 use calibrate::Calibration;
+pub use calibrate::park_cost;
 use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};

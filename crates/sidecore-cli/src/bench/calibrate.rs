@@ -13,42 +13,28 @@ use crate::progress::Progress;
 use plan::Machine;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use sidecore::sys::clock;
 use std::fs;
 use std::path::Path;
 
-/// Operations that are measured, each at a small and a large size, bytes; with 0, at one size only.
-const OPS: [(&str, u32, u32); 8] = [
-    (REFERENCE, 64, LARGE),
-    ("aes-256-gcm", 64, LARGE),
-    ("chacha20-poly1305", 64, LARGE),
-    ("sha-256", 64, LARGE),
-    ("rsa-2048-sign", 32, 0),
-    ("rsa-4096-sign", 32, 0),
-    ("p-256-sign", 32, 0),
-    ("ed25519-sign", 32, 0),
-];
+/// Operations that are measured at all sizes, and those whose time does not depend on it.
+const SIZED: [&str; 4] = [REFERENCE, "aes-256-gcm", "chacha20-poly1305", "sha-256"];
+const FIXED: [&str; 4] = ["rsa-2048-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
+/// Sizes, bytes, and that of what is signed.
+const SIZES: [u32; 3] = [64, 1_024, 16_384];
+const MESSAGE: u32 = 32;
 /// The operation by which moving of payload is measured.
-const REFERENCE: &str = "aes-256-ctr";
-const LARGE: u32 = 16_384;
+const REFERENCE: &str = "aes-128-gcm";
+const NOOP: &str = "noop";
 /// In flight where the rate counts.
 const DEPTH: u32 = 64;
 const REPEATS: usize = 5;
 const NS: u64 = 40_000_000;
+/// One request in so many carries stage times: few, and as many as in the scenario notify.
+const SAMPLES: [u32; 2] = [64, 4];
 
-/// A fixed time and a time per byte, ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Line {
-    fixed: f64,
-    per_byte: f64,
-}
-
-impl Line {
-    /// Through two sizes with their times; never negative.
-    fn through((small, at_small): (u32, f64), (large, at_large): (u32, f64)) -> Self {
-        let per_byte = ((at_large - at_small) / f64::from(large - small)).max(0.0);
-        Self { fixed: (at_small - per_byte * f64::from(small)).max(0.0), per_byte }
-    }
-}
+/// Times at the three sizes, ns.
+type Curve = [f64; 3];
 
 /// Measures, writes the plan and says what it found.
 pub(super) fn run(path: &Path) -> Result<(), BenchError> {
@@ -56,21 +42,30 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     if crew_plan.pinning.clients.is_empty() {
         return Err(BenchError::new("calibrate needs two cores, one for a client and one for a sidecore"));
     }
-    let mut progress = Progress::new(OPS.len() + 3);
+    let mut progress = Progress::new(SIZED.len() + FIXED.len() + 3);
     progress.scenario("calibrate");
     let cores = (crew_plan.pinning.clients[0], crew_plan.pinning.sidecores[0]);
     progress.begin("sleeping and waking");
-    let sleep = sleep::measure(cores)?;
+    let park_cost = sidecore::service::park_cost().map_err(BenchError::new)? as f64;
+    let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, clock: look(), ..Machine::default() };
     progress.advance();
     let mut crew = Crew::start(&crew_plan)?;
-    let mut machine = Machine { sleep, ..Machine::default() };
-    for (op, small, large) in OPS {
+    for op in SIZED.into_iter().chain(FIXED) {
         progress.begin(op);
-        machine.ops.push((op, inline(&mut crew, op, small, large)?));
+        let sizes = if SIZED.contains(&op) { SIZES } else { [MESSAGE; 3] };
+        machine.ops.push((op, inline(&mut crew, op, sizes)?));
         progress.advance();
     }
     progress.begin("the lane");
     measure_lane(&mut crew, &mut machine)?;
+    drop(crew);
+    progress.advance();
+    progress.begin("stage times");
+    let mut crew = Crew::start(&Plan { sample_every: SAMPLES[1], ..crew_plan })?;
+    let often = through(&mut crew, NOOP, 0, DEPTH)?;
+    let [few, many] = SAMPLES.map(|every| 1.0 / f64::from(every));
+    machine.sample = ((often - machine.request) / (many - few)).max(0.0);
+    drop(crew);
     progress.advance();
     drop(progress);
     let text = machine.to_toml();
@@ -80,21 +75,30 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// Time of one look at the clock.
+fn look() -> f64 {
+    const LOOKS: u64 = 100_000;
+    let start = clock::now();
+    let last = (0..LOOKS).fold(start, |_, _| clock::now());
+    (last - start) as f64 / LOOKS as f64
+}
+
 /// Time of an operation inside the client's process, by size.
-fn inline(crew: &mut Crew, op: &str, small: u32, large: u32) -> Result<Line, BenchError> {
-    let mut time = |size| {
+fn inline(crew: &mut Crew, op: &str, sizes: [u32; 3]) -> Result<Curve, BenchError> {
+    let mut curve = Curve::default();
+    for (index, size) in sizes.into_iter().enumerate() {
+        if index > 0 && size == sizes[0] {
+            curve[index] = curve[0];
+            continue;
+        }
         let mut times = Vec::new();
         for _ in 0..REPEATS {
             let task = Task::Inline { op: op.to_owned(), size, ns: NS };
             times.push(1e9 / crew.first(&task)?.map_err(BenchError::new)?.per_s());
         }
-        Ok::<f64, BenchError>(median(&times))
-    };
-    let at_small = time(small)?;
-    if large == 0 {
-        return Ok(Line { fixed: at_small, per_byte: 0.0 });
+        curve[index] = median(&times);
     }
-    Ok(Line::through((small, at_small), (large, time(large)?)))
+    Ok(curve)
 }
 
 /// Time of one request through the lane with so many in flight.
@@ -107,32 +111,20 @@ fn through(crew: &mut Crew, op: &str, size: u32, depth: u32) -> Result<f64, Benc
     Ok(median(&times))
 }
 
-/// What the lane adds: from no-ops the parts of both sides and the hop, from the reference operation what moving costs.
+/// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the
+/// client; from the reference operation what moving costs the sidecore, and, alone in the lane, what each side waits for
+/// payload from the other's cache.
 fn measure_lane(crew: &mut Crew, machine: &mut Machine) -> Result<(), BenchError> {
-    let (trip, request) = (through(crew, "noop", 0, 1)?, through(crew, "noop", 0, DEPTH)?);
-    let reference = machine.op(REFERENCE);
-    let own = |size: u32| request + reference.fixed + reference.per_byte * f64::from(size);
-    let added = |time: f64, size: u32| (time - own(size)).max(0.0);
-    let (small, large) = (through(crew, REFERENCE, 64, DEPTH)?, through(crew, REFERENCE, LARGE, DEPTH)?);
-    machine.moving = Line::through((64, added(small, 64)), (LARGE, added(large, LARGE)));
-    machine.request = request;
-    machine.client = request;
+    let (trip, request) = (through(crew, NOOP, 0, 1)?, through(crew, NOOP, 0, DEPTH)?);
+    (machine.request, machine.client) = (request, request);
     machine.hop = ((trip - machine.request - machine.client) / 2.0).max(0.0);
-    let alone = through(crew, REFERENCE, LARGE, 1)?;
-    let parts = machine.client + 2.0 * machine.hop + own(LARGE) + machine.moving.fixed;
-    let moved = machine.moving.per_byte * f64::from(LARGE);
-    machine.client_per_byte = ((alone - parts - moved) / f64::from(LARGE)).max(0.0);
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_goes_through_two_points_and_is_never_negative() {
-        assert_eq!(Line::through((64, 164.0), (1064, 1164.0)), Line { fixed: 100.0, per_byte: 1.0 });
-        assert_eq!(Line::through((64, 50.0), (1064, 40.0)), Line { fixed: 50.0, per_byte: 0.0 });
-        assert!(Line::through((64, 10.0), (1064, 1010.0)).fixed.abs() < 1e-9);
+    let reference = machine.op(REFERENCE);
+    for (index, size) in SIZES.into_iter().enumerate() {
+        machine.copy[index] = (through(crew, NOOP, size, DEPTH)? - machine.client).max(0.0);
+        let own = request + reference[index];
+        machine.moving[index] = (through(crew, REFERENCE, size, DEPTH)? - own).max(0.0);
+        let parts = machine.client + machine.copy[index] + 2.0 * machine.hop + own + machine.moving[index];
+        machine.transfer[index] = ((through(crew, REFERENCE, size, 1)? - parts) / 2.0).max(0.0);
     }
+    Ok(())
 }

@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(super) struct Machine;
 
-/// Operations whose time is known; of each, a fixed time and a time per byte, ns.
+/// Operations whose time is known.
 const OPS: &[&str] = &[
     "noop",
-    "aes-256-ctr",
+    "aes-128-gcm",
     "aes-256-gcm",
     "chacha20-poly1305",
     "sha-256",
@@ -38,50 +38,74 @@ const fn ns(name: &'static str) -> Parameter {
     Parameter { name, unit: "ns", kind: Kind::Number(0.0, LONG) }
 }
 
-const fn ns_per_byte(name: &'static str) -> Parameter {
-    Parameter { name, unit: "ns/B", kind: Kind::Number(0.0, 1e4) }
-}
-
 const PARAMETERS: &[Parameter] = &[
     Parameter { name: "client.op", unit: "1", kind: Kind::Choice(OPS) },
     Parameter { name: "client.size", unit: "B", kind: Kind::Count(0, 1 << 20) },
     Parameter { name: "client.depth", unit: "1", kind: Kind::Count(1, 4096) },
     Parameter { name: "client.load", unit: "1", kind: Kind::Number(0.0, 0.99) },
+    ns("client.clock_ns"),
     Parameter { name: "client.requests", unit: "1", kind: Kind::Count(100, 100_000_000) },
     Parameter { name: "service.notify", unit: "1", kind: Kind::Choice(POLICIES) },
+    Parameter { name: "service.sample_every", unit: "1", kind: Kind::Count(1, 1_000_000) },
     ns("lane.hop_ns"),
     ns("lane.request_ns"),
     ns("lane.client_ns"),
-    ns("lane.move_ns"),
-    ns_per_byte("lane.move_ns_per_byte"),
-    ns_per_byte("lane.client_move_ns_per_byte"),
+    ns("lane.sample_ns"),
+    ns("move.at_64_ns"),
+    ns("move.at_1024_ns"),
+    ns("move.at_16384_ns"),
+    ns("transfer.at_64_ns"),
+    ns("transfer.at_1024_ns"),
+    ns("transfer.at_16384_ns"),
+    ns("copy.at_64_ns"),
+    ns("copy.at_1024_ns"),
+    ns("copy.at_16384_ns"),
     ns("wake.latency_ns"),
     ns("wake.deep_latency_ns"),
     ns("wake.deep_after_ns"),
     ns("wake.send_ns"),
     ns("wake.sleep_ns"),
+    ns("wake.park_cost_ns"),
     ns("timer.overshoot_ns"),
+    ns("timer.client_overshoot_ns"),
     ns("noise.every_ns"),
     ns("noise.lasts_ns"),
-    ns("noop.fixed_ns"),
-    ns_per_byte("noop.per_byte_ns"),
-    ns("aes-256-ctr.fixed_ns"),
-    ns_per_byte("aes-256-ctr.per_byte_ns"),
-    ns("aes-256-gcm.fixed_ns"),
-    ns_per_byte("aes-256-gcm.per_byte_ns"),
-    ns("chacha20-poly1305.fixed_ns"),
-    ns_per_byte("chacha20-poly1305.per_byte_ns"),
-    ns("sha-256.fixed_ns"),
-    ns_per_byte("sha-256.per_byte_ns"),
-    ns("rsa-2048-sign.fixed_ns"),
-    ns_per_byte("rsa-2048-sign.per_byte_ns"),
-    ns("rsa-4096-sign.fixed_ns"),
-    ns_per_byte("rsa-4096-sign.per_byte_ns"),
-    ns("p-256-sign.fixed_ns"),
-    ns_per_byte("p-256-sign.per_byte_ns"),
-    ns("ed25519-sign.fixed_ns"),
-    ns_per_byte("ed25519-sign.per_byte_ns"),
+    ns("aes-128-gcm.at_64_ns"),
+    ns("aes-128-gcm.at_1024_ns"),
+    ns("aes-128-gcm.at_16384_ns"),
+    ns("aes-256-gcm.at_64_ns"),
+    ns("aes-256-gcm.at_1024_ns"),
+    ns("aes-256-gcm.at_16384_ns"),
+    ns("chacha20-poly1305.at_64_ns"),
+    ns("chacha20-poly1305.at_1024_ns"),
+    ns("chacha20-poly1305.at_16384_ns"),
+    ns("sha-256.at_64_ns"),
+    ns("sha-256.at_1024_ns"),
+    ns("sha-256.at_16384_ns"),
+    ns("rsa-2048-sign.at_64_ns"),
+    ns("rsa-2048-sign.at_1024_ns"),
+    ns("rsa-2048-sign.at_16384_ns"),
+    ns("rsa-4096-sign.at_64_ns"),
+    ns("rsa-4096-sign.at_1024_ns"),
+    ns("rsa-4096-sign.at_16384_ns"),
+    ns("p-256-sign.at_64_ns"),
+    ns("p-256-sign.at_1024_ns"),
+    ns("p-256-sign.at_16384_ns"),
+    ns("ed25519-sign.at_64_ns"),
+    ns("ed25519-sign.at_1024_ns"),
+    ns("ed25519-sign.at_16384_ns"),
 ];
+
+/// Sizes at which times are known, bytes, and how parameters call them. Between and beyond them times are on a line.
+const KNOWN: [(f64, &str); 3] = [(64.0, "at_64_ns"), (1_024.0, "at_1024_ns"), (16_384.0, "at_16384_ns")];
+
+/// The time of `part` at that size, ns.
+fn at_size(settings: &Settings, part: &str, size: f64) -> f64 {
+    let points = KNOWN.map(|(size, name)| (size, settings.number(&format!("{part}.{name}"))));
+    let [(from, low), (to, high)] = if size <= points[1].0 { [points[0], points[1]] } else { [points[1], points[2]] };
+    let time = low + (high - low) * (size - from) / (to - from);
+    time.max(0.0)
+}
 
 const METRICS: &[Metric] = &[
     Metric { name: "ops_per_s", unit: "1/s", meaning: "requests done in a second" },
@@ -157,23 +181,30 @@ struct Costs {
     hop: f64,
     /// The sidecore's part of a request, with the operation.
     serve: f64,
+    /// What each side waits for payload from the other's cache where nothing else is to be done meanwhile.
+    transfer: f64,
     /// The client's parts.
     submit: f64,
     receive: f64,
+    /// One look at the clock.
+    clock: f64,
     sleep: Sleep,
+    /// How much later than asked a client wakes by itself: it has the kernel's timer slack.
+    client_overshoot: f64,
 }
 
 impl Costs {
     fn of(settings: &Settings) -> Self {
         let number = |name: &str| settings.number(name);
-        let (op, size) = (settings.word("client.op"), settings.number("client.size"));
-        let of_op = |what: &str| settings.number(&format!("{op}.{what}"));
-        let moved = if op == "noop" { 0.0 } else { number("lane.move_ns") + number("lane.move_ns_per_byte") * size };
-        let copied = if op == "noop" { 0.0 } else { number("lane.client_move_ns_per_byte") * size };
-        let half = f64::midpoint(number("lane.client_ns"), copied);
+        let (op, size) = (settings.word("client.op"), number("client.size"));
+        let of = |part: &str| if op == "noop" { 0.0 } else { at_size(settings, part, size) };
+        let sampling = number("lane.sample_ns") / number("service.sample_every");
+        let half = f64::midpoint(number("lane.client_ns") + sampling, of("copy"));
         Self {
             hop: number("lane.hop_ns"),
-            serve: number("lane.request_ns") + moved + of_op("fixed_ns") + of_op("per_byte_ns") * size,
+            serve: number("lane.request_ns") + sampling + of("move") + of(op),
+            transfer: of("transfer"),
+            clock: number("client.clock_ns"),
             submit: half,
             receive: half,
             sleep: Sleep {
@@ -182,9 +213,11 @@ impl Costs {
                 deep_after: number("wake.deep_after_ns"),
                 send: number("wake.send_ns"),
                 cpu: number("wake.sleep_ns"),
+                park_cost: number("wake.park_cost_ns"),
                 overshoot: number("timer.overshoot_ns"),
                 noise: (number("noise.every_ns"), number("noise.lasts_ns")),
             },
+            client_overshoot: number("timer.client_overshoot_ns"),
         }
     }
 }
@@ -204,8 +237,8 @@ enum Event {
     Look(Who, u64),
     /// A submission reaches the sidecore; when it was due.
     Submission(Nanos),
-    /// A completion reaches the client.
-    Completion(Nanos),
+    /// So many completions reach the client together.
+    Completions(u32),
     /// It is time to announce what was put off.
     Announce,
 }
@@ -225,6 +258,10 @@ struct Lane {
     sidecore: Side,
     submissions: VecDeque<Nanos>,
     completions: VecDeque<Nanos>,
+    /// Written and on their way to the client.
+    written: VecDeque<Nanos>,
+    /// Done and not written yet, and the work in them, ns.
+    outbox: (Vec<Nanos>, f64),
     moderator: Moderator,
     /// When the next request is due, under open load.
     next: f64,
@@ -237,14 +274,16 @@ struct Lane {
 
 /// Runs a lane until all requests are answered.
 fn lane(costs: &Costs, arrival: Arrival, policy: Notify, requests: u64, seed: u64) -> (Lane, Engine<Event>) {
-    let side = || Side::new(policy, costs.sleep);
+    let side = |overshoot| Side::new(policy, Sleep { overshoot, ..costs.sleep });
     let mut lane = Lane {
         costs: *costs,
         arrival,
-        client: side(),
-        sidecore: side(),
+        client: side(costs.client_overshoot),
+        sidecore: side(costs.sleep.overshoot),
         submissions: VecDeque::new(),
         completions: VecDeque::new(),
+        written: VecDeque::new(),
+        outbox: (Vec::new(), 0.0),
         moderator: Moderator::new(policy),
         next: 0.0,
         to_submit: requests,
@@ -270,13 +309,12 @@ impl World for Lane {
             Event::Submission(due) => {
                 self.submissions.push_back(due);
                 if let Some((at, turn)) = self.sidecore.rung(engine) {
-                    self.client.pay(self.costs.sleep.send);
                     engine.schedule(at, Event::Look(Who::Sidecore, turn));
                 }
             }
-            Event::Completion(due) => {
-                self.completions.push_back(due);
-                let ring = self.moderator.completed(engine.now(), 1, false);
+            Event::Completions(count) => {
+                self.completions.extend(self.written.drain(..count as usize));
+                let ring = self.moderator.completed(engine.now(), count, false);
                 self.announce(engine, ring);
             }
             Event::Announce => {
@@ -298,7 +336,6 @@ impl Lane {
             Ring::Now => {
                 self.moderator.rung();
                 if let Some((at, turn)) = self.client.rung(engine) {
-                    self.sidecore.pay(self.costs.sleep.send);
                     engine.schedule(at, Event::Look(Who::Client, turn));
                 }
             }
@@ -314,21 +351,16 @@ impl Lane {
     fn client_looks(&mut self, engine: &mut Engine<Event>) {
         self.client.wakes(engine);
         let now = engine.now();
-        if let Some(due) = self.completions.pop_front() {
-            self.client.found(now);
-            self.times.push(now - due);
-            self.ended = now;
-            self.in_flight -= 1;
-            let busy = self.costs.receive;
-            return self.client_works(engine, busy);
+        // Under open load what is due goes before what is there, as in the bench.
+        let due = self.due();
+        if let (Some(due), Arrival::Open { .. }) = (due.filter(|due| *due <= now), self.arrival) {
+            return self.submit(engine, due);
         }
-        let due = match self.arrival {
-            Arrival::Closed(depth) if self.in_flight < depth => Some(now),
-            Arrival::Closed(_) => None,
-            Arrival::Open { .. } => Some(self.next as Nanos),
-        };
-        match due.filter(|_| self.to_submit > 0) {
-            Some(due) if due <= now => self.submit(engine, due),
+        if let Some(submitted) = self.completions.pop_front() {
+            return self.receive(engine, submitted);
+        }
+        match due {
+            Some(_) if matches!(self.arrival, Arrival::Closed(_)) => self.submit(engine, now),
             Some(due) if self.in_flight == 0 => {
                 // The load's own clock, at no cost of the policy's.
                 self.client.found(now);
@@ -342,6 +374,30 @@ impl Lane {
         }
     }
 
+    /// When the next request is to be submitted, if one is left; under closed load any time.
+    fn due(&self) -> Option<Nanos> {
+        let due = match self.arrival {
+            Arrival::Closed(depth) => (self.in_flight < depth).then_some(0),
+            Arrival::Open { .. } => Some(self.next as Nanos),
+        };
+        due.filter(|_| self.to_submit > 0)
+    }
+
+    fn receive(&mut self, engine: &mut Engine<Event>, submitted: Nanos) {
+        let now = engine.now();
+        let waited = self.client.found(now);
+        self.times.push(now - submitted);
+        self.ended = now;
+        self.in_flight -= 1;
+        let clock = self.clock();
+        self.client_works(engine, self.costs.receive + clock + if waited { self.costs.transfer } else { 0.0 });
+    }
+
+    /// Looks at the clock for each step of an open load, which has a time for each request.
+    fn clock(&self) -> f64 {
+        if matches!(self.arrival, Arrival::Open { .. }) { CLOCKS * self.costs.clock } else { 0.0 }
+    }
+
     fn submit(&mut self, engine: &mut Engine<Event>, due: Nanos) {
         self.client.found(engine.now());
         self.to_submit -= 1;
@@ -349,16 +405,12 @@ impl Lane {
         if let Arrival::Open { gap } = self.arrival {
             self.next += engine.random().exponential(gap);
         }
-        let busy = self.costs.submit;
-        let visible = self.client_works_until(engine, busy) + self.costs.hop as Nanos;
-        engine.schedule(visible, Event::Submission(due));
+        let ring = if self.sidecore.is_parked() { self.costs.sleep.send } else { 0.0 };
+        let at = self.client_works(engine, self.costs.submit + self.clock() + ring);
+        engine.schedule(at - ring as Nanos + self.costs.hop as Nanos, Event::Submission(due));
     }
 
-    fn client_works(&mut self, engine: &mut Engine<Event>, busy: f64) {
-        self.client_works_until(engine, busy);
-    }
-
-    fn client_works_until(&mut self, engine: &mut Engine<Event>, busy: f64) -> Nanos {
+    fn client_works(&mut self, engine: &mut Engine<Event>, busy: f64) -> Nanos {
         let (at, turn) = self.client.works(engine, busy);
         engine.schedule(at, Event::Look(Who::Client, turn));
         at
@@ -367,9 +419,19 @@ impl Lane {
     fn sidecore_looks(&mut self, engine: &mut Engine<Event>) {
         self.sidecore.wakes(engine);
         if let Some(due) = self.submissions.pop_front() {
-            self.sidecore.found(engine.now());
-            let (at, turn) = self.sidecore.works(engine, self.costs.serve);
-            engine.schedule(at + self.costs.hop as Nanos, Event::Completion(due));
+            let waited = self.sidecore.found(engine.now());
+            let busy = self.costs.serve + if waited { self.costs.transfer } else { 0.0 };
+            self.outbox.0.push(due);
+            self.outbox.1 += busy;
+            let flush = self.submissions.is_empty() || self.outbox.0.len() == OUTBOX || self.outbox.1 > OUTBOX_WORK;
+            let ring = if flush && self.client.is_parked() { self.costs.sleep.send } else { 0.0 };
+            let (at, turn) = self.sidecore.works(engine, busy + ring);
+            if flush {
+                let (done, _) = std::mem::take(&mut self.outbox);
+                let written = at - ring as Nanos + self.costs.hop as Nanos;
+                engine.schedule(written, Event::Completions(done.len() as u32));
+                self.written.extend(done);
+            }
             engine.schedule(at, Event::Look(Who::Sidecore, turn));
         } else {
             let (at, turn) = self.sidecore.waits(engine, None);
@@ -377,6 +439,13 @@ impl Lane {
         }
     }
 }
+
+/// How often the client of an open load looks at the clock for each submission and each reception.
+const CLOCKS: f64 = 2.0;
+
+/// Completions are written together up to so many, or so much work, ns, as the service does.
+const OUTBOX: usize = 16;
+const OUTBOX_WORK: f64 = 2_000.0;
 
 #[cfg(test)]
 mod tests {
@@ -389,10 +458,20 @@ mod tests {
             deep_after: 1e6,
             send: 1_000.0,
             cpu: 2_000.0,
+            park_cost: 3_000.0,
             overshoot: 3_000.0,
             noise: (1e9, 0.0),
         };
-        Costs { hop: 100.0, serve: 1_000.0, submit: 50.0, receive: 50.0, sleep }
+        Costs {
+            hop: 100.0,
+            serve: 1_000.0,
+            transfer: 0.0,
+            clock: 0.0,
+            submit: 50.0,
+            receive: 50.0,
+            sleep,
+            client_overshoot: 3_000.0,
+        }
     }
 
     #[test]

@@ -78,7 +78,11 @@ fn measure(class: Class, size: u32) -> Option<Sample> {
 }
 
 /// CPU time of one side of a ping-pong in which each side sleeps until the other wakes it: one sleep and one wake-up.
-fn park_cost() -> io::Result<Nanos> {
+///
+/// # Errors
+///
+/// If there are no pipes to be had.
+pub fn park_cost() -> io::Result<Nanos> {
     let (there, back) = (wake::pipe()?, wake::pipe()?);
     let echo = thread::spawn(move || {
         for _ in 0..SLEEPS {

@@ -42,7 +42,12 @@ impl Poller {
 
     /// Sleeps at most that long (`None`: without end) and yields the numbers of the sources where something happened.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
-        let timeout = timeout.map(timespec);
+        if let Some(nanos @ 1..) = timeout {
+            // epoll itself counts in milliseconds before Linux 5.11; an epoll set can be polled, and poll counts in ns.
+            // An interrupted wait is a short wait.
+            let _ = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(nanos)));
+        }
+        let timeout = timeout.map(|_| timespec(0));
         let mut events = [MaybeUninit::<Event>::uninit(); BATCH];
         self.numbers.clear();
         // An interrupted wait is a short wait.
@@ -78,5 +83,23 @@ pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Nanos>) -> i
         Ok(ready) => Ok(ready > 0),
         Err(error) if interrupted(error) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::clock;
+
+    #[test]
+    fn short_waits_are_not_rounded_up_to_milliseconds() {
+        let mut poller = Poller::new().unwrap();
+        let shortest = (0..100).map(|_| {
+            let start = clock::now();
+            assert_eq!(poller.wait(Some(50_000)).count(), 0);
+            clock::now() - start
+        });
+        let shortest = shortest.min().unwrap();
+        assert!((50_000..900_000).contains(&shortest), "{shortest} ns");
     }
 }

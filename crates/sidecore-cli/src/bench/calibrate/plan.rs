@@ -1,7 +1,7 @@
 //! What was measured, as a plan for the simulator and as a table.
 
-use super::Line;
 use super::sleep::Sleep;
+use super::{Curve, SIZES};
 use crate::report::{Grid, digits};
 use std::fmt::Write;
 
@@ -9,85 +9,105 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Machine {
     pub(super) sleep: Sleep,
+    /// What a sleep and a wake-up are taken to cost.
+    pub(super) park_cost: f64,
     /// Time of operations inside one process.
-    pub(super) ops: Vec<(&'static str, Line)>,
+    pub(super) ops: Vec<(&'static str, Curve)>,
     /// The sidecore's part of a request that does nothing.
     pub(super) request: f64,
     /// The client's part of it.
     pub(super) client: f64,
     /// From one side to the other.
     pub(super) hop: f64,
+    /// What the stage times of a request add.
+    pub(super) sample: f64,
+    /// One look at the clock.
+    pub(super) clock: f64,
     /// What moving of payload adds on the sidecore.
-    pub(super) moving: Line,
+    pub(super) moving: Curve,
+    /// What each side waits for payload from the other's cache.
+    pub(super) transfer: Curve,
     /// What copying of payload in and out costs the client.
-    pub(super) client_per_byte: f64,
+    pub(super) copy: Curve,
 }
 
-/// Name, value, unit, meaning.
-type Entry = (&'static str, f64, &'static str, &'static str);
+/// Name, value in ns, meaning.
+type Entry = (&'static str, f64, &'static str);
 
 const TABLE: &str = r#"
-[client]
-op = "aes-256-gcm"
-size = 1024
-depth = 64
-load = 0.1
-requests = 20_000
-
 [service]
 notify = "spin"
+sample_every = 64
 
 [table]
 rows = { notify = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even"] }
 columns = { metric = ["ops_per_s", "p50_us", "p99_us", "client_cpu_us", "service_cpu_us"] }
 "#;
 
+const CLIENT: &str = r#"
+[client]
+op = "aes-256-gcm"
+size = 1024
+depth = 64
+load = 0.1
+requests = 20_000
+"#;
+
+/// Names of a curve's points.
+const POINTS: [&str; 3] = ["at_64_ns", "at_1024_ns", "at_16384_ns"];
+
 impl Machine {
     /// The operation's time.
-    pub(super) fn op(&self, name: &str) -> Line {
-        self.ops.iter().find(|(known, _)| *known == name).map_or(Line::default(), |(_, line)| *line)
+    pub(super) fn op(&self, name: &str) -> Curve {
+        self.ops.iter().find(|(known, _)| *known == name).map_or(Curve::default(), |(_, curve)| *curve)
     }
 
-    fn lane(&self) -> [Entry; 6] {
+    fn lane(&self) -> [Entry; 4] {
         [
-            ("hop_ns", self.hop, "ns", "a message from one side to the other"),
-            ("request_ns", self.request, "ns", "the sidecore's part of a request, without the operation"),
-            ("client_ns", self.client, "ns", "the client's part of a request"),
-            ("move_ns", self.moving.fixed, "ns", "what payload of any size adds on the sidecore"),
-            ("move_ns_per_byte", self.moving.per_byte, "ns/B", "moving of one byte on the sidecore"),
-            ("client_move_ns_per_byte", self.client_per_byte, "ns/B", "copying of one byte in and out by the client"),
+            ("hop_ns", self.hop, "a message from one side to the other"),
+            ("request_ns", self.request, "the sidecore's part of a request, without the operation"),
+            ("client_ns", self.client, "the client's part of a request"),
+            ("sample_ns", self.sample, "the stage times of a request that carries them"),
         ]
     }
 
-    fn wake(&self) -> [Entry; 5] {
+    fn wake(&self) -> [Entry; 6] {
         let sleep = &self.sleep;
         [
-            ("latency_ns", sleep.latency, "ns", "from the ring until the sleeper runs, after a short sleep"),
-            ("deep_latency_ns", sleep.deep_latency, "ns", "the same after a long sleep"),
-            ("deep_after_ns", sleep.deep_after, "ns", "from which sleep on it is a long one"),
-            ("send_ns", sleep.send, "ns", "CPU time of ringing"),
-            ("sleep_ns", sleep.cpu, "ns", "CPU time of going to sleep and coming back"),
+            ("latency_ns", sleep.latency, "from the ring until the sleeper runs, after a short sleep"),
+            ("deep_latency_ns", sleep.deep_latency, "the same after a long sleep"),
+            ("deep_after_ns", sleep.deep_after, "from which sleep on it is a long one"),
+            ("send_ns", sleep.send, "CPU time of ringing"),
+            ("sleep_ns", sleep.cpu, "CPU time of going to sleep and coming back"),
+            ("park_cost_ns", self.park_cost, "what policies take a sleep and a wake-up to cost"),
         ]
     }
 
-    fn others(&self) -> [(&'static str, Entry); 3] {
+    fn others(&self) -> [(&'static str, Entry); 4] {
         let sleep = &self.sleep;
         [
-            ("timer", ("overshoot_ns", sleep.overshoot, "ns", "how much later than asked a nap ends")),
-            ("noise", ("every_ns", sleep.noise_every, "ns", "time between two interruptions of a core by its host")),
-            ("noise", ("lasts_ns", sleep.noise_lasts, "ns", "mean length of one")),
+            ("timer", ("overshoot_ns", sleep.overshoot, "how much later than asked a sidecore's nap ends")),
+            ("timer", ("client_overshoot_ns", sleep.client_overshoot, "the same of a client, with the kernel's slack")),
+            ("noise", ("every_ns", sleep.noise_every, "time between two interruptions of a core by its host")),
+            ("noise", ("lasts_ns", sleep.noise_lasts, "mean length of one")),
         ]
     }
 
     fn entries(&self) -> Vec<(&'static str, Entry)> {
-        let mut entries: Vec<(&str, Entry)> = self.lane().into_iter().map(|entry| ("lane", entry)).collect();
+        let curves = [
+            ("move", self.moving, "what payload adds on the sidecore"),
+            ("transfer", self.transfer, "waiting for payload from the other side's cache, alone in the lane"),
+            ("copy", self.copy, "copying of payload in and out by the client"),
+        ];
+        let ops = self.ops.iter().map(|(op, curve)| (*op, *curve, "the operation in one process"));
+        let mut entries = vec![("client", ("clock_ns", self.clock, "one look at the clock"))];
+        let lane = self.lane().into_iter().map(|entry| ("lane", entry));
+        entries.extend(lane);
+        for (part, curve, meaning) in curves.into_iter().chain(ops) {
+            entries.extend(POINTS.into_iter().zip(curve).map(|(name, time)| (part, (name, time, meaning))));
+        }
         entries.extend(self.wake().into_iter().map(|entry| ("wake", entry)));
         entries.extend(self.others());
-        for (op, line) in [("noop", Line::default())].iter().chain(&self.ops) {
-            entries
-                .push((op, ("fixed_ns", line.fixed, "ns", "time of the operation without its bytes, in one process")));
-            entries.push((op, ("per_byte_ns", line.per_byte, "ns/B", "time of one byte of it, in one process")));
-        }
         entries
     }
 
@@ -98,15 +118,16 @@ impl Machine {
              about = \"One client and one sidecore on a core each.\"\n",
         );
         text += TABLE;
-        let mut part = "";
-        for (of, (name, value, unit, meaning)) in self.entries() {
+        text += CLIENT;
+        let mut part = "client";
+        for (of, (name, value, meaning)) in self.entries() {
             if of != part {
                 text.extend(["\n[", of, "]\n"]);
                 part = of;
             }
             let _ = writeln!(
                 text,
-                "{name} = {{ value = {value:.4}, unit = \"{unit}\", origin = \"measured\", meaning = \"{meaning}\" }}"
+                "{name} = {{ value = {value:.1}, unit = \"ns\", origin = \"measured\", meaning = \"{meaning}\" }}"
             );
         }
         text
@@ -114,10 +135,11 @@ impl Machine {
 
     /// The same for people.
     pub(super) fn to_grid(&self) -> Grid {
-        let mut grid = Grid::new("This machine", &["parameter", "value", "unit"]);
-        for (part, (name, value, unit, _)) in self.entries() {
-            grid.rows.push(vec![format!("{part}.{name}"), digits(value), unit.to_owned()]);
+        let mut grid = Grid::new("This machine, times in ns", &["part", "what", "time"]);
+        for (part, (name, value, _)) in self.entries() {
+            grid.rows.push(vec![part.to_owned(), name.trim_end_matches("_ns").to_owned(), digits(value)]);
         }
+        grid.notes.push(format!("Sizes {SIZES:?} B; between and beyond them times are taken to lie on lines."));
         grid
     }
 }
@@ -131,8 +153,8 @@ mod tests {
     fn the_plan_can_be_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine.toml");
-        let op = Line { fixed: 50.0, per_byte: 0.1 };
-        let ops = super::super::OPS.map(|(name, _, _)| (name, op)).to_vec();
+        let ops = super::super::SIZED.into_iter().chain(super::super::FIXED);
+        let ops = ops.map(|name| (name, [50.0, 100.0, 1_000.0])).collect();
         let sleep = Sleep { latency: 5_000.0, noise_every: 4e8, ..Sleep::default() };
         let machine = Machine { ops, sleep, request: 60.0, client: 60.0, hop: 80.0, ..Machine::default() };
         std::fs::write(&path, machine.to_toml()).unwrap();

@@ -22,6 +22,8 @@ pub(super) struct Sleep {
     pub(super) send: f64,
     /// CPU time of going to sleep and coming back.
     pub(super) cpu: f64,
+    /// What a sleep and a wake-up are taken to cost by the policies.
+    pub(super) park_cost: f64,
     /// How much later than asked a sleeper wakes by itself.
     pub(super) overshoot: f64,
     /// The host takes the core away: how often, and for how long in the mean.
@@ -49,8 +51,6 @@ pub(super) struct Side {
     turn: u64,
     /// When the spinning under way began to be paid for.
     spun_since: Option<Nanos>,
-    /// Time that it owes for rings and must work off before anything else.
-    debt: f64,
     /// CPU time, ns.
     pub(super) cpu: f64,
     /// CPU time in which it did what it is for, ns.
@@ -59,13 +59,17 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn new(policy: Notify, sleep: Sleep) -> Self {
-        let waiter = Waiter::new(policy, (sleep.send + sleep.cpu) as Nanos, true);
-        Self { sleep, waiter, state: State::Awake, turn: 0, spun_since: None, debt: 0.0, cpu: 0.0, worked: 0.0 }
+        let waiter = Waiter::new(policy, sleep.park_cost as Nanos, true);
+        Self { sleep, waiter, state: State::Awake, turn: 0, spun_since: None, cpu: 0.0, worked: 0.0 }
     }
 
     /// Whether a look was not superseded.
     pub(super) fn is_current(&self, turn: u64) -> bool {
         self.turn == turn
+    }
+
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.state, State::Parked(_))
     }
 
     pub(super) fn is_asleep(&self) -> bool {
@@ -79,22 +83,18 @@ impl Side {
 
     /// It has something to do for so long. When it is done, and the turn of its next look.
     pub(super) fn works<E: Copy>(&mut self, engine: &mut Engine<E>, time: f64) -> (Nanos, u64) {
-        let time = time + std::mem::take(&mut self.debt);
         let taken = self.interruptions(engine, time);
         self.cpu += time;
         self.worked += time;
         (engine.now() + (time + taken).round() as Nanos, self.next_turn())
     }
 
-    /// It rings the other side.
-    pub(super) fn pay(&mut self, time: f64) {
-        self.debt += time;
-    }
-
-    /// There is something: the wait is over.
-    pub(super) fn found(&mut self, now: Nanos) {
+    /// There is something: the wait is over. Returns whether there was one.
+    pub(super) fn found(&mut self, now: Nanos) -> bool {
+        let waited = self.waiter.is_waiting();
         self.stop_spinning(now);
         self.waiter.end(now);
+        waited
     }
 
     /// There is nothing. When it looks again at the latest, and the turn of that look.
