@@ -9,7 +9,7 @@ mod checked;
 mod tests;
 
 use checked::Checked;
-use sidecore_core::dispatch::record::{Call, Decision, END, Malformed, Start, hash};
+use sidecore_core::dispatch::record::{Call, Decision, END, MAGIC, Malformed, Start, hash};
 use std::fmt;
 
 /// Bytes of a word.
@@ -117,8 +117,11 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
 /// Bytes as words, the first in the lowest bits.
 fn words(bytes: &[u8]) -> Result<Vec<u64>, ReplayError> {
     let (words, rest) = bytes.as_chunks::<WORD>();
+    if words.first() != Some(&MAGIC.to_le_bytes()) {
+        return Err(ReplayError::NoRecord);
+    }
     if !rest.is_empty() {
-        return Err(if words.is_empty() { ReplayError::NoRecord } else { ReplayError::Truncated });
+        return Err(ReplayError::Truncated);
     }
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }

@@ -135,7 +135,7 @@ fn a_range_that_explodes_is_refused_before_the_run() {
 #[test]
 fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
     let mut plan = good();
-    plan.set_all(&["load=0.5", "server.count = 3"]).unwrap();
+    plan.set_all(&["load=0.5", "servers = 3"]).unwrap();
     assert_eq!((plan.settings.number("arrivals.load"), plan.settings.count("server.count")), (0.5, 3));
     for (setting, message) in [
         ("load", "--set load: write NAME=VALUE"),

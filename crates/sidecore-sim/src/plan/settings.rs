@@ -120,8 +120,16 @@ impl Settings {
             (Some(a), Some(b)) => {
                 Err(format!("`{name}` is short for {} and {}", self.parameters[a].name, self.parameters[b].name))
             }
-            _ => Err(unknown("parameter", name, self.parameters.iter().map(|parameter| parameter.name))),
+            _ => self
+                .count_of(name)
+                .ok_or_else(|| unknown("parameter", name, self.parameters.iter().map(|parameter| parameter.name))),
         }
+    }
+
+    /// The parameter that counts what the plural names: `card.count` for `cards`.
+    fn count_of(&self, plural: &str) -> Option<usize> {
+        let part = plural.strip_suffix('s')?;
+        self.parameters.iter().position(|parameter| parameter.name.strip_suffix(".count") == Some(part))
     }
 
     /// The parameters, with what is set.
