@@ -86,3 +86,32 @@ fn a_broken_invariant_is_the_answer_no() {
     let again = sim(&again.split(' ').collect::<Vec<_>>());
     assert_eq!(again.status.code(), Some(1), "the seed breaks it again");
 }
+
+#[test]
+fn this_machine_is_measured_and_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, rows, json) = ("machine.toml", "rows.json", "cells.json");
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_sidecore")).args(arguments).current_dir(&folder).output().unwrap()
+    };
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let measured = run(&["bench", "calibrate", "--plan", plan]);
+    if cores < 2 {
+        assert_eq!(measured.status.code(), Some(2));
+        assert!(text(&measured.stderr).contains("calibrate needs two cores"), "{}", text(&measured.stderr));
+        return;
+    }
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let row = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":1,"size":16384,"ops_per_s":1e5}"#;
+    let other = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":4,"size":64,"ops_per_s":1e5}"#;
+    fs::write(folder.path().join(rows), format!("{row}\n{other}\n")).unwrap();
+    let compared = run(&["sim", plan, "--compare", rows, "--json", json]);
+    let said = text(&compared.stdout);
+    assert!(compared.status.success() && said.contains("1 rows are left out"), "{said}");
+    let cells = fs::read_to_string(folder.path().join(json)).unwrap();
+    let cell: serde_json::Value = serde_json::from_str(cells.trim()).unwrap();
+    assert!(cell["predicted"].as_f64().unwrap() > 1_000.0, "{cell}");
+    fs::write(folder.path().join(rows), "no row\n").unwrap();
+    let wrong = run(&["sim", plan, "--compare", rows]);
+    assert!(text(&wrong.stderr).contains("rows.json:1: is no row of a bench"), "{}", text(&wrong.stderr));
+}

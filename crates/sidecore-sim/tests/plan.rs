@@ -194,7 +194,7 @@ fn a_published_table_is_compared_cell_by_cell() {
     let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
     assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
     assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
-    let (_folder, found) = published("metric,0.5\nwait_us,10\ncolour,3\n");
+    let (_folder, found) = published("metric,0.5\nWait,10\ncolour,3\n");
     let comparison = compare(&good(), &found.unwrap(), &[], 1, &mut go).unwrap();
     assert_eq!((comparison.cells.len(), &comparison.left_out[..]), (1, &["colour".to_owned()][..]));
     let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
@@ -215,7 +215,7 @@ fn a_published_table_that_does_not_fit_is_refused() {
     }
     for (text, message) in [
         ("depth,0.5\n1,2\n", "unknown parameter `depth`"),
-        ("metric,0.5\nwait,1\n", "no row is a metric of the plan: unknown metric `wait`; did you mean `wait_us`?"),
+        ("metric,0.5\nwai,1\n", "no row is a metric of the plan: unknown metric `wai`; did you mean `wait_us`?"),
         ("server.count,high\n1,2\n", "`high` is no value for arrivals.load"),
         ("server.count,0.5\n0,2\n", "`0` is no value for server.count"),
         ("# 0 us each\nserver.count,0.5\n1,2\n", "its heading says: --set server.time_us=0: `0` is no value"),

@@ -13,7 +13,6 @@ use crate::progress::Progress;
 use plan::Machine;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
-use sidecore::sys::clock;
 use std::fs;
 use std::path::Path;
 
@@ -47,7 +46,7 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     let cores = (crew_plan.pinning.clients[0], crew_plan.pinning.sidecores[0]);
     progress.begin("sleeping and waking");
     let park_cost = sidecore::service::park_cost().map_err(BenchError::new)? as f64;
-    let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, clock: look(), ..Machine::default() };
+    let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, ..Machine::default() };
     progress.advance();
     let mut crew = Crew::start(&crew_plan)?;
     for op in SIZED.into_iter().chain(FIXED) {
@@ -73,14 +72,6 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     print!("{}", machine.to_grid().to_text());
     println!("\nWritten to {}: run it with `sidecore sim {}`.", path.display(), path.display());
     Ok(())
-}
-
-/// Time of one look at the clock.
-fn look() -> f64 {
-    const LOOKS: u64 = 100_000;
-    let start = clock::now();
-    let last = (0..LOOKS).fold(start, |_, _| clock::now());
-    (last - start) as f64 / LOOKS as f64
 }
 
 /// Time of an operation inside the client's process, by size.
@@ -111,12 +102,23 @@ fn through(crew: &mut Crew, op: &str, size: u32, depth: u32) -> Result<f64, Benc
     Ok(median(&times))
 }
 
+/// Time of one no-op whose client submits at times of its own, as fast as it can.
+fn open(crew: &mut Crew) -> Result<f64, BenchError> {
+    let mut times = Vec::new();
+    for _ in 0..REPEATS {
+        let task = |_, start| Task::Open { op: NOOP.to_owned(), size: 0, per_s: 1e9, seed: 1, start, ns: NS };
+        times.push(1e9 / crew.together(1, task)?[0].per_s());
+    }
+    Ok(median(&times))
+}
+
 /// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the
 /// client; from the reference operation what moving costs the sidecore, and, alone in the lane, what each side waits for
 /// payload from the other's cache.
 fn measure_lane(crew: &mut Crew, machine: &mut Machine) -> Result<(), BenchError> {
     let (trip, request) = (through(crew, NOOP, 0, 1)?, through(crew, NOOP, 0, DEPTH)?);
     (machine.request, machine.client) = (request, request);
+    machine.open = (open(crew)? - request).max(0.0);
     machine.hop = ((trip - machine.request - machine.client) / 2.0).max(0.0);
     let reference = machine.op(REFERENCE);
     for (index, size) in SIZES.into_iter().enumerate() {

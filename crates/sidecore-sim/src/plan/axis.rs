@@ -1,7 +1,7 @@
 //! What the rows or columns of a table go over.
 
 use super::settings::Settings;
-use crate::system::System;
+use crate::system::{Metric, System};
 
 /// The rows or the columns of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,9 +89,19 @@ impl Label {
     }
 }
 
-/// Number of the metric of that name.
+/// Number of the metric of that name, or of the one whose name begins with it.
 pub(crate) fn metric(system: &dyn System, name: &str) -> Result<usize, String> {
     let metrics = system.metrics();
-    let found = metrics.iter().position(|metric| metric.name.eq_ignore_ascii_case(name));
-    found.ok_or_else(|| super::error::unknown("metric", name, metrics.iter().map(|metric| metric.name)))
+    if let Some(index) = metrics.iter().position(|metric| metric.name.eq_ignore_ascii_case(name)) {
+        return Ok(index);
+    }
+    let begins = |metric: &Metric| {
+        let head = metric.name.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name));
+        head && metric.name[name.len()..].starts_with('_')
+    };
+    let mut found = (0..metrics.len()).filter(|index| begins(&metrics[*index]));
+    match (found.next(), found.next()) {
+        (Some(index), None) => Ok(index),
+        _ => Err(super::error::unknown("metric", name, metrics.iter().map(|metric| metric.name))),
+    }
 }

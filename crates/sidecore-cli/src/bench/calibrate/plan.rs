@@ -21,8 +21,8 @@ pub(super) struct Machine {
     pub(super) hop: f64,
     /// What the stage times of a request add.
     pub(super) sample: f64,
-    /// One look at the clock.
-    pub(super) clock: f64,
+    /// What a request of an open load takes the client more.
+    pub(super) open: f64,
     /// What moving of payload adds on the sidecore.
     pub(super) moving: Curve,
     /// What each side waits for payload from the other's cache.
@@ -100,7 +100,8 @@ impl Machine {
             ("copy", self.copy, "copying of payload in and out by the client"),
         ];
         let ops = self.ops.iter().map(|(op, curve)| (*op, *curve, "the operation in one process"));
-        let mut entries = vec![("client", ("clock_ns", self.clock, "one look at the clock"))];
+        let mut entries =
+            vec![("client", ("open_ns", self.open, "what a request of an open load takes the client more"))];
         let lane = self.lane().into_iter().map(|entry| ("lane", entry));
         entries.extend(lane);
         for (part, curve, meaning) in curves.into_iter().chain(ops) {
