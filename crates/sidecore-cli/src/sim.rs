@@ -2,10 +2,12 @@
 
 mod bakeoff;
 mod bench_rows;
+mod compare;
 mod faults;
 mod output;
 mod plots;
 mod replay;
+mod sheet;
 mod speed;
 mod stop;
 mod tables;

@@ -1,8 +1,8 @@
 //! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them.
 
+use super::compare::{CellLine, percent};
 use super::output;
 use super::stop::Steps;
-use super::tables::{CellLine, percent};
 use crate::args::Plans;
 use crate::report::{Grid, Row, digits};
 use sidecore_sim::compare::Cell;

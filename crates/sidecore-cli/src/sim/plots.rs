@@ -1,6 +1,6 @@
 //! Plots of a plan's tables: the published software beside each variant.
 
-use super::tables::Sheet;
+use super::sheet::Sheet;
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
 use sidecore_sim::plan::{self, Plan};

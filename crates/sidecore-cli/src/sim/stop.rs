@@ -7,6 +7,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What is said under a table that was stopped.
+pub(super) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
+
 /// Shows progress; the first interrupt from the keyboard asks for the end, a second one ends the process.
 pub(super) struct Steps {
     progress: Progress,

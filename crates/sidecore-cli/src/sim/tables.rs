@@ -1,25 +1,15 @@
-//! Plans as tables: their own, their variants, and beside published figures.
+//! Plans as tables: their own, and their variants.
 
 use super::plots::{self, Plot};
-use super::stop::Steps;
-use super::{bench_rows, output};
+use super::sheet::{OWN, Sheet, sheets};
+use super::stop::STOPPED;
+use super::{bench_rows, compare, output};
 use crate::args::Plans;
 use crate::machine;
 use crate::report::{Grid, Row, digits};
-use serde::Serialize;
-use sidecore_sim::compare::{Cell, Comparison, Published, compare};
-use sidecore_sim::plan::{Axis, Plan, Settings, Source};
-use sidecore_sim::table::{self, Shape, Table};
+use sidecore_sim::plan::{Plan, Source};
+use sidecore_sim::table::{self, Table};
 use std::path::Path;
-
-/// Name of a plan's own table beside its variants.
-const OWN: &str = "as published";
-
-/// A table with what it is a table of.
-pub(super) struct Sheet {
-    pub(super) variant: String,
-    pub(super) table: Table,
-}
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
     if args.compare.is_some() && args.files.len() != 1 {
@@ -39,7 +29,7 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
         Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
             bench_rows::compare(&plans[0], path, args)
         }
-        Some(path) => compare_one(&plans[0], path, args),
+        Some(path) => compare::run(&plans[0], path, args),
         None => tables(&plans, args),
     }
 }
@@ -64,85 +54,6 @@ fn parameters(plan: &Plan) -> Grid {
     }
     grid
 }
-
-fn compare_one(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
-    let published = Published::read(path).map_err(|error| error.to_string())?;
-    let kept: Vec<&str> = plan.settings.iter().filter(|(_, set)| by_hand(*set)).map(|(known, _)| known.name).collect();
-    let mut steps = Steps::new("sim", published.rows.len() * published.columns.len())?;
-    let found = compare(plan, &published, &kept, args.seed, &mut |done, _| steps.done(done));
-    drop(steps);
-    let comparison = found.map_err(|error| error.to_string())?;
-    let grid = comparison_grid(plan, &comparison);
-    print!("{}", grid.to_text());
-    let lines: Vec<CellLine> = comparison.cells.iter().map(CellLine::of).collect();
-    output::write(&args.output, &lines, || comparison_page(path, args, &grid), &[])?;
-    Ok(true)
-}
-
-fn comparison_page(path: &Path, args: &Plans, grid: &Grid) -> String {
-    let plan = args.files[0].display();
-    let command = format!("sidecore sim {plan} --compare {} --seed {}", path.display(), args.seed);
-    format!("# {}, beside published figures\n\nSimulated by `{command}`.\n\n{}", grid.title, grid.to_markdown())
-}
-
-fn by_hand(set: Option<&(sidecore_sim::plan::Value, Source)>) -> bool {
-    matches!(set, Some((_, Source::CommandLine)))
-}
-
-/// A cell of a comparison as one line of JSON.
-#[derive(Serialize)]
-pub(super) struct CellLine<'a> {
-    row: &'a str,
-    column: &'a str,
-    published: f64,
-    predicted: f64,
-    error: f64,
-}
-
-impl<'a> CellLine<'a> {
-    pub(super) fn of(cell: &'a Cell) -> Self {
-        let Cell { row, column, published, predicted, error } = cell;
-        Self { row, column, published: *published, predicted: *predicted, error: *error }
-    }
-}
-
-/// A signed share, without a sign before nothing.
-pub(super) fn percent(share: f64) -> String {
-    let text = format!("{:+.1} %", share * 100.0);
-    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
-}
-
-fn comparison_grid(plan: &Plan, comparison: &Comparison) -> Grid {
-    let titles = (comparison.table.shape.rows.title(), comparison.table.shape.columns.title());
-    let mut grid = Grid::new(&plan.title, &[titles.0, titles.1, "published", "predicted", "error"]);
-    for cell in &comparison.cells {
-        let error = percent(cell.error);
-        let fields = [cell.row.clone(), cell.column.clone(), digits(cell.published), digits(cell.predicted), error];
-        grid.rows.push(fields.to_vec());
-    }
-    if let Some(worst) = comparison.worst() {
-        grid.notes.push(format!(
-            "{} cells: median error {:.1} %, worst {:.1} % at {} {}",
-            comparison.cells.len(),
-            comparison.median_error() * 100.0,
-            worst.error.abs() * 100.0,
-            worst.row,
-            worst.column
-        ));
-    }
-    if !comparison.left_out.is_empty() {
-        grid.notes.push(format!("Left out, for the plan has no such metric: {}", comparison.left_out.join(", ")));
-    }
-    if !comparison.understood.is_empty() {
-        grid.notes.push(format!("From the table's heading: {}", comparison.understood.join(", ")));
-    }
-    if comparison.table.stopped {
-        grid.notes.push(STOPPED.to_owned());
-    }
-    grid
-}
-
-const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
 fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
@@ -214,30 +125,6 @@ fn summary_row(plan: &Plan, own: &Table, sheet: &Sheet, (run, metric): (usize, u
         after.outcome.limit.clone(),
     ];
     Some(fields.to_vec())
-}
-
-/// The plan's own table and those of its variants.
-fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
-    let shape = Shape::of(plan);
-    let mut all: Vec<(String, Settings)> = vec![(OWN.to_owned(), plan.settings.clone())];
-    for variant in &plan.variants {
-        all.push((variant.name.clone(), plan.with(&variant.set).map_err(|error| error.to_string())?));
-    }
-    let runs = |axis: &Axis| if axis.is_metrics() { 1 } else { axis.len() };
-    let each = runs(&shape.rows) * runs(&shape.columns);
-    let mut steps = Steps::new("sim", all.len() * each)?;
-    let mut sheets = Vec::new();
-    for (variant, settings) in all {
-        let before = sheets.len() * each;
-        let table = table::run(plan, &settings, &shape, seed, &mut |done, _| steps.done(before + done));
-        let table = table.map_err(|error| error.to_string())?;
-        let stopped = table.stopped;
-        sheets.push(Sheet { variant, table });
-        if stopped {
-            break;
-        }
-    }
-    Ok(sheets)
 }
 
 fn section(plan: &Plan, grids: &[(Grid, Option<Grid>)], plots: &[Plot]) -> String {
