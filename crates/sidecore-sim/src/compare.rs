@@ -3,7 +3,8 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
 
-use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Settings, metric, read_text};
+use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, metric, read_text};
+use crate::settings::Settings;
 use crate::table::{self, Progress, Shape, Table};
 use std::path::{Path, PathBuf};
 

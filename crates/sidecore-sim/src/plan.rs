@@ -30,14 +30,13 @@
 mod axis;
 mod error;
 mod read;
-mod settings;
 
 pub(crate) use axis::metric;
 pub use axis::{Axis, Label};
 pub use error::PlanError;
 pub(crate) use read::read_text;
-pub use settings::{Kind, Origin, Parameter, Settings, Source, Value};
 
+use crate::settings::{Settings, Source};
 use crate::system::System;
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ mod ocf;
 mod queue;
 mod zvm;
 
-use crate::plan::{Parameter, Settings};
+use crate::settings::{Parameter, Settings};
 use std::fmt::Debug;
 
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.

@@ -1,6 +1,7 @@
 //! A plan's table: one run for each case, one cell for each row and column.
 
-use crate::plan::{Axis, Label, Plan, PlanError, Settings, Source};
+use crate::plan::{Axis, Label, Plan, PlanError};
+use crate::settings::{Settings, Source};
 use crate::system::{Outcome, System};
 use std::ops::ControlFlow;
 

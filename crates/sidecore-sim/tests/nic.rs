@@ -1,7 +1,8 @@
 //! The network interface on the chip or behind PCI Express, against what is published and what must hold.
 
 use sidecore_sim::compare::{Published, compare};
-use sidecore_sim::plan::{Origin, Plan, Source};
+use sidecore_sim::plan::Plan;
+use sidecore_sim::settings::{Origin, Source};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! Plans that are right, and what is said about those that are not.
 
 use sidecore_sim::compare::{Published, compare};
-use sidecore_sim::plan::{Axis, Origin, Plan, Source, Value};
+use sidecore_sim::plan::{Axis, Plan};
+use sidecore_sim::settings::{Origin, Source, Value};
 use sidecore_sim::table::{self, Shape};
 use std::fs;
 use std::ops::ControlFlow;

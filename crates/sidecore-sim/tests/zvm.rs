@@ -1,7 +1,8 @@
 //! Guests under z/VM, against what is published and what must hold.
 
 use sidecore_sim::compare::{Cell, Published, compare};
-use sidecore_sim::plan::{Origin, Plan, Source};
+use sidecore_sim::plan::Plan;
+use sidecore_sim::settings::{Origin, Source};
 use sidecore_sim::system::Outcome;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,8 @@ use crate::args::Plans;
 use crate::report::{Grid, digits};
 use serde::Serialize;
 use sidecore_sim::compare::{Cell, Comparison, Published, compare};
-use sidecore_sim::plan::{Plan, Source, Value};
+use sidecore_sim::plan::Plan;
+use sidecore_sim::settings::{Source, Value};
 use std::path::Path;
 
 /// Runs the plan at the cells of the table and shows both.

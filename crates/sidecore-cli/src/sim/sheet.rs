@@ -1,7 +1,8 @@
 //! The tables of a plan: its own, and one for each variant.
 
 use super::stop::Steps;
-use sidecore_sim::plan::{Axis, Plan, Settings};
+use sidecore_sim::plan::{Axis, Plan};
+use sidecore_sim::settings::Settings;
 use sidecore_sim::table::{self, Shape, Table};
 
 /// Name of a plan's own table beside its variants.

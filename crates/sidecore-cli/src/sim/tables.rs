@@ -7,7 +7,8 @@ use super::{bench_rows, compare, output};
 use crate::args::Plans;
 use crate::machine;
 use crate::report::{Grid, Row, digits};
-use sidecore_sim::plan::{Plan, Source};
+use sidecore_sim::plan::Plan;
+use sidecore_sim::settings::Source;
 use sidecore_sim::table::{self, Table};
 use std::path::Path;
 

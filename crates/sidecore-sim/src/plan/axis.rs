@@ -1,6 +1,6 @@
 //! What the rows or columns of a table go over.
 
-use super::settings::Settings;
+use crate::settings::Settings;
 use crate::system::{Metric, System};
 
 /// The rows or the columns of a table.
@@ -102,6 +102,6 @@ pub(crate) fn metric(system: &dyn System, name: &str) -> Result<usize, String> {
     let mut found = (0..metrics.len()).filter(|index| begins(&metrics[*index]));
     match (found.next(), found.next()) {
         (Some(index), None) => Ok(index),
-        _ => Err(super::error::unknown("metric", name, metrics.iter().map(|metric| metric.name))),
+        _ => Err(crate::names::unknown("metric", name, metrics.iter().map(|metric| metric.name))),
     }
 }

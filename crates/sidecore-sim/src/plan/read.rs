@@ -1,9 +1,10 @@
 //! Reading a plan: TOML with the place of every value, so that each error names its line.
 
 use super::axis::{Axis, metric};
-use super::error::{PlanError, unknown};
-use super::settings::{Origin, Settings, Source};
+use super::error::PlanError;
 use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
+use crate::names::unknown;
+use crate::settings::{Origin, Settings, Source};
 use crate::system::{self, System};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ mod lane;
 mod side;
 
 use super::{Impossible, Metric, Outcome, System};
-use crate::plan::{Kind, Parameter, Settings};
+use crate::settings::{Kind, Parameter, Settings};
 use lane::{Arrival, Costs, lane};
 use sidecore_core::policy::notify::Notify;
 

@@ -15,7 +15,7 @@ mod world;
 
 use super::{Impossible, Metric, Outcome, System};
 use crate::engine::Engine;
-use crate::plan::{Kind, Parameter, Settings};
+use crate::settings::{Kind, Parameter, Settings};
 use setup::{Setup, Traffic};
 use sidecore_core::time::Nanos;
 use world::{Nic, Tally, Work};

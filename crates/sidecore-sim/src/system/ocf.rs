@@ -13,7 +13,7 @@ mod service;
 mod tests;
 
 use super::{Impossible, Metric, Outcome, System};
-use crate::plan::{Parameter, Settings};
+use crate::settings::{Parameter, Settings};
 use config::{Config, PARAMETERS};
 use kernel::Kernel;
 use machine::Counters;

@@ -4,7 +4,7 @@
 
 use super::{Impossible, Metric, Outcome, System};
 use crate::engine::{Engine, World};
-use crate::plan::{Kind, Parameter, Settings};
+use crate::settings::{Kind, Parameter, Settings};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 

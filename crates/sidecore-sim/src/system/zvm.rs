@@ -14,7 +14,7 @@ mod world;
 
 use super::{Impossible, Metric, Outcome, System};
 use crate::engine::Engine;
-use crate::plan::{Parameter, Settings};
+use crate::settings::{Parameter, Settings};
 use parameters::{PARAMETERS, Shape};
 use totals::{METRICS, Totals};
 use world::Zone;

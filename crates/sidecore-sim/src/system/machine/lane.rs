@@ -3,7 +3,7 @@
 use super::at_size;
 use super::side::{Side, Sleep};
 use crate::engine::{Engine, World};
-use crate::plan::Settings;
+use crate::settings::Settings;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;

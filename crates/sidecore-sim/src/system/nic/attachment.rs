@@ -1,6 +1,6 @@
 //! How the interface is attached: what it costs to reach its registers, and how it reaches memory.
 
-use crate::plan::Settings;
+use crate::settings::Settings;
 use sidecore_core::time::Nanos;
 
 /// One way to attach an interface.

@@ -1,7 +1,7 @@
 //! The numbers of one run.
 
 use super::attachment::Attachment;
-use crate::plan::Settings;
+use crate::settings::Settings;
 use crate::system::Impossible;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;

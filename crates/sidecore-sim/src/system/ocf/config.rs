@@ -1,6 +1,6 @@
 //! Parameters of the system, and the settings in the units that a run uses.
 
-use crate::plan::{Kind, Parameter, Settings};
+use crate::settings::{Kind, Parameter, Settings};
 use crate::system::Impossible;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;

@@ -3,7 +3,8 @@
 mod parts;
 
 use super::Ocf;
-use crate::plan::{Plan, Settings, Source};
+use crate::plan::Plan;
+use crate::settings::{Settings, Source};
 use crate::system::{Outcome, System};
 use sidecore_core::policy::balance::Balance;
 use std::path::Path;

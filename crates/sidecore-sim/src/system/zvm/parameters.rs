@@ -1,7 +1,7 @@
 //! What can be set, and what a run makes of it.
 
 use crate::part::cpu;
-use crate::plan::{Kind, Parameter, Settings};
+use crate::settings::{Kind, Parameter, Settings};
 use crate::system::Impossible;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;

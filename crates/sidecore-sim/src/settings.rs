@@ -1,6 +1,6 @@
-//! Parameters of a system and the values that a plan gives them.
+//! Parameters of a system, and the values that plans give them.
 
-use super::error::unknown;
+use crate::names::unknown;
 use sidecore_core::time::Nanos;
 use std::fmt::{self, Display, Formatter};
 
