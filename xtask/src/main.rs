@@ -18,7 +18,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
-  test             format, lints, tidy, tests, golden pages and model checks: all that a change must pass
+  test             format, lints, tidy, tests, golden pages, simulated faults, model checks: all that a change must pass
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones";
 

@@ -12,6 +12,8 @@ use counts::Counts;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
 const LOOM_PREEMPTIONS: &str = "3";
+/// Runs of simulated faults.
+const FAULT_SEEDS: &str = "10000";
 const LOOM_TESTS: &str = "crates/sidecore-core/tests";
 
 /// Runs the steps up to the first that fails, and ends with one line that sums up the tests. A step that fails without
@@ -38,12 +40,13 @@ struct Step {
     run: fn(&Path, &mut Counts) -> Result<bool>,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { title: "cargo fmt", run: format },
     Step { title: "cargo clippy", run: lint },
     Step { title: "cargo xtask tidy", run: |root, _| tidy::run(root) },
     Step { title: "cargo test", run: test },
     Step { title: "cargo xtask golden", run: |root, _| golden::run(root, false) },
+    Step { title: "sidecore sim faults", run: faults },
     Step { title: "loom", run: model_check },
 ];
 
@@ -59,6 +62,12 @@ fn lint(root: &Path, _: &mut Counts) -> Result<bool> {
 
 fn test(root: &Path, counts: &mut Counts) -> Result<bool> {
     count(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), counts)
+}
+
+/// Random schedules with faults: many more than the tests have time for.
+fn faults(root: &Path, _: &mut Counts) -> Result<bool> {
+    let seeds = ["sim", "faults", "--seeds", FAULT_SEEDS];
+    succeeds(cargo(root).args(["run", "-q", "-p", "sidecore-cli", "--"]).args(seeds))
 }
 
 /// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
