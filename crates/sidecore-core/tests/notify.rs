@@ -74,6 +74,19 @@ fn cost_of(waiter: &mut Waiter, start: Nanos, gap: Gap) -> (Nanos, Nanos) {
     (waiter.audit().cost_ns - before.cost_ns, waiter.audit().optimum_ns - before.optimum_ns)
 }
 
+/// A nap that ended far too early, because those before it came late: no spinning comes on top of it.
+#[test]
+fn predict_parks_after_a_nap_that_ended_too_early() {
+    let mut waiter = Waiter::new(Notify::Predict, 3_240, true);
+    let gaps = [(1, 4_437, 0, 7_667), (12_544, 7_907, 1_620, 0)];
+    for (i, (length, expected, sigma, latency)) in gaps.into_iter().enumerate() {
+        let start = i as Nanos * 1_000_000;
+        waiter.expect(Forecast { at: start + expected, sigma });
+        let (cost, _) = cost_of(&mut waiter, start, Gap { length, poll: 1, latency });
+        assert!(cost <= 5 * 3_240 + 1, "{cost}");
+    }
+}
+
 proptest! {
     #[test]
     fn break_even_costs_at_most_twice_the_optimum(gaps in gaps(), park_cost in 0..10_000_u64) {

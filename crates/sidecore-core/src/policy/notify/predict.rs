@@ -49,6 +49,9 @@ impl Expectant<'_> {
             Step::Nap { until: opens }
         } else if left <= self.park_cost.saturating_mul(2) {
             Step::Spin
+        } else if self.napped {
+            // The nap ended far too early: spinning on would come on top of it.
+            Step::Park
         } else {
             self.park_or_break_even(now)
         }
