@@ -153,7 +153,8 @@ proptest! {
         }
     }
 
-    /// However wrong the forecasts are.
+    /// However wrong the forecasts are. Two polls come on top: the one that ends the spinning, and the one after break-even's,
+    /// at which the instant may have come near.
     #[test]
     fn predict_costs_at_most_five_parks_in_any_wait(
         gaps in prop::collection::vec((0..60_000_u64, 0..60_000_u64, 0..4_000_u64, 0..9_000_u64), 1..50),
@@ -165,7 +166,7 @@ proptest! {
             let start = i as Nanos * 1_000_000;
             waiter.expect(Forecast { at: start + expected, sigma });
             let (cost, _) = cost_of(&mut waiter, start, Gap { length, poll, latency });
-            prop_assert!(cost <= 5 * park_cost + poll, "{cost}");
+            prop_assert!(cost <= 5 * park_cost + 2 * poll, "{cost}");
         }
     }
 

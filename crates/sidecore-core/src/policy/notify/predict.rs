@@ -29,8 +29,8 @@ pub(super) struct Expectant<'o> {
 }
 
 impl Expectant<'_> {
-    /// What to do at this instant. A wait costs at most five parks, however wrong its forecast is: a nap, twice the park
-    /// cost before the expected instant, once after it, and a park.
+    /// What to do at this instant. A wait costs at most five parks and two polls, however wrong its forecast is: a nap or
+    /// break-even's spinning, twice the park cost before the expected instant, once after it, and a park.
     pub(super) fn step(&self, now: Nanos) -> Step {
         if self.is_vague() {
             return self.park_or_break_even(now);
