@@ -29,7 +29,7 @@ pub(super) struct Expectant<'o> {
 }
 
 impl Expectant<'_> {
-    /// What to do at this instant. A wait costs at most five parks and two polls, however wrong its forecast is: a nap or
+    /// What to do at this instant. A wait costs at most five parks and a poll, however wrong its forecast is: a nap or
     /// break-even's spinning, twice the park cost before the expected instant, once after it, and a park.
     pub(super) fn step(&self, now: Nanos) -> Step {
         if self.is_vague() {
@@ -47,7 +47,7 @@ impl Expectant<'_> {
         let opens = at.saturating_sub(self.lead()).saturating_sub(self.overshoot.mean());
         if opens > now && !self.napped {
             Step::Nap { until: opens }
-        } else if left <= self.park_cost.saturating_mul(2) {
+        } else if left <= self.park_cost.saturating_mul(2) && (self.napped || self.is_near()) {
             Step::Spin
         } else if self.napped {
             // The nap ended far too early: spinning on would come on top of it.
@@ -67,6 +67,11 @@ impl Expectant<'_> {
     /// Spinning around the expected instant would cost more than it saves.
     fn is_vague(&self) -> bool {
         self.forecast.sigma > self.park_cost / 2
+    }
+
+    /// Break-even's spinning lasts until twice the park cost before the instant, whatever a poll takes.
+    fn is_near(&self) -> bool {
+        self.forecast.at <= self.begun.saturating_add(self.park_cost.saturating_mul(3))
     }
 
     /// Parks at once if even the earliest credible instant was far away when the wait began.
