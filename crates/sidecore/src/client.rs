@@ -32,12 +32,14 @@ pub use lane::{Received, WaitReport};
 use crate::config::{SOCKET_VARIABLE, default_socket};
 use crate::control::{Reply, Request, Token};
 use crate::engine::crypto::SessionSpec;
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
 use crate::shm::fork::ForkGuard;
 use lane::{Lane, Shape};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Algorithm, Op};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Extent, Status, Submission};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// How to connect, and the shape of the lane.
@@ -153,6 +155,56 @@ impl Client {
             Reply::Done => Ok(()),
             other => Err(Error::unexpected(other)),
         }
+    }
+
+    /// What is known of a stored key.
+    ///
+    /// # Errors
+    /// There is none of this name, this user may not use it, or the service is gone.
+    pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
+        self.own_lane()?;
+        match self.lane.ask(&Request::KeyInfo { name: name.to_owned() })? {
+            Reply::KeyInfo(info) => Ok(info),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Changes or lists the stored keys, as `sidecore keys` does. Only a list returns entries.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
+        self.own_lane()?;
+        match self.lane.ask(&Request::Keys(command))? {
+            Reply::Keys(entries) => Ok(entries),
+            Reply::Done => Ok(Vec::new()),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Whether this is a forked child that has made no call yet: its next one opens a lane of its own.
+    pub fn forked(&self) -> bool {
+        self.guard.forked()
+    }
+
+    /// The lane's descriptor that becomes readable when the service wakes the client. For programs with an event loop
+    /// of their own: [`Client::arm`] before it sleeps, [`Client::poll`] after it woke. It lives as long as the client.
+    ///
+    /// # Errors
+    /// A forked child gets no lane of its own.
+    pub fn wake_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
+        self.own_lane()?;
+        Ok(self.lane.wake_fd())
+    }
+
+    /// Asks to be woken by the next completion, through [`Client::wake_fd`]. `false`: one is there already, poll it.
+    /// Takes wake-ups of before out of the descriptor, and rings for what was submitted.
+    ///
+    /// # Errors
+    /// The service is gone: nothing in flight will come back.
+    pub fn arm(&mut self) -> Result<bool, Error> {
+        self.own_lane()?;
+        self.lane.arm()
     }
 
     /// A buffer of `len` bytes in the arena.

@@ -3,6 +3,7 @@
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
 use crate::engine::crypto::SessionSpec;
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
 use crate::sys::packet::{self, MAX_PACKET};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -45,6 +46,13 @@ pub enum Request {
     },
     /// Change the running service: `key=value`. Only for the service's own user and root.
     Set(String),
+    /// What is known of a stored key.
+    KeyInfo {
+        /// Its name.
+        name: String,
+    },
+    /// Change or list the stored keys. Only for the service's own user and root.
+    Keys(KeyCommand),
 }
 
 /// What the service answers.
@@ -74,6 +82,10 @@ pub enum Reply {
     Refused(String),
     /// The lane is ended, because its client broke the protocol in this way.
     Ended(String),
+    /// What is known of the key.
+    KeyInfo(KeyInfo),
+    /// Keys, in the order of their names; none: there are no more.
+    Keys(Vec<KeyEntry>),
 }
 
 /// Encodes a message and sends it.

@@ -12,6 +12,7 @@ pub mod counters;
 mod device;
 pub mod engine;
 mod ffi;
+pub mod keys;
 pub mod service;
 mod shm;
 pub mod sys;

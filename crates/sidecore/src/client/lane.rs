@@ -17,7 +17,7 @@ use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Extent, Status, Submission};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
@@ -213,6 +213,27 @@ impl Lane {
         if self.memory.submission_doorbell().must_wake() {
             wake::ring(&self.doorbell);
         }
+    }
+
+    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Arms the completion doorbell and empties the pipe. `false`: a completion is there.
+    pub(super) fn arm(&mut self) -> Result<bool, Error> {
+        if self.unrung {
+            self.ring();
+        }
+        wake::drain_pipe(&self.wake);
+        self.memory.completion_doorbell().arm();
+        if self.consumer.ready(self.memory.completion()) {
+            self.memory.completion_doorbell().disarm();
+            return Ok(false);
+        }
+        if wait_readable(self.socket.as_fd(), Some(0))? {
+            return Err(self.gone());
+        }
+        Ok(true)
     }
 
     #[inline]

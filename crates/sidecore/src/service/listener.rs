@@ -267,6 +267,7 @@ impl Listener {
                 };
             }
             Request::Set(text) => self.set(key, &text),
+            Request::KeyInfo { .. } | Request::Keys(_) => Err("this service keeps no keys".to_owned()),
         };
         self.reply(key, &reply.unwrap_or_else(Reply::Refused))
     }

@@ -188,6 +188,8 @@ pub enum KeyMaterial {
     Private(Secret),
     /// A public key, in the encoding that [`Scheme`] names.
     Public(Vec<u8>),
+    /// A key of the service's store, by its name: see [`crate::keys`]. The service puts the key in its place.
+    Stored(String),
 }
 
 /// Bytes of a key. Wiped on drop; never printed.
