@@ -38,7 +38,8 @@ pub enum Scheme {
         /// How the plaintext was padded.
         padding: DecryptionPadding,
     },
-    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify.
+    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may be of another hash:
+    /// it has 20 to 64 bytes, of which ECDSA takes as many bits as the curve has.
     Ecdsa {
         /// Hash of the message: SHA-256, SHA-384 or SHA-512.
         hash: Hash,
@@ -149,6 +150,9 @@ pub enum SignaturePadding {
         /// Length of the salt.
         salt: SaltLength,
     },
+    /// PKCS#1 v1.5 around what the client gives in the digest's place: a `DigestInfo` of a hash of its own choice, or any
+    /// bytes, 1 to the modulus's length less 11. Signs digests only; verifies them, too. The scheme's hash is not used.
+    Pkcs1Raw,
 }
 
 /// Length of a PSS salt.
