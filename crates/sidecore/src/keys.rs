@@ -4,10 +4,13 @@
 //! returns a private key.
 
 mod material;
+mod passphrase;
 mod store;
 pub mod uri;
+mod vault;
 
 pub(crate) use material::Material;
+pub use passphrase::read_passphrase;
 pub(crate) use store::Store;
 
 use crate::engine::crypto::Secret;

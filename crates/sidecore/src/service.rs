@@ -47,6 +47,8 @@ pub enum StartError {
     },
     /// Another service answers at this socket.
     AlreadyRunning(PathBuf),
+    /// The stored keys cannot be opened: says why.
+    Keys(String),
     /// A path cannot be used.
     Path(PathBuf, io::Error),
     /// A system call failed.
@@ -73,7 +75,7 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store = Store::in_memory(config.limits.keys, geteuid().as_raw());
+        let store = Store::open(&config.keys, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -265,6 +267,7 @@ impl fmt::Display for StartError {
                  SIDECORE_SOCKET",
                 path.display()
             ),
+            Self::Keys(why) => f.write_str(why),
             Self::System(error) => write!(f, "{error}"),
         }
     }
