@@ -9,9 +9,11 @@ use sidecore_core::session::Class;
 use std::path::{Path, PathBuf};
 
 mod error;
+mod sandbox;
 mod setting;
 
 pub use error::ConfigError;
+pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 
 /// Where the service listens unless told otherwise.
@@ -54,6 +56,8 @@ pub struct Config {
     /// Other limits for some users.
     #[serde(rename = "client")]
     pub clients: Vec<ClientConfig>,
+    /// What `sidecore serve` denies itself.
+    pub sandbox: SandboxConfig,
 }
 
 /// The cores that serve.
@@ -202,6 +206,7 @@ impl Default for Config {
             devices: vec![DeviceConfig::inline("inline")],
             limits: LimitsConfig::default(),
             clients: Vec::new(),
+            sandbox: SandboxConfig::default(),
         }
     }
 }
@@ -309,6 +314,7 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
+        self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
         if self.devices.is_empty() {
             return Err(ConfigError::new(
