@@ -9,9 +9,11 @@ use sidecore_core::session::Class;
 use std::path::{Path, PathBuf};
 
 mod error;
+mod sandbox;
 mod setting;
 
 pub use error::ConfigError;
+pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 
 /// Where the service listens unless told otherwise.
@@ -56,6 +58,8 @@ pub struct Config {
     pub clients: Vec<ClientConfig>,
     /// Where keys are kept.
     pub keys: KeysConfig,
+    /// What `sidecore serve` denies itself.
+    pub sandbox: SandboxConfig,
 }
 
 /// Where keys are kept. Without a directory: in memory only, until the service ends.
@@ -215,6 +219,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             clients: Vec::new(),
             keys: KeysConfig::default(),
+            sandbox: SandboxConfig::default(),
         }
     }
 }
@@ -322,6 +327,7 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
+        self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
         if self.devices.is_empty() {
             return Err(ConfigError::new(

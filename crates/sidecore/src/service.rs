@@ -233,7 +233,12 @@ fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
 
 fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
-    let shape = Shape { sidecores, lanes: config.limits.lanes, devices: sidecores * MAX_DEVICES as u32 };
+    let shape = Shape {
+        sidecores,
+        lanes: config.limits.lanes,
+        devices: sidecores * MAX_DEVICES as u32,
+        keys: config.limits.keys.into(),
+    };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))

@@ -18,4 +18,5 @@ mod losses;
 mod orders;
 mod peer;
 mod policies;
+mod sandbox;
 mod stages;
