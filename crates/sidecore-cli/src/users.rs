@@ -1,6 +1,7 @@
 //! Names of users.
 
 use nix::unistd::{Uid, User};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// Most names that are kept.
@@ -8,15 +9,16 @@ const LIMIT: usize = 4096;
 
 /// Names of users by their numbers, each asked for once: the system may ask a directory service.
 #[derive(Debug, Default)]
-pub(crate) struct Users(HashMap<u32, String>);
+pub(crate) struct Users(RefCell<HashMap<u32, String>>);
 
 impl Users {
     /// The user's name, in printable characters; the number where there is none.
-    pub(crate) fn name(&mut self, uid: u32) -> &str {
-        if self.0.len() >= LIMIT {
-            self.0.clear();
+    pub(crate) fn name(&self, uid: u32) -> String {
+        let mut known = self.0.borrow_mut();
+        if known.len() >= LIMIT {
+            known.clear();
         }
-        self.0.entry(uid).or_insert_with(|| look_up(uid))
+        known.entry(uid).or_insert_with(|| look_up(uid)).clone()
     }
 }
 
@@ -32,9 +34,8 @@ mod tests {
 
     #[test]
     fn users_have_names_or_numbers() {
-        let mut users = Users::default();
-        assert_eq!(users.name(0), "root");
-        assert_eq!(users.name(0), "root", "it is kept");
+        let users = Users::default();
+        assert_eq!((users.name(0), users.name(0)), ("root".to_owned(), "root".to_owned()));
         assert_eq!(users.name(4_294_900_000), "4294900000");
     }
 }

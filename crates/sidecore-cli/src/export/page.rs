@@ -86,10 +86,10 @@ impl Exporter {
     }
 }
 
-fn client_labels(owner: Option<&Client>, users: &mut Users) -> Labels {
+fn client_labels(owner: Option<&Client>, users: &Users) -> Labels {
     let (name, pid, user) = owner.map_or_else(
         || (OTHERS.to_owned(), String::new(), String::new()),
-        |(name, pid, uid)| (name.clone(), pid.to_string(), users.name(*uid).to_owned()),
+        |(name, pid, uid)| (name.clone(), pid.to_string(), users.name(*uid)),
     );
     vec![("client", name), ("pid", pid), ("user", user)]
 }
