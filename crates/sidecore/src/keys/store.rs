@@ -77,6 +77,11 @@ impl Store {
         key.session(scheme).map_err(|why| format!("key {name:?}: {why}"))
     }
 
+    /// The place of a key.
+    pub(crate) fn place(&self, name: &str) -> Option<u16> {
+        self.keys.get(name).map(|key| key.place)
+    }
+
     /// Whether a session on the key at this place may be used by this peer.
     pub(crate) fn permits(&self, place: u16, peer: &Peer) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
