@@ -33,6 +33,9 @@ pub(crate) struct Serve {
     /// Configuration; without one, defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The passphrase of the stored keys, whatever the configuration says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -56,8 +56,20 @@ pub struct Config {
     /// Other limits for some users.
     #[serde(rename = "client")]
     pub clients: Vec<ClientConfig>,
+    /// Where keys are kept.
+    pub keys: KeysConfig,
     /// What `sidecore serve` denies itself.
     pub sandbox: SandboxConfig,
+}
+
+/// Where keys are kept. Without a directory: in memory only, until the service ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeysConfig {
+    /// The directory of the sealed keys, which only the service's user may enter. It is made if it is not there.
+    pub directory: Option<PathBuf>,
+    /// The file with the passphrase that seals them.
+    pub passphrase_file: Option<PathBuf>,
 }
 
 /// The cores that serve.
@@ -151,6 +163,8 @@ pub struct LimitsConfig {
     pub arena_bytes_per_client: u32,
     /// Most sessions of one lane.
     pub sessions_per_lane: u32,
+    /// Most stored keys.
+    pub keys: u16,
     /// Most requests in flight on one sidecore.
     pub in_flight: u32,
     /// Time on devices that a client of weight 1 may use in one round, us.
@@ -204,6 +218,7 @@ impl Default for Config {
             devices: vec![DeviceConfig::inline("inline")],
             limits: LimitsConfig::default(),
             clients: Vec::new(),
+            keys: KeysConfig::default(),
             sandbox: SandboxConfig::default(),
         }
     }
@@ -226,6 +241,7 @@ impl Default for LimitsConfig {
             in_flight_per_client: 4096,
             arena_bytes_per_client: 256 << 20,
             sessions_per_lane: 1024,
+            keys: 256,
             in_flight: 16384,
             quantum_us: 20,
             device_timeout_ms: 2000,
@@ -338,6 +354,7 @@ impl Config {
                 )));
             }
         }
+        self.keys.check()?;
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
@@ -371,6 +388,16 @@ impl Config {
     }
 }
 
+impl KeysConfig {
+    /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.passphrase_file.is_none() || self.directory.is_some() {
+            return Ok(());
+        }
+        Err(ConfigError::new("a passphrase file without keys.directory: name the directory, or leave the file out"))
+    }
+}
+
 impl LimitsConfig {
     fn check(&self) -> Result<(), ConfigError> {
         within("limits.max_request_bytes", self.max_request_bytes, 1, 16 << 20)?;
@@ -381,6 +408,7 @@ impl LimitsConfig {
         within("limits.in_flight_per_client", self.in_flight_per_client, 1, 1 << 20)?;
         within("limits.arena_bytes_per_client", self.arena_bytes_per_client, MIN_ARENA, u32::MAX)?;
         within("limits.sessions_per_lane", self.sessions_per_lane, 1, 65_535)?;
+        within("limits.keys", self.keys.into(), 1, 4096)?;
         within("limits.in_flight", self.in_flight, 1, 1 << 20)?;
         within("limits.quantum_us", self.quantum_us, 1, 100_000)?;
         within("limits.device_timeout_ms", self.device_timeout_ms, 10, 600_000)

@@ -12,6 +12,7 @@ mod sessions;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
+use crate::keys::Store;
 use crate::sys::{clock, cpu, packet, wake};
 use advice::Advice;
 use calibrate::Calibration;
@@ -19,6 +20,7 @@ pub use calibrate::park_cost;
 use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};
+use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -45,6 +47,8 @@ pub enum StartError {
     },
     /// Another service answers at this socket.
     AlreadyRunning(PathBuf),
+    /// The stored keys cannot be opened: says why.
+    Keys(String),
     /// A path cannot be used.
     Path(PathBuf, io::Error),
     /// A system call failed.
@@ -71,6 +75,7 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
+        let store = Store::open(&config.keys, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -104,7 +109,17 @@ impl Service {
             service.sidecores.push((handle, thread));
         }
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
-        let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
+        let listener = Listener::new(listener::Setup {
+            config,
+            advice,
+            socket,
+            wake: listener_wake,
+            events: inbox,
+            tell: events,
+            sidecores: handles,
+            counters,
+            store,
+        })?;
         let stopped = service.stop.clone();
         let thread =
             thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
@@ -218,7 +233,12 @@ fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
 
 fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
-    let shape = Shape { sidecores, lanes: config.limits.lanes, devices: sidecores * MAX_DEVICES as u32 };
+    let shape = Shape {
+        sidecores,
+        lanes: config.limits.lanes,
+        devices: sidecores * MAX_DEVICES as u32,
+        keys: config.limits.keys.into(),
+    };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
@@ -252,6 +272,7 @@ impl fmt::Display for StartError {
                  SIDECORE_SOCKET",
                 path.display()
             ),
+            Self::Keys(why) => f.write_str(why),
             Self::System(error) => write!(f, "{error}"),
         }
     }

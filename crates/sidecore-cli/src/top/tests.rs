@@ -9,6 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::policy::order::Order;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
@@ -32,7 +33,7 @@ impl Service {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
-        let shape = Shape { sidecores: 1, lanes: 8, devices: 2 };
+        let shape = Shape { sidecores: 1, lanes: 8, devices: 2, keys: 4 };
         let counters = Counters::create(&folder.join("counters"), shape, start).unwrap();
         let service = Self { folder, counters };
         service.fill();
@@ -42,7 +43,7 @@ impl Service {
     fn fill(&self) {
         self.counters.heartbeat(clock::now());
         let notify = [Notify::BreakEven, Notify::Spin, Notify::Park, Notify::Coalesce { count: 8, delay: 50_000 }];
-        self.counters.set_policies(notify, Balance::Eft);
+        self.counters.set_policies(notify, Balance::Eft, Order::Shortest);
         self.sidecore();
         self.devices();
         self.lane(0, 900, "nginx", 50_000);

@@ -44,6 +44,9 @@ fn every_key_can_be_written() {
         ops = ["aes-256-gcm", "3des-cbc"]
         [limits]
         lanes_per_client = 2
+        [keys]
+        directory = "/var/lib/sidecore/keys"
+        passphrase_file = "/etc/sidecore/passphrase"
         [[client]]
         uid = 1000
         weight = 3
@@ -86,6 +89,8 @@ fn wrong_values_say_what_to_write() {
     assert!(error("[sandbox]\nuser = 'root'").contains("unprivileged"));
     assert!(error("[sandbox]\nseccomp = 'yes'").starts_with("line 2"));
     assert!(error("sample_every = -1").starts_with("line 1"));
+    assert!(error("[keys]\npassphrase_file = 'x'").contains("keys.directory"));
+    assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
     assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
 }
 

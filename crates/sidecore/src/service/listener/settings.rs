@@ -15,7 +15,7 @@ type Outcome = Result<(), String>;
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         let uid = self.connections.get(&key).map(|connection| connection.client.0);
-        if uid != Some(0) && uid != Some(self.own_uid) {
+        if !uid.is_some_and(|uid| self.store.is_master(uid)) {
             return Err("only root and the service's own user may change it".to_owned());
         }
         match Setting::parse(text).map_err(|error| error.to_string())? {
@@ -79,7 +79,7 @@ impl Listener {
     pub(super) fn publish_policies(&self) {
         let notify = self.config.notify;
         let hops = [notify.service, notify.to_device, notify.from_device, notify.client];
-        self.counters.set_policies(hops, self.config.balance);
+        self.counters.set_policies(hops, self.config.balance, self.config.order);
     }
 
     /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.
