@@ -11,12 +11,14 @@ use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
+use signing::Signing;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 mod load;
+mod signing;
 
 /// Longest time that is told apart, ns.
 const LONGEST: u64 = 60_000_000_000;
@@ -45,6 +47,7 @@ struct Member {
     client: Option<Client>,
     bare: Option<Bare>,
     openssl: Option<OpenSsl>,
+    signing: Option<Signing>,
 }
 
 impl Member {
@@ -75,6 +78,17 @@ impl Member {
                 wait_until(*start);
                 load.open(*per_s, *seed, *ns)?
             }
+            Task::Provide { configuration, cpu } => {
+                if let Some(cpu) = cpu {
+                    cpu::pin(*cpu).map_err(text)?;
+                }
+                self.signing()?.provide(configuration)?;
+                Measured::default()
+            }
+            Task::Sign(signatures) => {
+                let key = private_key(&signatures.op).ok_or("no key for this operation")?;
+                self.signing()?.run(signatures, &key)?
+            }
             Task::Set { setting } => {
                 self.client()?.set(setting).map_err(text)?;
                 Measured::default()
@@ -94,6 +108,13 @@ impl Member {
 
     fn client(&mut self) -> Result<&mut Client, String> {
         self.client.as_mut().ok_or_else(|| "not attached".to_owned())
+    }
+
+    fn signing(&mut self) -> Result<&mut Signing, String> {
+        if self.signing.is_none() {
+            self.signing = Some(Signing::new()?);
+        }
+        self.signing.as_mut().ok_or_else(|| "no OpenSSL".to_owned())
     }
 
     fn exchange(&self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, String> {
@@ -129,7 +150,7 @@ fn input(op: &str, size: u32) -> Result<Sample, String> {
 }
 
 /// The key of the sample, so that both libraries work with the same one.
-fn private_key(op: &str) -> Option<Vec<u8>> {
+pub(super) fn private_key(op: &str) -> Option<Vec<u8>> {
     use sidecore::engine::crypto::KeyMaterial;
     let class = Class::from_name(op)?;
     let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
@@ -207,17 +228,15 @@ impl Stages {
     }
 
     fn add_to(self, measured: &mut Measured) {
-        let counts = |histogram: Histogram<u64>| -> Counts {
-            histogram
-                .iter_recorded()
-                .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
-                .collect()
-        };
-        measured.total = counts(self.total);
-        measured.queue = counts(self.queue);
-        measured.device = counts(self.device);
-        measured.deliver = counts(self.deliver);
+        measured.total = counts(&self.total);
+        measured.queue = counts(&self.queue);
+        measured.device = counts(&self.device);
+        measured.deliver = counts(&self.deliver);
     }
+}
+
+fn counts(histogram: &Histogram<u64>) -> Counts {
+    histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
 }
 
 fn text(error: impl std::fmt::Display) -> String {
