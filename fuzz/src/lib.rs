@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sidecore::config::{Config, Setting};
 use sidecore::control::{Reply, Request, decode, encode};
+use sidecore::keys::uri::Uri;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::ring::{MESSAGE_WORDS, Message};
 use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
@@ -117,6 +118,22 @@ pub fn config(data: &[u8]) {
     }
     if let Err(error) = Setting::parse(text) {
         assert!(!error.to_string().is_empty());
+    }
+}
+
+/// A key's URI, bare, in DER and in PEM: what is accepted is the same after one more trip, and DER has one spelling.
+pub fn uri(data: &[u8]) {
+    if let Ok(uri) = Uri::from_der(data) {
+        assert_eq!(uri.to_der(), data);
+        assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
+    }
+    let Ok(text) = str::from_utf8(data) else { return };
+    if let Ok(uri) = Uri::parse(text) {
+        assert_eq!(uri.to_string(), text);
+        assert_eq!(Uri::from_der(&uri.to_der()), Ok(uri));
+    }
+    if let Ok(uri) = Uri::from_pem(text) {
+        assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
     }
 }
 

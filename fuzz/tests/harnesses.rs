@@ -2,7 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sidecore_fuzz::{completion, config, control, notify, plan, ring, submission};
+use sidecore::keys::uri::Uri;
+use sidecore_fuzz::{completion, config, control, notify, plan, ring, submission, uri};
 
 /// Words as bytes, after masking of the first ones: a mask clears bits that are seldom right by chance.
 fn masked(masks: &'static [u64], words: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -79,5 +80,19 @@ proptest! {
     fn plans(place in any::<u8>(), data in bytes(), text in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}=, \\[\\]]{0,24}\n?") {
         plan(&[&[place], &data[..]].concat());
         plan(&[&[place], text.as_bytes()].concat());
+    }
+    #[test]
+    fn key_uris(data in bytes(), name in "[-_.%/A-Za-z0-9]{0,66}", place in any::<usize>(), value: u8) {
+        uri(&data);
+        let text = format!("sidecore:{name}");
+        uri(text.as_bytes());
+        // A file of a key, with one byte of it changed.
+        let Ok(key) = Uri::parse(&text) else { return Ok(()) };
+        for mut file in [key.to_der(), key.to_pem().into_bytes()] {
+            uri(&file);
+            let place = place % file.len();
+            file[place] = value;
+            uri(&file);
+        }
     }
 }

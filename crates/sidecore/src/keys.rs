@@ -3,6 +3,8 @@
 //! A session on a stored key is opened with [`crate::engine::crypto::KeyMaterial::Stored`]. No message and no request
 //! returns a private key.
 
+pub mod uri;
+
 use crate::engine::crypto::Secret;
 use serde::{Deserialize, Serialize};
 use std::fmt;
