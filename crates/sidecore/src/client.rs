@@ -169,7 +169,8 @@ impl Client {
         }
     }
 
-    /// Changes or lists the stored keys, as `sidecore keys` does. Only a list returns entries.
+    /// Changes or lists the stored keys, as `sidecore keys` does. A list returns entries; an import and a generation, which
+    /// is waited for, return that of the new key.
     ///
     /// # Errors
     /// The service's reason, or that it is gone.

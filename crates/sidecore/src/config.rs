@@ -147,6 +147,8 @@ pub struct LimitsConfig {
     pub arena_bytes_per_client: u32,
     /// Most sessions of one lane.
     pub sessions_per_lane: u32,
+    /// Most stored keys.
+    pub keys: u16,
     /// Most requests in flight on one sidecore.
     pub in_flight: u32,
     /// Time on devices that a client of weight 1 may use in one round, us.
@@ -221,6 +223,7 @@ impl Default for LimitsConfig {
             in_flight_per_client: 4096,
             arena_bytes_per_client: 256 << 20,
             sessions_per_lane: 1024,
+            keys: 256,
             in_flight: 16384,
             quantum_us: 20,
             device_timeout_ms: 2000,
@@ -375,6 +378,7 @@ impl LimitsConfig {
         within("limits.in_flight_per_client", self.in_flight_per_client, 1, 1 << 20)?;
         within("limits.arena_bytes_per_client", self.arena_bytes_per_client, MIN_ARENA, u32::MAX)?;
         within("limits.sessions_per_lane", self.sessions_per_lane, 1, 65_535)?;
+        within("limits.keys", self.keys.into(), 1, 4096)?;
         within("limits.in_flight", self.in_flight, 1, 1 << 20)?;
         within("limits.quantum_us", self.quantum_us, 1, 100_000)?;
         within("limits.device_timeout_ms", self.device_timeout_ms, 10, 600_000)

@@ -3,7 +3,12 @@
 //! A session on a stored key is opened with [`crate::engine::crypto::KeyMaterial::Stored`]. No message and no request
 //! returns a private key.
 
+mod material;
+mod store;
 pub mod uri;
+
+pub(crate) use material::Material;
+pub(crate) use store::Store;
 
 use crate::engine::crypto::Secret;
 use serde::{Deserialize, Serialize};
@@ -11,6 +16,8 @@ use std::fmt;
 
 /// Longest name of a key, bytes.
 pub const MAX_NAME: usize = 64;
+/// Most users, and most groups, that may use one key.
+pub const MAX_ACL: usize = 64;
 
 /// What a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,9 +28,9 @@ pub enum Kind {
     Rsa3072,
     /// RSA with a modulus of 4096 bits.
     Rsa4096,
-    /// ECDSA and ECDH on P-256.
+    /// ECDSA on P-256.
     P256,
-    /// ECDSA and ECDH on P-384.
+    /// ECDSA on P-384.
     P384,
     /// Ed25519.
     Ed25519,
@@ -74,6 +81,13 @@ pub struct Acl {
     pub gids: Vec<u32>,
 }
 
+impl Acl {
+    /// Whether a process of this user and these groups may use the key.
+    pub fn permits(&self, uid: u32, gids: &[u32]) -> bool {
+        self.uids.contains(&uid) || gids.iter().any(|gid| self.gids.contains(gid))
+    }
+}
+
 /// What everybody who may use a key may know of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {
@@ -94,12 +108,14 @@ pub struct KeyEntry {
     pub kind: Kind,
     /// Who may use it.
     pub acl: Acl,
+    /// It is in the service's directory, too. `false`: it is gone when the service ends.
+    pub at_rest: bool,
 }
 
 /// What `sidecore keys` asks. Only for the service's own user and root.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum KeyCommand {
-    /// Store this key.
+    /// Store this key. The answer is its entry.
     Import {
         /// Under this name, which is free.
         name: String,
@@ -108,7 +124,7 @@ pub enum KeyCommand {
         /// Who may use it.
         acl: Acl,
     },
-    /// Make a key and store it.
+    /// Make a key and store it. The answer is its entry.
     Generate {
         /// Under this name, which is free.
         name: String,

@@ -12,6 +12,7 @@ mod sessions;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
+use crate::keys::Store;
 use crate::sys::{clock, cpu, packet, wake};
 use advice::Advice;
 use calibrate::Calibration;
@@ -19,6 +20,7 @@ pub use calibrate::park_cost;
 use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
 use reactor::{Reactor, Setup};
+use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -71,6 +73,7 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
+        let store = Store::in_memory(config.limits.keys, geteuid().as_raw());
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -104,7 +107,17 @@ impl Service {
             service.sidecores.push((handle, thread));
         }
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
-        let listener = Listener::new(config, advice, socket, &listener_wake, inbox, handles, counters)?;
+        let listener = Listener::new(listener::Setup {
+            config,
+            advice,
+            socket,
+            wake: listener_wake,
+            events: inbox,
+            tell: events,
+            sidecores: handles,
+            counters,
+            store,
+        })?;
         let stopped = service.stop.clone();
         let thread =
             thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;

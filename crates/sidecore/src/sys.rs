@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod cpu;
 pub(crate) mod packet;
+pub(crate) mod peer;
 pub(crate) mod poller;
 pub(crate) mod wake;

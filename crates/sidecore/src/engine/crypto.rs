@@ -40,6 +40,7 @@ pub struct Session {
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
     mechanism: Box<dyn Mechanism>,
+    key: Option<u16>,
 }
 
 impl Session {
@@ -53,7 +54,18 @@ impl Session {
         let can = |op: &Op| mechanism.can(*op);
         let classes =
             std::array::from_fn(|number| Op::from_u8(number as u8).filter(can).and_then(|op| Class::of(algorithm, op)));
-        Ok(Self { algorithm, classes, mechanism })
+        Ok(Self { algorithm, classes, mechanism, key: None })
+    }
+
+    /// The same session, as one on the stored key at this place.
+    pub(crate) fn of_key(self, place: u16) -> Self {
+        Self { key: Some(place), ..self }
+    }
+
+    /// The place of its stored key, below `limits.keys`; `None` where the client brought the key.
+    #[inline]
+    pub fn key(&self) -> Option<u16> {
+        self.key
     }
 
     /// The algorithm, as classes count it.

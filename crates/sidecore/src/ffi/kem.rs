@@ -3,9 +3,9 @@
 use std::ptr::NonNull;
 
 use aws_lc_sys as sys;
-use zeroize::Zeroizing;
 
-use super::{pkey::PKey, succeeded};
+use super::pkey::PKey;
+use crate::engine::crypto::Secret;
 
 /// Length of the seed (`d` and `z` of FIPS 203), in bytes.
 pub(crate) const SEED_LEN: usize = 64;
@@ -13,16 +13,12 @@ pub(crate) const SEED_LEN: usize = 64;
 pub(crate) const DECAPSULATION_KEY_LEN: usize = 2400;
 
 /// The decapsulation key that FIPS 203 derives from `seed`; `None` only where the library fails.
-pub(crate) fn decapsulation_key(seed: &[u8; SEED_LEN]) -> Option<Zeroizing<Vec<u8>>> {
-    let pair = key_pair(seed)?;
-    let mut key = Zeroizing::new(vec![0; DECAPSULATION_KEY_LEN]);
-    let mut written = key.len();
-    // SAFETY: the pair is live; `key` is writable for the length that `written` gives.
-    let code = unsafe { sys::EVP_PKEY_get_raw_private_key(pair.as_ptr(), key.as_mut_ptr(), &raw mut written) };
-    (succeeded(code) && written == DECAPSULATION_KEY_LEN).then_some(key)
+pub(crate) fn decapsulation_key(seed: &[u8; SEED_LEN]) -> Option<Secret> {
+    key_pair(seed)?.to_raw_private::<DECAPSULATION_KEY_LEN>()
 }
 
-fn key_pair(seed: &[u8; SEED_LEN]) -> Option<PKey> {
+/// The key pair that FIPS 203 derives from `seed`; `None` only where the library fails.
+pub(crate) fn key_pair(seed: &[u8; SEED_LEN]) -> Option<PKey> {
     // SAFETY: the context is owned and freed below; `seed` is readable for the length given; the key returned is owned.
     unsafe {
         let context = NonNull::new(sys::EVP_PKEY_CTX_new_id(sys::EVP_PKEY_KEM, std::ptr::null_mut()))?.as_ptr();
@@ -33,4 +29,14 @@ fn key_pair(seed: &[u8; SEED_LEN]) -> Option<PKey> {
         sys::EVP_PKEY_CTX_free(context);
         PKey::from_owned(pair).filter(|_| made)
     }
+}
+
+/// The SPKI of an encapsulation key; `None` where it is none.
+pub(crate) fn spki(encapsulation_key: &[u8]) -> Option<Vec<u8>> {
+    // SAFETY: the bytes are readable for their length and copied; the key returned is owned.
+    let key = unsafe {
+        let (bytes, len) = (encapsulation_key.as_ptr(), encapsulation_key.len());
+        PKey::from_owned(sys::EVP_PKEY_kem_new_raw_public_key(sys::NID_MLKEM768, bytes, len))
+    };
+    key?.to_spki()
 }

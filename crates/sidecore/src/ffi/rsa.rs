@@ -78,6 +78,29 @@ impl RsaKey {
         })
     }
 
+    /// Signature of `payload` with the padding of PKCS#1 v1.5; the number of bytes written.
+    pub(crate) fn sign_raw(&self, payload: &[u8], signature: &mut [u8]) -> Option<usize> {
+        let mut written = 0;
+        // SAFETY: both are valid for their lengths, which the library checks against the modulus.
+        let code = unsafe {
+            let (target, source, padding) = (signature.as_mut_ptr(), payload.as_ptr(), sys::RSA_PKCS1_PADDING);
+            sys::RSA_sign_raw(self.rsa, &raw mut written, target, signature.len(), source, payload.len(), padding)
+        };
+        succeeded(code).then_some(written)
+    }
+
+    /// Whether `signature` is one of `payload` with the padding of PKCS#1 v1.5.
+    pub(crate) fn verify_raw(&self, payload: &[u8], signature: &[u8]) -> bool {
+        let mut signed = vec![0; self.len()];
+        let mut len = 0;
+        // SAFETY: both are valid for their lengths, which the library checks against the modulus.
+        let code = unsafe {
+            let (target, source, padding) = (signed.as_mut_ptr(), signature.as_ptr(), sys::RSA_PKCS1_PADDING);
+            sys::RSA_verify_raw(self.rsa, &raw mut len, target, signed.len(), source, signature.len(), padding)
+        };
+        succeeded(code) && signed.get(..len) == Some(payload)
+    }
+
     /// PSS signature of a digest of `hash`; the number of bytes written.
     pub(crate) fn sign_pss(&self, pss: Pss, digest: &[u8], signature: &mut [u8]) -> Option<usize> {
         let mut written = 0;

@@ -3,6 +3,7 @@
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
 use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
+use crate::keys::Material;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
@@ -51,6 +52,8 @@ pub(super) enum Command {
         lane: LaneKey,
         handle: u32,
     },
+    /// The service itself ends these: nobody is told.
+    EndSessions(Vec<(LaneKey, u32)>),
     SetNotify(NotifyConfig),
     SetBalance(Balance),
     SetOrder(Order),
@@ -70,6 +73,8 @@ pub(super) enum Event {
     NoRoom(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
+    /// A key was made, or not: says why.
+    KeyGenerated(Box<Result<Material, String>>),
 }
 
 /// Reaches one sidecore from the control thread.

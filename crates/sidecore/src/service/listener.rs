@@ -3,6 +3,7 @@
 //! It works on one message of one connection at a time and never waits for a client: one that does not read its
 //! answers loses its connection.
 
+mod keys;
 mod settings;
 
 use super::advice::Advice;
@@ -11,7 +12,8 @@ use super::sessions::Sessions;
 use crate::config::{ClientLimits, Config};
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneBlock, LaneCounter, report};
-use crate::engine::crypto::{Session, SessionSpec};
+use crate::engine::crypto::{KeyMaterial, Session, SessionSpec};
+use crate::keys::Store;
 use crate::shm::LaneMemory;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, packet, wake};
@@ -19,12 +21,12 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::layout::{ABI, Layout};
 use sidecore_core::time::Nanos;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Numbers among the poller's sources; connections and processes have theirs from `FIRST` on.
 const LISTENER: u64 = 0;
@@ -68,15 +70,31 @@ struct Client {
     process: Option<(u64, OwnedFd)>,
 }
 
+/// What the thread is started with.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) config: Config,
+    pub(super) advice: Advice,
+    pub(super) socket: OwnedFd,
+    /// Rung after an event.
+    pub(super) wake: Arc<OwnedFd>,
+    pub(super) events: Receiver<Event>,
+    /// The other end of `events`.
+    pub(super) tell: Sender<Event>,
+    pub(super) sidecores: Vec<SidecoreHandle>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) store: Store,
+}
+
 /// The thread's state.
 #[derive(Debug)]
 pub(super) struct Listener {
     config: Config,
     advice: Advice,
     socket: OwnedFd,
-    /// Kept open: sidecores ring it after an event.
-    _wake: Arc<OwnedFd>,
+    wake: Arc<OwnedFd>,
     events: Receiver<Event>,
+    tell: Sender<Event>,
     sidecores: Vec<SidecoreHandle>,
     /// Lanes of each sidecore.
     loads: Vec<u32>,
@@ -94,30 +112,26 @@ pub(super) struct Listener {
     tokens: HashMap<Token, LaneKey>,
     /// Free lane blocks of the counter file.
     blocks: Vec<usize>,
-    own_uid: u32,
+    store: Store,
+    /// Keys that are to be made; the first one is being made.
+    wanted: VecDeque<keys::Wanted>,
 }
 
 impl Listener {
-    pub(super) fn new(
-        config: Config,
-        advice: Advice,
-        socket: OwnedFd,
-        wake: &Arc<OwnedFd>,
-        events: Receiver<Event>,
-        sidecores: Vec<SidecoreHandle>,
-        counters: Arc<Counters>,
-    ) -> io::Result<Self> {
+    pub(super) fn new(setup: Setup) -> io::Result<Self> {
+        let Setup { config, advice, socket, wake, events, tell, sidecores, counters, store } = setup;
         let poller = Poller::new()?;
         poller.add_level(&socket, LISTENER)?;
-        poller.add_edge(&**wake, WAKE)?;
+        poller.add_edge(&*wake, WAKE)?;
         let listener = Self {
             loads: vec![0; sidecores.len()],
             blocks: (0..config.limits.lanes as usize).rev().collect(),
             config,
             advice,
             socket,
-            _wake: wake.clone(),
+            wake,
             events,
+            tell,
             sidecores,
             counters,
             poller,
@@ -128,7 +142,8 @@ impl Listener {
             clients: HashMap::new(),
             processes: HashMap::new(),
             tokens: HashMap::new(),
-            own_uid: rustix::process::geteuid().as_raw(),
+            store,
+            wanted: VecDeque::new(),
         };
         listener.publish_policies();
         Ok(listener)
@@ -148,7 +163,7 @@ impl Listener {
                 self.happened(number);
             }
             while let Ok(event) = self.events.try_recv() {
-                self.heard(&event);
+                self.heard(event);
             }
         }
     }
@@ -164,8 +179,8 @@ impl Listener {
         }
     }
 
-    fn heard(&mut self, event: &Event) {
-        let (key, message) = match *event {
+    fn heard(&mut self, event: Event) {
+        let (key, message) = match event {
             Event::Fault(key, fault) => (key, format!("its client broke the protocol ({})", fault.name())),
             Event::NoRoom(key) => (key, "the sidecore's tables are full".to_owned()),
             Event::SessionClosed(key) => {
@@ -174,6 +189,7 @@ impl Listener {
                 }
                 return;
             }
+            Event::KeyGenerated(made) => return self.generated(*made),
         };
         if let Some(connection) = self.connections.get(&key) {
             // Only to say why; the connection ends in any case.
@@ -267,7 +283,12 @@ impl Listener {
                 };
             }
             Request::Set(text) => self.set(key, &text),
-            Request::KeyInfo { .. } | Request::Keys(_) => Err("this service keeps no keys".to_owned()),
+            Request::KeyInfo { name } => self.key_info(key, &name).map(Reply::KeyInfo),
+            Request::Keys(command) => match self.keys(key, command) {
+                Ok(Some(reply)) => Ok(reply),
+                Ok(None) => return Ok(()),
+                Err(reason) => Err(reason),
+            },
         };
         self.reply(key, &reply.unwrap_or_else(Reply::Refused))
     }
@@ -301,7 +322,7 @@ impl Listener {
         let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.least_loaded();
-        let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(client.0, token));
+        let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(key, client.0, token));
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
         let token = new_token().map_err(system)?;
         let counters = self.counters.lane(block);
@@ -366,7 +387,10 @@ impl Listener {
 
     fn open_session(&mut self, key: LaneKey, spec: &SessionSpec) -> Result<Reply, String> {
         let limit = self.config.limits.sessions_per_lane;
-        let session = Arc::new(Session::open(spec).map_err(|error| error.to_string())?);
+        let session = match &spec.key {
+            KeyMaterial::Stored(name) => self.stored_session(key, name, &spec.scheme)?,
+            _ => Arc::new(Session::open(spec).map_err(|error| error.to_string())?),
+        };
         let algorithm = session.algorithm() as u8;
         let attached = self.attached(key)?;
         let handle = attached
@@ -393,10 +417,15 @@ impl Listener {
         connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(|| "attach first".to_owned())
     }
 
-    /// The sessions of the lane that a forked child's token names, if it is of the same user.
-    fn adopt(&self, uid: u32, token: Token) -> Sessions {
+    /// The sessions of the lane that a forked child's token names, if it is of the same user; of those on stored keys,
+    /// the ones that it may use itself.
+    fn adopt(&self, key: LaneKey, uid: u32, token: Token) -> Sessions {
         let parent = self.tokens.get(&token).and_then(|key| self.connections.get(key)?.attached.as_ref());
-        parent.filter(|parent| parent.client.0 == uid).map_or_else(Sessions::default, |parent| parent.sessions.clone())
+        let Some(parent) = parent.filter(|parent| parent.client.0 == uid) else { return Sessions::default() };
+        let Ok(peer) = self.peer(key) else { return Sessions::default() };
+        let mut sessions = parent.sessions.clone();
+        self.keep_permitted(&mut sessions, &peer);
+        sessions
     }
 
     fn enter(&mut self, key: LaneKey, attached: Attached, arena_bytes: u32) {

@@ -299,6 +299,13 @@ impl Reactor {
                 }
                 self.tell(Event::SessionClosed(lane));
             }
+            Command::EndSessions(sessions) => {
+                for (lane, handle) in sessions {
+                    if let Some(lane) = self.lane_of(lane) {
+                        lane.sessions.close(handle);
+                    }
+                }
+            }
             Command::SetNotify(notify) => self.set_notify(notify),
             Command::SetBalance(balance) => self.dispatch.set_balance(balance),
             Command::SetOrder(order) => self.set_order(order),

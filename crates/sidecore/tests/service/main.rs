@@ -9,6 +9,7 @@ mod devices;
 mod embed;
 mod fork;
 mod hostile;
+mod keys;
 mod kills;
 mod lane;
 mod limits;

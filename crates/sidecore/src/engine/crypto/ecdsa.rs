@@ -2,6 +2,8 @@
 //!
 //! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
 
+use std::ops::RangeInclusive;
+
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
 use super::mechanism::{Mechanism, Written, check_hash, check_verified};
@@ -10,6 +12,9 @@ use super::spec::{Hash, KeyMaterial, OpenError};
 use crate::ffi::ec::{Curve, EcKey};
 use crate::ffi::hash;
 use crate::ffi::pkey::PKey;
+
+/// Lengths of the digests that are signed, in bytes: SHA-1's, which old protocols still sign, to SHA-512's.
+const DIGEST_LEN: RangeInclusive<usize> = 20..=64;
 
 pub(super) struct EcdsaSession {
     curve: Curve,
@@ -46,17 +51,17 @@ impl Mechanism for EcdsaSession {
     }
 
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
-        signature_output_len(op, head_len, input_len, self.hash, self.key.signature_len())
+        signature_output_len(op, head_len, input_len, DIGEST_LEN, self.key.signature_len())
     }
 
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let (signature, message) = input.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
+        if op == Op::SignDigest {
+            return self.key.sign(message, output).ok_or(Refusal::Internal);
+        }
         let mut digest = [0; hash::MAX_LEN];
         let digest = &mut digest[..self.hash.len()];
-        match op {
-            Op::SignDigest => digest.copy_from_slice(message),
-            _ => hash::digest(self.hash, message.into(), digest),
-        }
+        hash::digest(self.hash, message.into(), digest);
         if op == Op::Verify {
             return check_verified(self.key.verify(digest, signature));
         }

@@ -6,7 +6,6 @@
 use aws_lc_rs::kem::{self, Ciphertext, DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use aws_lc_rs::signature::{self, KeyPair, ParsedPublicKey, PqdsaKeyPair};
 use sidecore_core::session::{Algorithm, Op, Refusal};
-use zeroize::Zeroizing;
 
 use super::mechanism::{Mechanism, Written, check_input, check_verified};
 use super::spec::{KeyMaterial, OpenError};
@@ -39,10 +38,11 @@ impl MlKemSession {
     fn private(bytes: &[u8]) -> Result<Self, OpenError> {
         let key = match bytes.try_into() {
             Ok(seed) => seed::decapsulation_key(seed).ok_or(OpenError::Library)?,
-            Err(_) => Zeroizing::new(bytes.to_vec()),
+            Err(_) => bytes.into(),
         };
-        check_len(&key, seed::DECAPSULATION_KEY_LEN)?;
-        let decapsulation = DecapsulationKey::new(&ML_KEM_768, &key)
+        let key = key.expose();
+        check_len(key, seed::DECAPSULATION_KEY_LEN)?;
+        let decapsulation = DecapsulationKey::new(&ML_KEM_768, key)
             .map_err(|_| malformed("an ML-KEM-768 decapsulation key of 2400 bytes, or its seed of 64"))?;
         Self::public(&key[ENCAPSULATION_KEY_AT..][..ENCAPSULATION_KEY_LEN], Some(decapsulation))
     }

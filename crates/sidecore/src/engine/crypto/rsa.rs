@@ -3,6 +3,8 @@
 //! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
 //! Decrypt: ciphertext, of exactly the modulus's length → plaintext.
 
+use std::ops::RangeInclusive;
+
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
 use super::implicit_rejection::ImplicitRejection;
@@ -47,8 +49,12 @@ fn algorithm(bits: u32) -> Result<Algorithm, OpenError> {
     }
 }
 
+/// What PKCS#1 v1.5 puts around a signature's payload, in bytes.
+const PADDING_LEN: usize = 11;
+
 enum Signature {
     Pkcs1(Hash),
+    Pkcs1Raw,
     Pss(Pss),
 }
 
@@ -64,6 +70,7 @@ impl SignatureSession {
         let key = Key::open(key)?;
         let signature = match padding {
             SignaturePadding::Pkcs1 => Signature::Pkcs1(hash),
+            SignaturePadding::Pkcs1Raw => Signature::Pkcs1Raw,
             SignaturePadding::Pss { mgf1, salt } => {
                 key.check_room(hash.len() + shortest_salt(salt, hash) + 2)?;
                 Signature::Pss(Pss { hash, mgf1, salt })
@@ -72,9 +79,14 @@ impl SignatureSession {
         Ok(Self { key, hash, signature })
     }
 
+    fn is_raw(&self) -> bool {
+        matches!(self.signature, Signature::Pkcs1Raw)
+    }
+
     fn sign(&self, digest: &[u8], output: &mut [u8]) -> Written {
         let written = match self.signature {
             Signature::Pkcs1(hash) => self.key.rsa.sign_pkcs1(hash, digest, output),
+            Signature::Pkcs1Raw => self.key.rsa.sign_raw(digest, output),
             Signature::Pss(pss) => self.key.rsa.sign_pss(pss, digest, output),
         };
         written.ok_or(Refusal::Internal)
@@ -83,6 +95,7 @@ impl SignatureSession {
     fn verify(&self, digest: &[u8], signature: &[u8]) -> Written {
         check_verified(match self.signature {
             Signature::Pkcs1(hash) => self.key.rsa.verify_pkcs1(hash, digest, signature),
+            Signature::Pkcs1Raw => self.key.rsa.verify_raw(digest, signature),
             Signature::Pss(pss) => self.key.rsa.verify_pss(pss, digest, signature),
         })
     }
@@ -102,15 +115,30 @@ impl Mechanism for SignatureSession {
     }
 
     fn can(&self, op: Op) -> bool {
-        op == Op::Verify || self.key.private && matches!(op, Op::Sign | Op::SignDigest)
+        match op {
+            Op::Verify => true,
+            Op::SignDigest => self.key.private,
+            // Without a hash of its own it cannot sign a message.
+            Op::Sign => self.key.private && !self.is_raw(),
+            _ => false,
+        }
     }
 
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
-        signature_output_len(op, head_len, input_len, self.hash, self.key.rsa.len())
+        let longest = self.key.rsa.len();
+        if self.is_raw() {
+            let payload = input_len.checked_sub(head_len).ok_or(Refusal::InputLength)?;
+            check_input((1..=longest - PADDING_LEN).contains(&payload) && (op == Op::Verify || head_len == 0))?;
+            return Ok(if op == Op::Verify { 0 } else { longest });
+        }
+        signature_output_len(op, head_len, input_len, self.hash.len()..=self.hash.len(), longest)
     }
 
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let (signature, message) = input.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
+        if self.is_raw() {
+            return if op == Op::Verify { self.verify(message, signature) } else { self.sign(message, output) };
+        }
         let mut digest = [0; hash::MAX_LEN];
         let digest = &mut digest[..self.hash.len()];
         match op {
@@ -121,11 +149,17 @@ impl Mechanism for SignatureSession {
     }
 }
 
-/// The lengths of signatures over digests, the same for RSA and ECDSA.
-pub(super) fn signature_output_len(op: Op, head_len: usize, input_len: usize, hash: Hash, longest: usize) -> Written {
+/// The lengths of signatures over messages and digests, the same for RSA and ECDSA.
+pub(super) fn signature_output_len(
+    op: Op,
+    head_len: usize,
+    input_len: usize,
+    digest: RangeInclusive<usize>,
+    longest: usize,
+) -> Written {
     match op {
         Op::Verify => check_input(head_len <= input_len).map(|()| 0),
-        Op::SignDigest => check_input(head_len == 0 && input_len == hash.len()).map(|()| longest),
+        Op::SignDigest => check_input(head_len == 0 && digest.contains(&input_len)).map(|()| longest),
         _ => check_input(head_len == 0).map(|()| longest),
     }
 }

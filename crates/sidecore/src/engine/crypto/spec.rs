@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroize;
 
 /// Everything that a session needs: what to do, and with which key.
@@ -37,7 +38,8 @@ pub enum Scheme {
         /// How the plaintext was padded.
         padding: DecryptionPadding,
     },
-    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify.
+    /// ECDSA on P-256 or P-384. Key: PKCS#8 to sign and verify, SPKI to verify. A digest to sign may be of another hash:
+    /// it has 20 to 64 bytes, of which ECDSA takes as many bits as the curve has.
     Ecdsa {
         /// Hash of the message: SHA-256, SHA-384 or SHA-512.
         hash: Hash,
@@ -148,6 +150,9 @@ pub enum SignaturePadding {
         /// Length of the salt.
         salt: SaltLength,
     },
+    /// PKCS#1 v1.5 around what the client gives in the digest's place: a `DigestInfo` of a hash of its own choice, or any
+    /// bytes, 1 to the modulus's length less 11. Signs digests only; verifies them, too. The scheme's hash is not used.
+    Pkcs1Raw,
 }
 
 /// Length of a PSS salt.
@@ -192,14 +197,20 @@ pub enum KeyMaterial {
     Stored(String),
 }
 
-/// Bytes of a key. Wiped on drop; never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(Vec<u8>);
+/// Bytes of a key. Wiped on drop; never printed. They are never moved from one allocation to another, which would leave
+/// a copy behind.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// Takes over the bytes.
-    pub fn new(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    /// Takes over the bytes. Where the vector has room to spare they are copied, and the vector is wiped.
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        if bytes.len() == bytes.capacity() {
+            return Self(bytes.into_boxed_slice());
+        }
+        let exact = Self(bytes.as_slice().into());
+        bytes.zeroize();
+        exact
     }
 
     /// The bytes.
@@ -210,7 +221,32 @@ impl Secret {
 
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.to_vec())
+        Self(bytes.into())
+    }
+}
+
+/// As bytes, in one piece: no element of a sequence passes through a vector that grows.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Secret;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes of a key")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Secret, E> {
+                Ok(bytes.into())
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

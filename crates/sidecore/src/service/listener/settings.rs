@@ -15,7 +15,7 @@ type Outcome = Result<(), String>;
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         let uid = self.connections.get(&key).map(|connection| connection.client.0);
-        if uid != Some(0) && uid != Some(self.own_uid) {
+        if !uid.is_some_and(|uid| self.store.is_master(uid)) {
             return Err("only root and the service's own user may change it".to_owned());
         }
         match Setting::parse(text).map_err(|error| error.to_string())? {

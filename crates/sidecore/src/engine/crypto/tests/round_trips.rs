@@ -103,6 +103,64 @@ fn a_signed_digest_is_a_signature_of_the_message() {
     }
 }
 
+fn raw_rsa(key: KeyMaterial) -> Session {
+    open(Scheme::RsaSignature { padding: SignaturePadding::Pkcs1Raw, hash: Hash::Sha256 }, key)
+}
+
+#[test]
+fn a_digest_info_of_the_clients_own_makes_the_same_signature() {
+    let sample = sample(class("rsa-1024-sign"), 333, 5);
+    let digest = run(&open(Scheme::Digest(Hash::Sha256), KeyMaterial::None), Op::Digest, 0, &sample.input);
+    let info = [hex("3031300d060960864801650304020105000420"), digest.unwrap()].concat();
+    let raw = raw_rsa(sample.spec.key.clone());
+    let signature = run(&raw, Op::SignDigest, 0, &info).unwrap();
+    assert_eq!(Ok(&signature), run_sample(&sample).as_ref());
+    let mut signed = [&signature[..], &info].concat();
+    assert_eq!(run(&raw, Op::Verify, signature.len(), &signed), Ok(vec![]));
+    for place in [0, signature.len() + 20] {
+        signed[place] ^= 1;
+        assert_eq!(run(&raw, Op::Verify, signature.len(), &signed), Err(Refusal::Authentication));
+        signed[place] ^= 1;
+    }
+}
+
+#[test]
+fn a_raw_payload_has_one_byte_up_to_what_the_padding_leaves() {
+    let public = include_bytes!("../keys/test-rsa-2048.spki.der");
+    let raw = raw_rsa(private(include_bytes!("../keys/test-rsa-2048.pkcs8.der")));
+    for len in [1, 36, 256 - 11] {
+        let signature = run(&raw, Op::SignDigest, 0, &vec![7; len]).unwrap();
+        let signed = [signature, vec![7; len]].concat();
+        assert_eq!(run(&raw_rsa(KeyMaterial::Public(public.to_vec())), Op::Verify, 256, &signed), Ok(vec![]));
+    }
+    for len in [0, 256 - 10, 256] {
+        assert_eq!(run(&raw, Op::SignDigest, 0, &vec![7; len]), Err(Refusal::InputLength), "{len}");
+    }
+    assert_eq!(run(&raw, Op::SignDigest, 1, &[7; 9]), Err(Refusal::InputLength));
+    assert_eq!(run(&raw, Op::Verify, 9, &[7; 8]), Err(Refusal::InputLength));
+    assert_eq!(run(&raw, Op::Sign, 0, b"message"), Err(Refusal::Unsupported));
+}
+
+#[test]
+fn ecdsa_signs_digests_of_other_hashes() {
+    for (name, own) in [("p-256-sign", Hash::Sha256), ("p-384-sign", Hash::Sha384)] {
+        let spec = sample(class(name), 0, 5).spec;
+        let session = Session::open(&spec).unwrap();
+        let message = b"a message";
+        for hash in [Hash::Sha256, Hash::Sha384, Hash::Sha512] {
+            let digest = run(&open(Scheme::Digest(hash), KeyMaterial::None), Op::Digest, 0, message).unwrap();
+            let signature = run(&session, Op::SignDigest, 0, &digest).unwrap();
+            let other = open(Scheme::Ecdsa { hash }, spec.key.clone());
+            let signed = [&signature[..], message].concat();
+            assert_eq!(run(&other, Op::Verify, signature.len(), &signed), Ok(vec![]), "{name} {hash:?}");
+            let expected = if hash == own { Ok(vec![]) } else { Err(Refusal::Authentication) };
+            assert_eq!(run(&session, Op::Verify, signature.len(), &signed), expected, "{name} {hash:?}");
+        }
+        assert!([20, 28].iter().all(|len| run(&session, Op::SignDigest, 0, &vec![1; *len]).is_ok()));
+        assert!([0, 19, 65].iter().all(|len| run(&session, Op::SignDigest, 0, &vec![1; *len]).is_err()));
+    }
+}
+
 #[test]
 fn a_public_key_verifies_what_its_private_key_signed() {
     let pss = SignaturePadding::Pss { mgf1: Hash::Sha384, salt: SaltLength::Any };

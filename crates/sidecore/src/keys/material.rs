@@ -1,0 +1,140 @@
+//! A private key as the store holds it, and what a session of each scheme takes of it.
+
+use super::Kind;
+use crate::engine::crypto::{
+    DecryptionPadding, Hash, KeyMaterial, OpenError, Scheme, Secret, Session, SessionSpec, SignaturePadding,
+};
+use crate::ffi::kem::DECAPSULATION_KEY_LEN;
+use crate::ffi::pkey::PKey;
+use crate::ffi::{kem, keygen};
+use sidecore_core::session::Op;
+
+/// Where FIPS 203 puts the encapsulation key inside the decapsulation key, and its length.
+const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
+const X25519_LEN: usize = 32;
+
+/// A private key that was read and tried.
+#[derive(Debug)]
+pub(crate) struct Material {
+    pub(super) kind: Kind,
+    /// The private key.
+    pub(super) pkcs8: Secret,
+    /// The public key: SPKI.
+    pub(super) public: Vec<u8>,
+}
+
+impl Material {
+    /// Reads PKCS#8 and tries the key.
+    pub(super) fn read(pkcs8: Secret) -> Result<Self, String> {
+        let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
+        let kind = key.kind().ok_or_else(|| {
+            let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            format!("keys of this kind are not supported: use {}", kinds.join(", "))
+        })?;
+        let public = public(kind, &key).ok_or("the key's public part cannot be made: give the key with its parts")?;
+        let material = Self { kind, pkcs8, public };
+        material.try_out()?;
+        Ok(material)
+    }
+
+    /// Makes a new key.
+    pub(crate) fn generate(kind: Kind) -> Result<Self, String> {
+        let pkcs8 = keygen::generate(kind).and_then(|key| key.to_pkcs8());
+        Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
+    }
+
+    /// Opens a session of this scheme.
+    pub(super) fn open(&self, scheme: &Scheme) -> Result<Session, String> {
+        if !self.kind.does(scheme) {
+            return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));
+        }
+        let key = KeyMaterial::Private(self.encoded().ok_or_else(|| OpenError::Library.to_string())?);
+        Session::open(&SessionSpec { scheme: scheme.clone(), key }).map_err(|error| error.to_string())
+    }
+
+    /// The private key in the encoding that its scheme takes.
+    fn encoded(&self) -> Option<Secret> {
+        match self.kind {
+            Kind::X25519 => PKey::private(self.pkcs8.expose())?.to_raw_private::<X25519_LEN>(),
+            Kind::MlKem768 => PKey::private(self.pkcs8.expose())?.to_raw_private::<DECAPSULATION_KEY_LEN>(),
+            _ => Some(self.pkcs8.clone()),
+        }
+    }
+
+    /// A key whose parts do not fit each other would make signatures that nobody can verify.
+    fn try_out(&self) -> Result<(), String> {
+        let session = self.open(&self.kind.first_scheme())?;
+        if session.class(Op::Sign).is_none() {
+            return Ok(());
+        }
+        let message = b"sidecore tries a key";
+        let tried = session.output_len(Op::Sign, 0, message.len()).and_then(|len| {
+            let mut signed = vec![0; len];
+            let len = session.run(Op::Sign, 0, message, &mut signed)?;
+            signed.truncate(len);
+            signed.extend(message);
+            session.run(Op::Verify, len, &signed, &mut [])
+        });
+        tried.map(|_| ()).map_err(|_| "the parts of the key do not fit each other: export it again".to_owned())
+    }
+}
+
+/// A decapsulation key that came without its seed does not know its public part, but contains it.
+fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
+    if kind == Kind::MlKem768 {
+        return kem::spki(&key.to_raw_private::<DECAPSULATION_KEY_LEN>()?.expose()[ENCAPSULATION_KEY]);
+    }
+    key.to_spki()
+}
+
+impl Kind {
+    /// Whether a key of this kind can serve a session of this scheme.
+    pub fn does(self, scheme: &Scheme) -> bool {
+        match scheme {
+            Scheme::RsaSignature { .. } | Scheme::RsaDecryption { .. } => {
+                matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096)
+            }
+            Scheme::Ecdsa { .. } => matches!(self, Self::P256 | Self::P384),
+            Scheme::Ed25519 => self == Self::Ed25519,
+            Scheme::X25519 => self == Self::X25519,
+            Scheme::MlKem768 => self == Self::MlKem768,
+            Scheme::MlDsa65 => self == Self::MlDsa65,
+            Scheme::Noop | Scheme::Cipher(_) | Scheme::Digest(_) | Scheme::Hmac(_) => false,
+        }
+    }
+
+    /// A scheme that each key of this kind can do.
+    fn first_scheme(self) -> Scheme {
+        match self {
+            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 => {
+                Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
+            }
+            Self::P256 | Self::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
+            Self::Ed25519 => Scheme::Ed25519,
+            Self::X25519 => Scheme::X25519,
+            Self::MlKem768 => Scheme::MlKem768,
+            Self::MlDsa65 => Scheme::MlDsa65,
+        }
+    }
+}
+
+impl Scheme {
+    /// What it is, in a few words.
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Noop => "nothing",
+            Self::Cipher(_) => "symmetric encryption",
+            Self::Digest(_) => "digests",
+            Self::Hmac(_) => "HMAC",
+            Self::RsaSignature { .. } => "RSA signatures",
+            Self::RsaDecryption { padding: DecryptionPadding::Pkcs1 | DecryptionPadding::Oaep { .. } } => {
+                "RSA decryption"
+            }
+            Self::Ecdsa { .. } => "ECDSA",
+            Self::Ed25519 => "Ed25519",
+            Self::X25519 => "X25519",
+            Self::MlKem768 => "ML-KEM-768",
+            Self::MlDsa65 => "ML-DSA-65",
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Stored keys: what is known of them, who may use them, and changes of them while lanes use them.
+
+use super::{Listener, Reply};
+use crate::engine::crypto::{Scheme, Session};
+use crate::keys::{Acl, KeyCommand, KeyInfo, Kind, Material};
+use crate::service::command::{Command, Event, LaneKey};
+use crate::service::sessions::Sessions;
+use crate::sys::peer::{self, Peer};
+use crate::sys::wake;
+use std::sync::Arc;
+use std::thread;
+
+/// Most keys that wait to be made.
+const MAX_WANTED: usize = 64;
+
+/// A key that is to be made.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    asker: LaneKey,
+    name: String,
+    kind: Kind,
+    acl: Acl,
+}
+
+impl Listener {
+    pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, String> {
+        self.store.info(name, &self.peer(key)?)
+    }
+
+    pub(super) fn stored_session(&mut self, key: LaneKey, name: &str, scheme: &Scheme) -> Result<Arc<Session>, String> {
+        let peer = self.peer(key)?;
+        self.store.session(name, scheme, &peer)
+    }
+
+    /// `None`: the answer comes later.
+    pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, String> {
+        if !self.store.is_master(self.peer(key)?.uid) {
+            return Err("only root and the service's own user may see and change the keys".to_owned());
+        }
+        match command {
+            KeyCommand::Import { name, pkcs8, acl } => {
+                self.store.import(&name, pkcs8, acl).map(|entry| Some(Reply::Keys(vec![entry])))
+            }
+            KeyCommand::Generate { name, kind, acl } => {
+                self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
+            }
+            KeyCommand::List { after } => Ok(Some(Reply::Keys(self.store.list(&after)))),
+            KeyCommand::Delete { name } => {
+                let place = self.store.delete(&name)?;
+                self.close_sessions_on(place);
+                Ok(Some(Reply::Done))
+            }
+            KeyCommand::SetAcl { name, acl } => {
+                let place = self.store.set_acl(&name, acl)?;
+                self.close_sessions_on(place);
+                Ok(Some(Reply::Done))
+            }
+        }
+    }
+
+    /// Who is at the other end of a connection.
+    pub(super) fn peer(&self, key: LaneKey) -> Result<Peer, String> {
+        let connection = self.connections.get(&key).ok_or("not connected")?;
+        peer::peer(&connection.socket).map_err(|error| format!("the kernel does not say who asks: {error}"))
+    }
+
+    /// The sessions of a parent's lane that this peer may use: its user is the same, its groups need not be.
+    pub(super) fn keep_permitted(&self, sessions: &mut Sessions, peer: &Peer) {
+        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.store.permits(place, peer));
+        let handles: Vec<u32> =
+            sessions.all().filter(|(_, session)| forbidden(session)).map(|(handle, _)| handle).collect();
+        for handle in handles {
+            sessions.close(handle);
+        }
+    }
+
+    /// Closes the sessions on the key of this place that are no longer permitted. Whoever is told afterwards that it is
+    /// done finds them closed, for sidecores look for commands before each request.
+    fn close_sessions_on(&mut self, place: u16) {
+        let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.sidecores.len()];
+        for (key, connection) in &mut self.connections {
+            let Some(attached) = &mut connection.attached else { continue };
+            let sessions = attached.sessions.all().filter(|(_, session)| session.key() == Some(place));
+            let handles: Vec<u32> = sessions.map(|(handle, _)| handle).collect();
+            if handles.is_empty() {
+                continue;
+            }
+            // Whoever the kernel does not vouch for may use nothing.
+            if peer::peer(&connection.socket).is_ok_and(|peer| self.store.permits(place, &peer)) {
+                continue;
+            }
+            for handle in handles {
+                attached.sessions.close(handle);
+                closed[attached.sidecore].push((*key, handle));
+            }
+        }
+        for (sidecore, sessions) in self.sidecores.iter().zip(closed) {
+            if !sessions.is_empty() {
+                sidecore.send(Command::EndSessions(sessions));
+            }
+        }
+    }
+
+    /// Puts it at the end of those that are to be made: one at a time, for each takes a core.
+    fn generate(&mut self, wanted: Wanted) -> Result<(), String> {
+        self.store.check_new(&wanted.name, &wanted.acl)?;
+        if self.wanted.len() >= MAX_WANTED {
+            return Err(format!("{MAX_WANTED} keys are being made already: wait for some of them"));
+        }
+        self.wanted.push_back(wanted);
+        if self.wanted.len() == 1 {
+            self.start_generation();
+        }
+        Ok(())
+    }
+
+    /// A thread makes the first of the wanted keys.
+    fn start_generation(&mut self) {
+        let Some(kind) = self.wanted.front().map(|wanted| wanted.kind) else { return };
+        let (tell, wake) = (self.tell.clone(), self.wake.clone());
+        let make = move || {
+            // Without a control thread the service is ending.
+            if tell.send(Event::KeyGenerated(Box::new(Material::generate(kind)))).is_ok() {
+                wake::ring(&*wake);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("sidecore-keys".to_owned()).spawn(make) {
+            self.generated(Err(format!("no thread can make the key: {error}")));
+        }
+    }
+
+    /// Stores the first of the wanted keys and tells its asker.
+    pub(super) fn generated(&mut self, made: Result<Material, String>) {
+        let Some(Wanted { asker, name, acl, .. }) = self.wanted.pop_front() else { return };
+        let stored = made.and_then(|material| self.store.insert(&name, material, acl));
+        let reply = stored.map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
+        if self.connections.contains_key(&asker) && self.reply(asker, &reply).is_err() {
+            self.disconnect(asker);
+        }
+        self.start_generation();
+    }
+}
