@@ -2,6 +2,7 @@
 
 use super::task::{Answer, Counts, Measured, Task};
 use crate::baseline::openssl::OpenSsl;
+use crate::ffi::pkcs11::Token;
 use hdrhistogram::Histogram;
 use load::Load;
 use sidecore::bare::{Bare, Exchange};
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 mod load;
 mod signing;
+mod token;
 
 /// Longest time that is told apart, ns.
 const LONGEST: u64 = 60_000_000_000;
@@ -48,6 +50,7 @@ struct Member {
     bare: Option<Bare>,
     openssl: Option<OpenSsl>,
     signing: Option<Signing>,
+    token: Option<Token>,
 }
 
 impl Member {
@@ -88,6 +91,14 @@ impl Member {
             Task::Sign(signatures) => {
                 let key = private_key(&signatures.op).ok_or("no key for this operation")?;
                 self.signing()?.run(signatures, &key)?
+            }
+            Task::Token { module, label, pin, op, start, ns } => {
+                if self.token.is_none() {
+                    self.token = Some(Token::open(module, pin).map_err(text)?);
+                }
+                let token = self.token.as_ref().ok_or("no token")?;
+                let key = private_key(op).ok_or("no key for this operation")?;
+                token::sign(token, label, op, &key, (*start, *ns))?
             }
             Task::Set { setting } => {
                 self.client()?.set(setting).map_err(text)?;

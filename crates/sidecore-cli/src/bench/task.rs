@@ -28,6 +28,8 @@ pub(crate) enum Task {
     Provide { configuration: PathBuf, cpu: Option<usize> },
     /// Signatures by OpenSSL.
     Sign(Signatures),
+    /// Signatures by the key of this label of a PKCS#11 module's first token.
+    Token { module: PathBuf, label: String, pin: String, op: String, start: u64, ns: u64 },
     /// Change the service.
     Set { setting: String },
 }

@@ -15,7 +15,7 @@ const PROVIDER: &CStr = c"sidecore";
 /// For an imported key, with which more than one provider could sign.
 const OURS: &CStr = c"provider=sidecore";
 /// What is signed: a digest, or for Ed25519 a message of the same length.
-const INPUT: [u8; 32] = [0x5c; 32];
+pub(super) const INPUT: [u8; 32] = [0x5c; 32];
 /// Longest wait for a job, ms: then it is taken for lost.
 const PATIENCE: i32 = 10_000;
 
@@ -163,20 +163,20 @@ fn lost() -> String {
 }
 
 /// A measurement in progress.
-struct Timing {
-    began: u64,
+pub(super) struct Timing {
+    pub(super) began: u64,
     cpu: u64,
-    latency: Histogram<u64>,
+    pub(super) latency: Histogram<u64>,
 }
 
 impl Timing {
-    fn begin(start: u64) -> Self {
+    pub(super) fn begin(start: u64) -> Self {
         let latency = Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
         wait_until(start);
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }
 
-    fn end(self, now: u64) -> Measured {
+    pub(super) fn end(self, now: u64) -> Measured {
         let cpu_ns = clock::process_cpu() - self.cpu;
         let (ops, ns, began) = (self.latency.len(), now - self.began, self.began);
         Measured { ops, ns, began, cpu_ns, whole: counts(&self.latency), ..Measured::default() }
@@ -194,6 +194,14 @@ fn kind(op: &str) -> Option<(KeyKind, Option<&'static CStr>)> {
         "ed25519-sign" => (KeyKind::Ed25519, None),
         _ => return None,
     })
+}
+
+/// Checks a signature of the input by the key of that operation, with OpenSSL's own code.
+pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), String> {
+    let (kind, digest) = kind(op).ok_or_else(|| format!("no signing operation {op:?}"))?;
+    let api = Api::load().map_err(text)?;
+    let key = Key::from_pkcs8(&api, pkcs8, kind).map_err(text)?;
+    verify(&key, digest, signature).map_err(text)
 }
 
 fn verify(key: &Key<'_>, digest: Option<&CStr>, signature: &[u8]) -> Result<(), Failure> {

@@ -103,6 +103,9 @@ impl Drop for Job<'_> {
 }
 
 /// What runs on the fibre.
+///
+/// # Safety
+/// `argument` points to a pointer to a signer that nobody else uses until this returns.
 unsafe extern "C" fn sign(argument: *mut c_void) -> c_int {
     // SAFETY: `argument` is the library's copy of the pointer that `step` gave.
     let signer = unsafe { *argument.cast::<*mut Signer<'_>>() };
