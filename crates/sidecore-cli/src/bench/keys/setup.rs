@@ -53,14 +53,15 @@ pub(in crate::bench) struct Run {
 /// Says which command builds it.
 pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::new)?;
-    let module = program.with_file_name(MODULE);
-    if module.exists() {
-        return Ok(module);
+    // Beside the command if it was built for itself, below that if for the command's tests.
+    let places = [program.with_file_name(MODULE), program.with_file_name("deps").join(MODULE)];
+    if let Some(module) = places.iter().find(|module| module.exists()) {
+        return Ok(module.clone());
     }
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     Err(BenchError::new(format!(
         "no provider module {}: build it with cargo build{profile} -p sidecore-openssl",
-        module.display()
+        places[0].display()
     )))
 }
 
