@@ -4,6 +4,7 @@ mod args;
 mod baseline;
 mod bench;
 mod ffi;
+mod keys;
 mod machine;
 mod progress;
 mod report;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<bool, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Keys(args) => keys::run(args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters_path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
