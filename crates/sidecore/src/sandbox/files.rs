@@ -8,9 +8,9 @@ use landlock::{
     RulesetError, RulesetStatus, Scope,
 };
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 
 /// What the kernel is asked to deny. An older one denies what it knows of it.
@@ -21,7 +21,8 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
     for directory in directories(config).into_keys() {
         let at = |error| SandboxError::Path(directory.clone(), error);
         for missing in missing(&directory) {
-            fs::create_dir(&missing).map_err(at)?;
+            let private = config.keys.directory.as_ref() == Some(&missing);
+            DirBuilder::new().mode(if private { 0o700 } else { 0o755 }).create(&missing).map_err(at)?;
             if let Some(user) = owner {
                 chown(&missing, Some(user.uid), Some(user.gid)).map_err(at)?;
             }
@@ -72,6 +73,9 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     if let Some(record) = &config.record {
         add(parent(record), files);
     }
+    if let Some(keys) = &config.keys.directory {
+        add(keys.clone(), files | AccessFs::ReadDir);
+    }
     directories
 }
 
@@ -114,7 +118,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (outer, inner) = (scratch.path().join("a"), scratch.path().join("a/b"));
         assert_eq!(missing(&inner), [outer, inner.clone()]);
-        fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir_all(&inner).unwrap();
         assert!(missing(&inner).is_empty());
         assert!(missing(Path::new(".")).is_empty());
     }
