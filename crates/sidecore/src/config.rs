@@ -394,7 +394,7 @@ impl KeysConfig {
     /// Reads the passphrase; `None`: no file is named.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it too, or it holds no passphrase; in words, with its path.
+    /// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
     pub fn passphrase(&self) -> Result<Option<Secret>, String> {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
     }

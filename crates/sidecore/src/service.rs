@@ -73,20 +73,20 @@ impl Service {
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        let passphrase = config.keys.passphrase().map_err(StartError::Keys)?;
-        Self::start_with(config, passphrase)
+        Self::start_with(config, None)
     }
 
-    /// As [`Service::start`], with the passphrase of the stored keys: read before rights were dropped.
+    /// As [`Service::start`], with the passphrase of the stored keys in the place of its file, which the process may no
+    /// longer be able to read.
     ///
     /// # Errors
-    /// As [`Service::start`].
-    pub fn start_with(config: Config, passphrase: Option<Secret>) -> Result<Self, StartError> {
+    /// As for [`Service::start`].
+    pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store = Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw());
-        let store = store.map_err(StartError::Keys)?;
+        let store =
+            Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -248,7 +248,7 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
         sidecores,
         lanes: config.limits.lanes,
         devices: sidecores * MAX_DEVICES as u32,
-        keys: config.limits.keys.into(),
+        keys: u32::from(config.limits.keys),
     };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();

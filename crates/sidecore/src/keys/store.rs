@@ -39,21 +39,25 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store of at most `limit` keys, with those that are at rest.
+    /// A store of at most `limit` keys, with those that are at rest. Without a passphrase it is read from its file.
     ///
     /// # Errors
     /// What is wrong with the passphrase, the directory or a file there, each with its path and what to do.
     pub(crate) fn open(
         config: &KeysConfig,
-        passphrase: Option<Secret>,
+        passphrase: Option<&Secret>,
         limit: u16,
         own_uid: u32,
     ) -> Result<Self, Reason> {
         let mut store = Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, vault: None };
         let Some(directory) = &config.directory else { return Ok(store) };
-        let passphrase = passphrase
-            .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?;
-        let (vault, found) = Vault::open(directory, &passphrase)?;
+        let read = match passphrase {
+            Some(passphrase) => passphrase.clone(),
+            None => config
+                .passphrase()?
+                .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?,
+        };
+        let (vault, found) = Vault::open(directory, &read)?;
         for Found { name, acl, pkcs8 } in found {
             let entered = store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::read(pkcs8)?, acl));
             entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
@@ -78,6 +82,16 @@ impl Store {
         self.usable(name, peer)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.session(scheme).map_err(|why| format!("key {name:?}: {why}"))
+    }
+
+    /// The place of a key.
+    pub(crate) fn place(&self, name: &str) -> Option<u16> {
+        self.keys.get(name).map(|key| key.place)
+    }
+
+    /// All keys with their places.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
     }
 
     /// Whether a session on the key at this place may be used by this peer.

@@ -8,7 +8,7 @@ use landlock::{
     RulesetError, RulesetStatus, Scope,
 };
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
+use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
     for directory in directories(config).into_keys() {
         let at = |error| SandboxError::Path(directory.clone(), error);
         for missing in missing(&directory) {
-            let private = config.keys.directory.as_ref() == Some(&missing);
-            DirBuilder::new().mode(if private { 0o700 } else { 0o755 }).create(&missing).map_err(at)?;
+            let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
+            fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
             if let Some(user) = owner {
                 chown(&missing, Some(user.uid), Some(user.gid)).map_err(at)?;
             }
@@ -97,6 +97,7 @@ fn missing(directory: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::KeysConfig;
 
     #[test]
     fn each_directory_gives_what_is_done_there() {
@@ -104,11 +105,12 @@ mod tests {
             socket: "/run/a/socket".into(),
             counters: Some("/run/b/counters".into()),
             record: Some("record".into()),
+            keys: KeysConfig { directory: Some("/var/keys".into()), passphrase_file: None },
             ..Config::default()
         };
         let directories = directories(&config);
         let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
-        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new(".")]);
+        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new("/var/keys"), Path::new(".")]);
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
         assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));
     }
@@ -118,7 +120,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (outer, inner) = (scratch.path().join("a"), scratch.path().join("a/b"));
         assert_eq!(missing(&inner), [outer, inner.clone()]);
-        std::fs::create_dir_all(&inner).unwrap();
+        fs::create_dir_all(&inner).unwrap();
         assert!(missing(&inner).is_empty());
         assert!(missing(Path::new(".")).is_empty());
     }
