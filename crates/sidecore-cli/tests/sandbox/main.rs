@@ -3,6 +3,7 @@
 mod attack;
 mod service;
 mod start;
+mod unit;
 mod work;
 
 use std::io::Write;
