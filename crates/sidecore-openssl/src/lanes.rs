@@ -6,6 +6,7 @@
 mod sessions;
 
 use crate::failure::{Failure, Reason};
+use crate::ffi::fibre;
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
 use crate::waiting::{Alarm, Bell};
@@ -30,6 +31,8 @@ const SLOTS: u32 = 2;
 /// Bytes of a lane's arena. Larger requests get a lane made for them.
 const ARENA_BYTES: u32 = 32 << 10;
 const PAGE: usize = 4096;
+/// Bytes of stack on which lanes are made and sessions opened.
+const LARGE_STACK: usize = 256 << 10;
 /// Room that buffers take beyond their length: they begin at cache lines.
 const ROUNDING: usize = 256;
 
@@ -53,6 +56,12 @@ pub(crate) fn close_idle() {
 /// Whether the pool is of this process.
 pub(crate) fn is_current(pool: &Pool) -> bool {
     POOL.peek().is_some_and(|current| current.number == pool.number)
+}
+
+/// Does that where there is stack enough: an asynchronous job has 32 KiB without a guard page, and to make a lane takes
+/// more. Not on a thread of its own, for `HAProxy` lets its workers make none.
+fn on_large_stack<T>(work: impl FnOnce() -> T) -> T {
+    if fibre::current().is_some() { stacker::grow(LARGE_STACK, work) } else { work() }
 }
 
 /// A connection to the service with one request in flight at most.
@@ -85,7 +94,7 @@ impl Lane {
 
     /// The session of a key, opened if there is none yet.
     pub(crate) fn open(&mut self, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
-        self.sessions.get(&mut self.client, key, scheme)
+        on_large_stack(|| self.sessions.get(&mut self.client, key, scheme))
     }
 }
 
@@ -163,8 +172,8 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match Lane::connect(options, bytes) {
-            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
+        match on_large_stack(|| Lane::connect(options, bytes).map(Box::new)) {
+            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(*lane) })),
             Err(error) => {
                 self.ended();
                 // Limits of the service or of this process: those who have a lane give it back.
