@@ -47,6 +47,8 @@ pub enum StartError {
     },
     /// Another service answers at this socket.
     AlreadyRunning(PathBuf),
+    /// The stored keys cannot be opened: says why.
+    Keys(String),
     /// A path cannot be used.
     Path(PathBuf, io::Error),
     /// A system call failed.
@@ -73,7 +75,7 @@ impl Service {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store = Store::in_memory(config.limits.keys, geteuid().as_raw());
+        let store = Store::open(&config.keys, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -231,7 +233,12 @@ fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
 
 fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
-    let shape = Shape { sidecores, lanes: config.limits.lanes, devices: sidecores * MAX_DEVICES as u32 };
+    let shape = Shape {
+        sidecores,
+        lanes: config.limits.lanes,
+        devices: sidecores * MAX_DEVICES as u32,
+        keys: u32::from(config.limits.keys),
+    };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
@@ -265,6 +272,7 @@ impl fmt::Display for StartError {
                  SIDECORE_SOCKET",
                 path.display()
             ),
+            Self::Keys(why) => f.write_str(why),
             Self::System(error) => write!(f, "{error}"),
         }
     }
