@@ -21,8 +21,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     }
     // Before the threads start, so that none of them takes the signal.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    // Before the user changes: the file may be root's.
+    let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
-    let service = Service::start(config).map_err(|error| error.to_string())?;
+    let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
+    drop(passphrase);
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     sandbox.filter_calls(&service).map_err(|error| error.to_string())?;

@@ -1,5 +1,7 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
+use crate::engine::crypto::Secret;
+use crate::keys::read_passphrase;
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::policy::balance::Balance;
@@ -389,6 +391,14 @@ impl Config {
 }
 
 impl KeysConfig {
+    /// Reads the passphrase; `None`: no file is named.
+    ///
+    /// # Errors
+    /// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
+    pub fn passphrase(&self) -> Result<Option<Secret>, String> {
+        self.passphrase_file.as_deref().map(read_passphrase).transpose()
+    }
+
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
     fn check(&self) -> Result<(), ConfigError> {
         if self.passphrase_file.is_none() || self.directory.is_some() {

@@ -12,6 +12,7 @@ mod sessions;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
+use crate::engine::crypto::Secret;
 use crate::keys::Store;
 use crate::sys::{clock, cpu, packet, wake};
 use advice::Advice;
@@ -72,10 +73,20 @@ impl Service {
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, None)
+    }
+
+    /// As [`Service::start`], with the passphrase of the stored keys in the place of its file, which the process may no
+    /// longer be able to read.
+    ///
+    /// # Errors
+    /// As for [`Service::start`].
+    pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store = Store::open(&config.keys, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
+        let store =
+            Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {

@@ -2,7 +2,7 @@
 
 use super::material::Material;
 use super::vault::{Found, Vault};
-use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name, read_passphrase};
+use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
 use crate::config::KeysConfig;
 use crate::engine::crypto::{DecryptionPadding, Scheme, Secret, Session};
 use crate::sys::peer::Peer;
@@ -39,18 +39,25 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A store of at most `limit` keys, with those that are at rest.
+    /// A store of at most `limit` keys, with those that are at rest. Without a passphrase it is read from its file.
     ///
     /// # Errors
     /// What is wrong with the passphrase, the directory or a file there, each with its path and what to do.
-    pub(crate) fn open(config: &KeysConfig, limit: u16, own_uid: u32) -> Result<Self, Reason> {
+    pub(crate) fn open(
+        config: &KeysConfig,
+        passphrase: Option<&Secret>,
+        limit: u16,
+        own_uid: u32,
+    ) -> Result<Self, Reason> {
         let mut store = Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, vault: None };
         let Some(directory) = &config.directory else { return Ok(store) };
-        let passphrase = config
-            .passphrase_file
-            .as_deref()
-            .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?;
-        let (vault, found) = Vault::open(directory, &read_passphrase(passphrase)?)?;
+        let read = match passphrase {
+            Some(passphrase) => passphrase.clone(),
+            None => config
+                .passphrase()?
+                .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?,
+        };
+        let (vault, found) = Vault::open(directory, &read)?;
         for Found { name, acl, pkcs8 } in found {
             let entered = store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::read(pkcs8)?, acl));
             entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
@@ -80,6 +87,11 @@ impl Store {
     /// The place of a key.
     pub(crate) fn place(&self, name: &str) -> Option<u16> {
         self.keys.get(name).map(|key| key.place)
+    }
+
+    /// All keys with their places.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
     }
 
     /// Whether a session on the key at this place may be used by this peer.

@@ -10,7 +10,7 @@ use landlock::{
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 
 /// What the kernel is asked to deny. An older one denies what it knows of it.
@@ -21,7 +21,8 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
     for directory in directories(config).into_keys() {
         let at = |error| SandboxError::Path(directory.clone(), error);
         for missing in missing(&directory) {
-            fs::create_dir(&missing).map_err(at)?;
+            let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
+            fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
             if let Some(user) = owner {
                 chown(&missing, Some(user.uid), Some(user.gid)).map_err(at)?;
             }
@@ -72,6 +73,9 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     if let Some(record) = &config.record {
         add(parent(record), files);
     }
+    if let Some(keys) = &config.keys.directory {
+        add(keys.clone(), files | AccessFs::ReadDir);
+    }
     directories
 }
 
@@ -93,6 +97,7 @@ fn missing(directory: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::KeysConfig;
 
     #[test]
     fn each_directory_gives_what_is_done_there() {
@@ -100,11 +105,12 @@ mod tests {
             socket: "/run/a/socket".into(),
             counters: Some("/run/b/counters".into()),
             record: Some("record".into()),
+            keys: KeysConfig { directory: Some("/var/keys".into()), passphrase_file: None },
             ..Config::default()
         };
         let directories = directories(&config);
         let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
-        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new(".")]);
+        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new("/var/keys"), Path::new(".")]);
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
         assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));
     }

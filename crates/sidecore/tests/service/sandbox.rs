@@ -34,13 +34,11 @@ fn attempt_in(directory: &Path, what: &str, how: &str, victim: &str) -> Outcome 
         return Outcome::NoSandbox(why.to_owned());
     }
     assert!(output.status.success(), "{what} {how}: {}", String::from_utf8_lossy(&output.stderr));
-    match said.strip_prefix("refused ") {
-        Some(number) => Outcome::Refused(Errno::from_raw_os_error(number.parse().unwrap())),
-        None => {
-            assert_eq!(said, "done", "{what} {how}");
-            Outcome::Done
-        }
+    if let Some(number) = said.strip_prefix("refused ") {
+        return Outcome::Refused(Errno::from_raw_os_error(number.parse().unwrap()));
     }
+    assert_eq!(said, "done", "{what} {how}");
+    Outcome::Done
 }
 
 /// Possible outside, and inside comes to that.
