@@ -1,8 +1,12 @@
 //! Servers and tools as Debian packages them, with their keys in the service: real programs, unmodified, on free ports.
 
 mod handshake;
+mod luck;
 mod material;
 mod memory;
+mod module;
 mod programs;
+mod relay;
 mod secrets;
 mod server;
+mod service;

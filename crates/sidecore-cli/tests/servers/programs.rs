@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 11] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -19,6 +19,10 @@ const PACKAGES: [(&str, &str); 7] = [
     ("wrk", "wrk"),
     ("unshare", "util-linux"),
     ("prlimit", "util-linux"),
+    ("ip", "iproute2"),
+    ("systemctl", "systemd"),
+    ("cc", "gcc libssl-dev"),
+    ("bash", "bash"),
 ];
 
 /// The program, or the end of the test with the line that installs what is missing.
@@ -166,6 +170,21 @@ impl Daemon {
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         send(self.pid(), signal);
+    }
+
+    /// Ends it as an operator does, and waits.
+    pub(crate) fn stop(&mut self) {
+        if self.lives() {
+            self.signal(rustix::process::Signal::TERM);
+        }
+        let status = ended(&mut self.child, BOUND);
+        assert!(status.is_some(), "{} does not end\n{}", self.name, self.log());
+    }
+
+    /// Ends it without a chance to tidy up.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

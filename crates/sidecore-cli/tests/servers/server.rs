@@ -16,11 +16,13 @@ pub(crate) const WORKER: &str = "www-data";
 pub(crate) struct Identity {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
+    /// The certificate that clients must have, if any; only for nginx.
+    pub(crate) client: Option<PathBuf>,
 }
 
 impl From<&Material> for Identity {
     fn from(material: &Material) -> Self {
-        Self { certificate: material.certificate.clone(), key: material.key.clone() }
+        Self { certificate: material.certificate.clone(), key: material.key.clone(), client: None }
     }
 }
 
@@ -54,7 +56,7 @@ impl Program {
 /// A server that can be started.
 pub(crate) struct Configured {
     program: Program,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     log: PathBuf,
     pub(crate) ports: Vec<u16>,
 }
@@ -76,6 +78,16 @@ impl Configured {
         }
     }
 
+    /// The command that only checks the configuration, keys included.
+    pub(crate) fn check(&self) -> Command {
+        let mut command = self.command();
+        command.arg(match self.program {
+            Program::Nginx => "-t",
+            Program::HaProxy => "-c",
+        });
+        command
+    }
+
     /// Starts `command`, which is that of [`Self::command`] with more said, and waits until all ports listen.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
         let mut daemon = Daemon::start(&format!("{:?}", self.program), command, &self.log);
@@ -85,19 +97,24 @@ impl Configured {
 }
 
 impl Server {
-    /// Searches the memory of master and workers, each of which stands still meanwhile.
+    /// Searches the memory of master and workers.
     pub(crate) fn search(&self, needles: &Needles) -> Seen {
-        let mut seen = Seen::default();
         let family = self.daemon.family();
         assert!(family.len() > 1, "a server without workers: {}", self.daemon.log());
-        for pid in family {
-            send(pid, Signal::STOP);
-            let found = needles.in_process(pid);
-            send(pid, Signal::CONT);
-            seen.add(found.unwrap_or_else(|error| panic!("memory of process {pid}: {error}")));
-        }
-        seen
+        search(&family, needles)
     }
+}
+
+/// Searches the memory of these processes, each of which stands still meanwhile.
+pub(crate) fn search(processes: &[u32], needles: &Needles) -> Seen {
+    let mut seen = Seen::default();
+    for pid in processes {
+        send(*pid, Signal::STOP);
+        let found = needles.in_process(*pid);
+        send(*pid, Signal::CONT);
+        seen.add(found.unwrap_or_else(|error| panic!("memory of process {pid}: {error}")));
+    }
+    seen
 }
 
 fn nginx(directory: &Path, identities: &[Identity], ports: &[u16]) -> String {
@@ -113,10 +130,14 @@ fn nginx(directory: &Path, identities: &[Identity], ports: &[u16]) -> String {
     }
     for (identity, port) in identities.iter().zip(ports) {
         let (certificate, key) = (identity.certificate.display(), identity.key.display());
+        let client = identity.client.as_ref().map_or_else(String::new, |certificate| {
+            format!("ssl_client_certificate {}; ssl_verify_client on;", certificate.display())
+        });
         writeln!(
             text,
-            "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key}; \
-             location / {{ return 200 ok; }} }}"
+            "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key}; {client}\n\
+             location / {{ return 200 ok; }}\nlocation /slow {{ limit_rate_after 1k; limit_rate 1; return 200 {}; }} }}",
+            "x".repeat(2048)
         )
         .unwrap();
     }
