@@ -3,6 +3,7 @@
 pub(crate) mod keys;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Moves crypto work off an application's cores.
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Set(Set),
     /// Watch a running service
     Top(Top),
+    /// Give the counters to Prometheus, over HTTP
+    Export(Export),
     /// Measure here; starts a service for itself
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
@@ -57,6 +60,27 @@ pub(crate) struct Top {
     /// Print once and end
     #[arg(long)]
     pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) counters: CounterFile,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Address and port to answer at
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9787")]
+    pub(crate) listen: SocketAddr,
+    /// Most clients that have metrics of their own; the rest is summed up
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) clients: u32,
+    /// Most keys that have metrics of their own; the rest is summed up
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) keys: u32,
+    #[command(flatten)]
+    pub(crate) counters: CounterFile,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CounterFile {
     /// The service's socket; its counter file lies beside it
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
@@ -65,9 +89,9 @@ pub(crate) struct Top {
     pub(crate) counters: Option<PathBuf>,
 }
 
-impl Top {
+impl CounterFile {
     /// The counter file: the named one, or that of the socket.
-    pub(crate) fn counters_path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
     }
 }
@@ -92,7 +116,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenario crypto, e.g. aes-256-gcm or rsa-2048-sign
+    /// Only these operations in the scenarios crypto and keys, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
     /// Where calibrate writes its plan
@@ -209,10 +233,16 @@ pub(crate) enum Scenario {
     Balance,
     /// More clients and more sidecores
     Scaling,
+    /// Private keys through the OpenSSL provider; not among all
+    Keys,
+    /// TLS handshakes of nginx with its key in a file and in the service; not among all
+    Nginx,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,
 }
 
 impl Scenario {
     pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
+    /// What runs only by its name.
+    pub(crate) const BY_NAME: [Self; 2] = [Self::Keys, Self::Nginx];
 }

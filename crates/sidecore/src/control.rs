@@ -93,8 +93,8 @@ pub enum Reply {
 /// # Errors
 /// Those of the socket, or a message beyond [`MAX_PACKET`] bytes.
 pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let packet = encode(message, &mut *buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut buffer = room();
+    let packet = encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     packet::send(socket, packet, fds)
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 /// # Errors
 /// Those of the socket, or `InvalidData`.
 pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let (len, fds) = packet::receive(socket, &mut *buffer)?;
+    let mut buffer = room();
+    let (len, fds) = packet::receive(socket, &mut buffer)?;
     Ok((read(&buffer[..len])?, fds))
 }
 
@@ -113,9 +113,14 @@ pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, 
 /// # Errors
 /// Those of the socket, or `InvalidData`.
 pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<Request> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let len = packet::receive_plain(socket, &mut *buffer)?;
+    let mut buffer = room();
+    let len = packet::receive_plain(socket, &mut buffer)?;
     read(&buffer[..len])
+}
+
+/// Room for a packet, wiped after use. Not on the stack: that of a caller's coroutine can be as small as two packets.
+fn room() -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(vec![0; MAX_PACKET])
 }
 
 fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
@@ -147,7 +152,9 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::crypto::Secret;
     use crate::engine::crypto::sample::sample;
+    use crate::keys::Acl;
     use proptest::prelude::*;
     use sidecore_core::session::Class;
 
@@ -162,6 +169,8 @@ mod tests {
         let token = Some(Token([7; 16]));
         round_trip(&Request::Attach { abi: 1, slots: 64, arena_bytes: 4096, name: "nginx".to_owned(), adopt: token });
         round_trip(&Request::Set("notify=park".to_owned()));
+        let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
+        round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));
         for class in Class::all() {
             round_trip(&Request::OpenSession(sample(class, 64, 1).spec));
         }

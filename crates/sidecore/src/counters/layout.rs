@@ -10,7 +10,7 @@
 //!
 //! Each block begins with its generation: odd while the block is open, one more at each opening and closing. Blocks
 //! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with the
-//! same generation and name. Keys and lanes come last and are holes in the file until used.
+//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and lanes come last and are holes in the file until used.
 
 use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use sidecore_core::histogram::BUCKETS;

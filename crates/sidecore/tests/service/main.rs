@@ -9,6 +9,7 @@ mod devices;
 mod embed;
 mod fork;
 mod hostile;
+mod key_counters;
 mod keys;
 mod kills;
 mod lane;
