@@ -109,20 +109,16 @@ mod tests {
     use super::super::finding::State::{Lacks, Ok, Unknown};
     use super::*;
 
-    fn text(text: &str) -> Option<String> {
-        Some(text.to_owned())
-    }
-
     #[test]
     fn a_new_kernel_has_all_that_is_promised() {
         let kernel = Kernel {
-            release: text("6.1.0-25-amd64\n"),
+            release: Some("6.1.0-25-amd64\n".to_owned()),
             sealing: true,
             process_descriptors: true,
             landlock: Some(2),
-            seccomp: text("kill_process kill_thread trap errno user_notif trace log allow\n"),
-            ptrace_scope: text("0\n"),
-            core_pattern: text("core\n"),
+            seccomp: Some("kill_process kill_thread trap errno user_notif trace log allow\n".to_owned()),
+            ptrace_scope: Some("0\n".to_owned()),
+            core_pattern: Some("core\n".to_owned()),
         };
         let findings = judge(&kernel);
         assert!(findings.iter().all(|finding| !finding.breaks_a_promise()));
@@ -132,10 +128,14 @@ mod tests {
 
     #[test]
     fn an_old_one_breaks_promises() {
-        let kernel = Kernel { release: text("4.9.0"), seccomp: text("kill trap errno"), ..Kernel::default() };
+        let kernel = Kernel {
+            release: Some("4.9.0".to_owned()),
+            seccomp: Some("kill trap errno".to_owned()),
+            ..Kernel::default()
+        };
         let findings = judge(&kernel);
         assert!(findings[..5].iter().all(Finding::breaks_a_promise));
-        assert_eq!(judge(&Kernel { release: text("odd"), ..Kernel::default() })[0].state, Unknown);
+        assert_eq!(judge(&Kernel { release: Some("odd".to_owned()), ..Kernel::default() })[0].state, Unknown);
     }
 
     #[test]
