@@ -3,6 +3,7 @@
 mod args;
 mod baseline;
 mod bench;
+mod check;
 mod export;
 mod ffi;
 mod keys;
@@ -47,6 +48,7 @@ fn run(command: Command) -> Result<bool, String> {
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
         Command::Sim(args) => return sim::run(&args),
+        Command::Check(args) => return check::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
     };
     done.map(|()| true)
