@@ -212,11 +212,16 @@ impl Screen {
     }
 
     fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        // A ninth of it at least is for the clients, whatever else there is.
         let small = (area.height * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
         let others = [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
-        let [cores, cards, stored, kinds] =
-            others.each_ref().map(|rows| Constraint::Length(table_height(rows).min(small)));
+        // The clients always have room; of the others those that come first.
+        let mut left = area.height.saturating_sub(SMALL_TABLE.0);
+        let [cores, cards, stored, kinds] = others.each_ref().map(|rows| {
+            let height = table_height(rows).min(small);
+            let height = if height <= left { height } else { 0 };
+            left -= height;
+            Constraint::Length(height)
+        });
         let heights = [cores, cards, Constraint::Fill(1), stored, kinds];
         let [cores, cards, lanes, stored, kinds] = Layout::vertical(heights).areas(area);
         for (rows, area) in others.iter().zip([cores, cards, stored, kinds]) {
