@@ -1,5 +1,7 @@
 //! What was typed.
 
+pub(crate) mod keys;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,6 +18,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the service
     Serve(Serve),
+    /// The keys that stay in a running service
+    Keys(keys::Keys),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
     /// Watch a running service
@@ -36,6 +40,9 @@ pub(crate) struct Serve {
     /// Configuration; without one, defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The passphrase of the stored keys, whatever the configuration says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

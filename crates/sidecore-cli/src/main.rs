@@ -5,6 +5,7 @@ mod baseline;
 mod bench;
 mod export;
 mod ffi;
+mod keys;
 mod machine;
 mod progress;
 mod report;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<bool, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Keys(args) => keys::run(args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Export(args) => export::run(&args),

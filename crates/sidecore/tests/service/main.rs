@@ -19,4 +19,5 @@ mod losses;
 mod orders;
 mod peer;
 mod policies;
+mod sandbox;
 mod stages;

@@ -39,8 +39,8 @@ impl Listener {
         }
         match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                let stored = self.store.import(&name, pkcs8, acl);
-                self.counted(stored).map(|entry| Some(Reply::Keys(vec![entry])))
+                let entry = self.store.import(&name, pkcs8, acl)?;
+                self.counted(entry).map(|entry| Some(Reply::Keys(vec![entry])))
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
@@ -49,7 +49,7 @@ impl Listener {
             KeyCommand::Delete { name } => {
                 let place = self.store.delete(&name)?;
                 self.close_sessions_on(place);
-                self.counters.close_key(usize::from(place));
+                self.counters.close_key(place.into());
                 Ok(Some(Reply::Done))
             }
             KeyCommand::SetAcl { name, acl } => {
@@ -58,6 +58,16 @@ impl Listener {
                 Ok(Some(Reply::Done))
             }
         }
+    }
+
+    /// Begins to count for a new key. One that cannot be counted for is not kept.
+    fn counted(&mut self, entry: KeyEntry) -> Result<KeyEntry, String> {
+        let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
+        if let Err(error) = self.counters.open_key(place.into(), &entry.name) {
+            self.store.delete(&entry.name)?;
+            return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
+        }
+        Ok(entry)
     }
 
     /// Who is at the other end of a connection.
@@ -131,22 +141,12 @@ impl Listener {
         }
     }
 
-    /// Begins to count for a new key. Without room for that there is no key: sidecores write where they count.
-    fn counted(&mut self, stored: Result<KeyEntry, String>) -> Result<KeyEntry, String> {
-        let entry = stored?;
-        let place = self.store.place(&entry.name).ok_or("the key is gone again")?;
-        if let Err(error) = self.counters.open_key(usize::from(place), &entry.name) {
-            self.store.delete(&entry.name)?;
-            return Err(format!("key {:?} is not stored, the counter file has no room for it: {error}", entry.name));
-        }
-        Ok(entry)
-    }
-
     /// Stores the first of the wanted keys and tells its asker.
     pub(super) fn generated(&mut self, made: Result<Material, String>) {
         let Some(Wanted { asker, name, acl, .. }) = self.wanted.pop_front() else { return };
         let stored = made.and_then(|material| self.store.insert(&name, material, acl));
-        let reply = self.counted(stored).map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
+        let stored = stored.and_then(|entry| self.counted(entry));
+        let reply = stored.map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
         if self.connections.contains_key(&asker) && self.reply(asker, &reply).is_err() {
             self.disconnect(asker);
         }
