@@ -116,7 +116,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenario crypto, e.g. aes-256-gcm or rsa-2048-sign
+    /// Only these operations in the scenarios crypto and keys, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
     /// Where calibrate writes its plan
@@ -233,10 +233,16 @@ pub(crate) enum Scenario {
     Balance,
     /// More clients and more sidecores
     Scaling,
+    /// Private keys through the OpenSSL provider; not among all
+    Keys,
+    /// TLS handshakes of nginx with its key in a file and in the service; not among all
+    Nginx,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,
 }
 
 impl Scenario {
     pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
+    /// What runs only by its name.
+    pub(crate) const BY_NAME: [Self; 2] = [Self::Keys, Self::Nginx];
 }

@@ -5,9 +5,12 @@ mod calibrate;
 pub(crate) mod client;
 mod crew;
 mod crypto;
+mod keys;
 mod lane;
+mod nginx;
 mod notify;
 mod ocf;
+mod programs;
 mod scaling;
 mod series;
 mod task;
@@ -47,8 +50,7 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     }
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
     check_ops(&settings.ops)?;
-    let scenarios: Vec<Scenario> =
-        Scenario::ALL.into_iter().filter(|s| args.scenarios.is_empty() || args.scenarios.contains(s)).collect();
+    let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { named(&args.scenarios) };
     let steps = scenarios.iter().map(|scenario| steps(*scenario, &settings)).sum();
     let mut progress = Progress::new(steps);
     let mut outcome = Outcome::default();
@@ -92,6 +94,11 @@ fn write_file(
     written.map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))
 }
 
+/// Each scenario that was named, once, in the order of all.
+fn named(scenarios: &[Scenario]) -> Vec<Scenario> {
+    Scenario::ALL.into_iter().chain(Scenario::BY_NAME).filter(|scenario| scenarios.contains(scenario)).collect()
+}
+
 fn check_ops(ops: &[String]) -> Result<(), BenchError> {
     use sidecore::core::session::Class;
     match ops.iter().find(|op| Class::from_name(op).is_none()) {
@@ -111,6 +118,8 @@ fn name(scenario: Scenario) -> &'static str {
         Scenario::Notify => "notify",
         Scenario::Balance => "balance",
         Scenario::Scaling => "scaling",
+        Scenario::Keys => "keys",
+        Scenario::Nginx => "nginx",
         Scenario::Calibrate => "calibrate",
     }
 }
@@ -123,6 +132,8 @@ fn steps(scenario: Scenario, settings: &Settings) -> usize {
         Scenario::Notify => notify::steps(settings),
         Scenario::Balance => balance::steps(settings),
         Scenario::Scaling => scaling::steps(settings),
+        Scenario::Keys => keys::steps(settings),
+        Scenario::Nginx => nginx::steps(settings),
         Scenario::Calibrate => 0,
     }
 }
@@ -135,6 +146,8 @@ fn measure(scenario: Scenario, settings: &Settings, progress: &Progress) -> Resu
         Scenario::Notify => notify::measure(settings, progress),
         Scenario::Balance => balance::measure(settings, progress),
         Scenario::Scaling => scaling::measure(settings, progress),
+        Scenario::Keys => keys::measure(settings, progress),
+        Scenario::Nginx => nginx::measure(settings, progress),
         Scenario::Calibrate => Ok(Outcome::default()),
     }
 }

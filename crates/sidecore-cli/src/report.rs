@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 pub(crate) use format::{bytes, count, digits};
 pub(crate) use grid::Grid;
-pub(crate) use row::{CpuPerOp, Row, Times};
+pub(crate) use row::{Changes, CpuPerOp, Reach, Row, Times};
 
 /// The rows of a run, with what a reader must know to judge them.
 #[derive(Debug, Clone, Default)]

@@ -208,6 +208,24 @@ impl Client {
         self.lane.arm()
     }
 
+    /// The policy that this client's waits follow: its own choice, else the service's advice of this moment.
+    ///
+    /// # Errors
+    /// A forked child gets no lane of its own.
+    pub fn notify(&mut self) -> Result<Notify, Error> {
+        self.own_lane()?;
+        Ok(self.lane.notify())
+    }
+
+    /// Looks whether the service still holds the lane. For programs that poll and never wait.
+    ///
+    /// # Errors
+    /// The service is gone: nothing in flight will come back.
+    pub fn check(&mut self) -> Result<(), Error> {
+        self.own_lane()?;
+        self.lane.check()
+    }
+
     /// A buffer of `len` bytes in the arena.
     ///
     /// # Errors

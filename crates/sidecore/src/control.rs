@@ -93,8 +93,8 @@ pub enum Reply {
 /// # Errors
 /// Those of the socket, or a message beyond [`MAX_PACKET`] bytes.
 pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let packet = encode(message, &mut *buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut buffer = room();
+    let packet = encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     packet::send(socket, packet, fds)
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 /// # Errors
 /// Those of the socket, or `InvalidData`.
 pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let (len, fds) = packet::receive(socket, &mut *buffer)?;
+    let mut buffer = room();
+    let (len, fds) = packet::receive(socket, &mut buffer)?;
     Ok((read(&buffer[..len])?, fds))
 }
 
@@ -113,9 +113,14 @@ pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, 
 /// # Errors
 /// Those of the socket, or `InvalidData`.
 pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<Request> {
-    let mut buffer = Zeroizing::new([0; MAX_PACKET]);
-    let len = packet::receive_plain(socket, &mut *buffer)?;
+    let mut buffer = room();
+    let len = packet::receive_plain(socket, &mut buffer)?;
     read(&buffer[..len])
+}
+
+/// Room for a packet, wiped after use. Not on the stack: that of a caller's coroutine can be as small as two packets.
+fn room() -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(vec![0; MAX_PACKET])
 }
 
 fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {

@@ -18,4 +18,5 @@ pub mod service;
 mod shm;
 pub mod sys;
 
+pub use shm::fork::ForkGuard;
 pub use sidecore_core as core;

@@ -19,6 +19,7 @@ mod user;
 use crate::config::Config;
 use crate::service::Service;
 pub use error::SandboxError;
+use rustix::thread::CapabilitySet;
 use std::fs;
 
 /// What the process has denied itself so far.
@@ -44,7 +45,11 @@ pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
     if let Some(user) = &user {
         user.become_it()?;
     }
-    user::drop_capabilities()?;
+    user::drop_capabilities(if sandbox.lock_memory == Some(false) {
+        CapabilitySet::empty()
+    } else {
+        memory::capability()
+    })?;
     memory::deny_inspection()?;
     judge(sandbox.lock_memory, memory::lock, &mut warnings)?;
     judge(sandbox.landlock, || files::restrict(config), &mut warnings)?;

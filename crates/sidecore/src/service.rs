@@ -248,7 +248,7 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
         sidecores,
         lanes: config.limits.lanes,
         devices: sidecores * MAX_DEVICES as u32,
-        keys: config.limits.keys.into(),
+        keys: u32::from(config.limits.keys),
     };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();

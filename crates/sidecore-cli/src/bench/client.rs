@@ -2,6 +2,7 @@
 
 use super::task::{Answer, Counts, Measured, Task};
 use crate::baseline::openssl::OpenSsl;
+use crate::ffi::pkcs11::Token;
 use hdrhistogram::Histogram;
 use load::Load;
 use sidecore::bare::{Bare, Exchange};
@@ -11,12 +12,15 @@ use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
+use signing::Signing;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 mod load;
+mod signing;
+mod token;
 
 /// Longest time that is told apart, ns.
 const LONGEST: u64 = 60_000_000_000;
@@ -45,6 +49,8 @@ struct Member {
     client: Option<Client>,
     bare: Option<Bare>,
     openssl: Option<OpenSsl>,
+    signing: Option<Signing>,
+    token: Option<Token>,
 }
 
 impl Member {
@@ -75,6 +81,25 @@ impl Member {
                 wait_until(*start);
                 load.open(*per_s, *seed, *ns)?
             }
+            Task::Provide { configuration, cpu } => {
+                if let Some(cpu) = cpu {
+                    cpu::pin(*cpu).map_err(text)?;
+                }
+                self.signing()?.provide(configuration)?;
+                Measured::default()
+            }
+            Task::Sign(signatures) => {
+                let key = private_key(&signatures.op).ok_or("no key for this operation")?;
+                self.signing()?.run(signatures, &key)?
+            }
+            Task::Token { module, label, pin, op, start, ns } => {
+                if self.token.is_none() {
+                    self.token = Some(Token::open(module, pin).map_err(text)?);
+                }
+                let token = self.token.as_ref().ok_or("no token")?;
+                let key = private_key(op).ok_or("no key for this operation")?;
+                token::sign(token, label, op, &key, (*start, *ns))?
+            }
             Task::Set { setting } => {
                 self.client()?.set(setting).map_err(text)?;
                 Measured::default()
@@ -94,6 +119,13 @@ impl Member {
 
     fn client(&mut self) -> Result<&mut Client, String> {
         self.client.as_mut().ok_or_else(|| "not attached".to_owned())
+    }
+
+    fn signing(&mut self) -> Result<&mut Signing, String> {
+        if self.signing.is_none() {
+            self.signing = Some(Signing::new()?);
+        }
+        self.signing.as_mut().ok_or_else(|| "no OpenSSL".to_owned())
     }
 
     fn exchange(&self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, String> {
@@ -129,7 +161,7 @@ fn input(op: &str, size: u32) -> Result<Sample, String> {
 }
 
 /// The key of the sample, so that both libraries work with the same one.
-fn private_key(op: &str) -> Option<Vec<u8>> {
+pub(super) fn private_key(op: &str) -> Option<Vec<u8>> {
     use sidecore::engine::crypto::KeyMaterial;
     let class = Class::from_name(op)?;
     let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
@@ -207,17 +239,15 @@ impl Stages {
     }
 
     fn add_to(self, measured: &mut Measured) {
-        let counts = |histogram: Histogram<u64>| -> Counts {
-            histogram
-                .iter_recorded()
-                .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
-                .collect()
-        };
-        measured.total = counts(self.total);
-        measured.queue = counts(self.queue);
-        measured.device = counts(self.device);
-        measured.deliver = counts(self.deliver);
+        measured.total = counts(&self.total);
+        measured.queue = counts(&self.queue);
+        measured.device = counts(&self.device);
+        measured.deliver = counts(&self.deliver);
     }
+}
+
+fn counts(histogram: &Histogram<u64>) -> Counts {
+    histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -8,6 +8,7 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::counters::Snapshot;
 use sidecore::service::Service;
 use sidecore::sys::{clock, cpu};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// Time for idle lanes to go dormant.
 const REST: Duration = Duration::from_millis(30);
 /// Time for all clients to receive their orders before they start together, ns.
-const HEAD_START: u64 = 5_000_000;
+pub(super) const HEAD_START: u64 = 5_000_000;
 
 /// Why a measurement could not be made.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Pinning {
         if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
     }
 
-    fn client(&self, index: usize) -> Option<usize> {
+    pub(super) fn client(&self, index: usize) -> Option<usize> {
         (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
     }
 
@@ -244,17 +245,23 @@ impl Drop for Crew {
 }
 
 /// One client process.
-struct Member {
+pub(super) struct Member {
     process: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
 impl Member {
-    fn start() -> Result<Self, BenchError> {
+    pub(super) fn start() -> Result<Self, BenchError> {
+        Self::start_with(&[])
+    }
+
+    /// With those environment variables.
+    pub(super) fn start_with(variables: &[(&str, &OsStr)]) -> Result<Self, BenchError> {
         let program = std::env::current_exe().map_err(BenchError::new)?;
         let mut process = Command::new(program)
             .arg("bench-client")
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -264,7 +271,7 @@ impl Member {
         Ok(Self { process, orders, answers: BufReader::new(answers) })
     }
 
-    fn send(&mut self, task: &Task) -> Result<(), BenchError> {
+    pub(super) fn send(&mut self, task: &Task) -> Result<(), BenchError> {
         let orders = self.orders.as_mut().ok_or_else(|| BenchError::new("a client process without input"))?;
         let line = serde_json::to_string(task).map_err(BenchError::new)?;
         writeln!(orders, "{line}").map_err(|error| BenchError::new(format!("a client process ended: {error}")))
@@ -276,14 +283,14 @@ impl Member {
         serde_json::from_str(&line).map_err(|_| BenchError::new(format!("a client process ended early: {line}")))
     }
 
-    fn receive_measured(&mut self) -> Result<Measured, BenchError> {
+    pub(super) fn receive_measured(&mut self) -> Result<Measured, BenchError> {
         match self.receive()? {
             Answer::Measured(measured) => Ok(*measured),
             Answer::Unavailable(why) | Answer::Failed(why) => Err(BenchError::new(why)),
         }
     }
 
-    fn measure(&mut self, task: &Task) -> Result<Measured, BenchError> {
+    pub(super) fn measure(&mut self, task: &Task) -> Result<Measured, BenchError> {
         self.send(task)?;
         self.receive_measured()
     }

@@ -51,7 +51,7 @@ pub(crate) fn with_stages(row: Row, measured: &[Measured]) -> Row {
 }
 
 /// Mean and percentiles over several clients or repeats, us. `None`: nothing was sampled.
-fn times<'c>(counts: impl IntoIterator<Item = &'c Counts>) -> Option<Times> {
+pub(crate) fn times<'c>(counts: impl IntoIterator<Item = &'c Counts>) -> Option<Times> {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST, 3).ok()?;
     for (value, count) in counts.into_iter().flatten() {
         histogram.saturating_record_n((*value).max(1), *count);

@@ -24,8 +24,31 @@ pub(crate) enum Task {
     Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
     /// Through the lane, at random times of this rate, whatever is in flight.
     Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
+    /// Load the provider as this configuration file of OpenSSL says, tied to one core if one is given.
+    Provide { configuration: PathBuf, cpu: Option<usize> },
+    /// Signatures by OpenSSL.
+    Sign(Signatures),
+    /// Signatures by the key of this label of a PKCS#11 module's first token.
+    Token { module: PathBuf, label: String, pin: String, op: String, start: u64, ns: u64 },
     /// Change the service.
     Set { setting: String },
+}
+
+/// Signatures to make with the sample's key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Signatures {
+    /// E.g. `rsa-2048-sign`.
+    pub(crate) op: String,
+    /// By the provider, not by OpenSSL's own code.
+    pub(crate) provided: bool,
+    /// The file that stands for the stored key. Without one the provider gets the sample's key by import.
+    pub(crate) pem: Option<String>,
+    /// In flight at a time; 1: without asynchronous jobs.
+    pub(crate) jobs: u32,
+    /// From this time on, by the clock of the machine, ns.
+    pub(crate) start: u64,
+    /// For so long, ns.
+    pub(crate) ns: u64,
 }
 
 /// What came out.
@@ -51,6 +74,8 @@ pub(crate) struct Measured {
     pub(crate) device: Counts,
     /// See `total`.
     pub(crate) deliver: Counts,
+    /// Whole operations as the program sees them, from call to return.
+    pub(crate) whole: Counts,
 }
 
 /// Values and how often each came.

@@ -5,11 +5,17 @@
 
 mod cipher;
 mod digest;
+mod job;
 mod key;
+mod library;
+mod signer;
 
 pub(crate) use cipher::Cipher;
 pub(crate) use digest::{Digest, Mac};
+pub(crate) use job::{Job, Jobs, Step, jobs_are_possible};
 pub(crate) use key::{Action, Key, KeyKind, MessageSigner, MessageVerifier, Transform, Verifier};
+pub(crate) use library::Context;
+pub(crate) use signer::Signer;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::fmt;
@@ -31,6 +37,20 @@ type Init = unsafe extern "C" fn(Object) -> c_int;
 
 /// `EVP_DigestSignInit` and its like: context, where to put the key context, digest, engine, key.
 type MessageInit = unsafe extern "C" fn(Object, *mut Object, Object, Object, Object) -> c_int;
+
+/// `EVP_DigestSignInit_ex`: context, where to put the key context, digest's name, library context, properties, key,
+/// parameters.
+type MessageInitIn = unsafe extern "C" fn(
+    Object,
+    *mut Object,
+    *const c_char,
+    Object,
+    *const c_char,
+    Object,
+    *const digest::Parameter,
+) -> c_int;
+/// What an asynchronous job runs: it gets a copy of the bytes that were given with it.
+type JobFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// File names of OpenSSL 3's libcrypto, the versioned one first.
 const FILES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so"];
@@ -95,11 +115,17 @@ symbols! {
     mac_final = "EVP_MAC_final": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize, usize) -> c_int;
 
     key_from_der = "d2i_AutoPrivateKey": unsafe extern "C" fn(*mut Object, *mut *const c_uchar, c_long) -> Object;
+    key_from_der_in = "d2i_AutoPrivateKey_ex":
+        unsafe extern "C" fn(*mut Object, *mut *const c_uchar, c_long, Object, *const c_char) -> Object;
+    key_from_pem = "PEM_read_bio_PrivateKey_ex":
+        unsafe extern "C" fn(Object, *mut Object, Object, Object, Object, *const c_char) -> Object;
     key_generate = "EVP_PKEY_Q_keygen": unsafe extern "C" fn(Object, *const c_char, *const c_char, ...) -> Object;
     key_free = "EVP_PKEY_free": Free;
     key_is_a = "EVP_PKEY_is_a": unsafe extern "C" fn(Object, *const c_char) -> c_int;
     key_bits = "EVP_PKEY_get_bits": unsafe extern "C" fn(Object) -> c_int;
     key_context_new = "EVP_PKEY_CTX_new": unsafe extern "C" fn(Object, Object) -> Object;
+    key_context_in = "EVP_PKEY_CTX_new_from_pkey": unsafe extern "C" fn(Object, Object, *const c_char) -> Object;
+    key_context_provider = "EVP_PKEY_CTX_get0_provider": unsafe extern "C" fn(Object) -> Object;
     key_context_free = "EVP_PKEY_CTX_free": Free;
     key_padding = "EVP_PKEY_CTX_set_rsa_padding": unsafe extern "C" fn(Object, c_int) -> c_int;
     key_oaep_digest = "EVP_PKEY_CTX_set_rsa_oaep_md": unsafe extern "C" fn(Object, Object) -> c_int;
@@ -117,9 +143,25 @@ symbols! {
     derive = "EVP_PKEY_derive": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
     message_sign_init = "EVP_DigestSignInit": MessageInit;
     message_sign = "EVP_DigestSign": Transforming;
+    message_sign_init_in = "EVP_DigestSignInit_ex": MessageInitIn;
     message_verify_init = "EVP_DigestVerifyInit": MessageInit;
     message_verify = "EVP_DigestVerify":
         unsafe extern "C" fn(Object, *const c_uchar, usize, *const c_uchar, usize) -> c_int;
+
+    memory_bio = "BIO_new_mem_buf": unsafe extern "C" fn(*const c_void, c_int) -> Object;
+    bio_free = "BIO_vfree": Free;
+    context_new = "OSSL_LIB_CTX_new": unsafe extern "C" fn() -> Object;
+    context_free = "OSSL_LIB_CTX_free": Free;
+    context_configure = "OSSL_LIB_CTX_load_config": unsafe extern "C" fn(Object, *const c_char) -> c_int;
+    provider_available = "OSSL_PROVIDER_available": unsafe extern "C" fn(Object, *const c_char) -> c_int;
+    provider_name = "OSSL_PROVIDER_get0_name": unsafe extern "C" fn(Object) -> *const c_char;
+
+    async_capable = "ASYNC_is_capable": unsafe extern "C" fn() -> c_int;
+    async_start = "ASYNC_start_job":
+        unsafe extern "C" fn(*mut Object, Object, *mut c_int, JobFunction, *mut c_void, usize) -> c_int;
+    async_wait_new = "ASYNC_WAIT_CTX_new": unsafe extern "C" fn() -> Object;
+    async_wait_free = "ASYNC_WAIT_CTX_free": Free;
+    async_wait_fds = "ASYNC_WAIT_CTX_get_all_fds": unsafe extern "C" fn(Object, *mut c_int, *mut usize) -> c_int;
 }
 
 impl Api {

@@ -39,7 +39,8 @@ pub(crate) struct Entry {
 /// The plots for the rows of the scenario of that name. Plots without data are not made.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let groups = match scenario {
-        "crypto" => vec![by_operation(rows)],
+        "crypto" | "keys" => vec![by_operation(rows)],
+        "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
         "notify" => vec![against_load(rows), stages(rows)],
         "balance" => vec![by_policy(rows)],
@@ -53,6 +54,8 @@ const SMALL: Size = (364, 250);
 const LARGE: Size = (556, 330);
 /// A chart of more bars than this says less than the table.
 const MOST_BARS: usize = 40;
+/// Mean times from here on would leave nothing to see of the others, us.
+const LONG: f64 = 3000.0;
 /// Where stage times are shown if there are several loads: busy, not saturated.
 const TYPICAL_LOAD: f64 = 0.5;
 
@@ -163,6 +166,11 @@ fn against_load(rows: &[&Row]) -> Group {
         figure("Median latency against CPU time: down and left is better", line_plot(LARGE, &work, &latency, &plane)),
     ];
     Group { legend: palette.legend(), figures: with_data(figures) }
+}
+
+/// The rows whose times can be seen beside each other's.
+fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
+    rows.iter().copied().filter(|row| row.total_us.is_some_and(|total| total.mean < LONG)).collect()
 }
 
 /// A figure of a row.

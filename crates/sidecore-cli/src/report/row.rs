@@ -30,6 +30,51 @@ impl CpuPerOp {
     }
 }
 
+/// What a ratio is to reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reach {
+    /// It is at least this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at_least: Option<f64>,
+    /// It is at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at_most: Option<f64>,
+}
+
+impl Reach {
+    /// At least so much.
+    pub(crate) fn at_least(ratio: f64) -> Self {
+        Self { at_least: Some(ratio), at_most: None }
+    }
+
+    /// At most so much.
+    pub(crate) fn at_most(ratio: f64) -> Self {
+        Self { at_least: None, at_most: Some(ratio) }
+    }
+
+    /// Whether the ratio is there.
+    pub(crate) fn holds(self, ratio: f64) -> bool {
+        self.at_least.is_none_or(|least| ratio >= least) && self.at_most.is_none_or(|most| ratio <= most)
+    }
+}
+
+/// Changes from one set-up to another, in percent of the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    /// Of the mean time submitted to handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue: Option<f64>,
+    /// Of the mean time on the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<f64>,
+    /// Of the mean time submitted to received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) total: Option<f64>,
+    /// Of the operations a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) throughput: Option<f64>,
+}
+
 /// A row. What a scenario does not have is `None` and left out of the JSON; numbers must be finite.
 ///
 /// One writes `Row { op: Some("sha-256".into()), size: Some(64), ..Row::new("crypto", "sidecore") }`.
@@ -57,6 +102,9 @@ pub(crate) struct Row {
     /// Number of clients that submit at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) clients: Option<u32>,
+    /// Operations that each client has in flight at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) jobs: Option<u32>,
     /// Size of a message in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u64>,
@@ -75,6 +123,9 @@ pub(crate) struct Row {
     /// Handed to the device to reply taken from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) device_us: Option<Times>,
+    /// Submitted to reply taken from the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host_us: Option<Times>,
     /// Reply taken to received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deliver_us: Option<Times>,
@@ -96,6 +147,12 @@ pub(crate) struct Row {
     /// What `ratio` divides by: a variant measured in the same run, or a bound by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) baseline: Option<String>,
+    /// What `ratio` is to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reach: Option<Reach>,
+    /// What changed against another row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<Changes>,
     /// Seed of everything random in the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
@@ -120,7 +177,7 @@ pub(crate) struct Row {
     /// What a simulated case sets beside its plan, by parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) settings: Option<BTreeMap<String, String>>,
-    /// What a simulated case yields, by metric, each in its own unit.
+    /// What else was found, by metric, each in its own unit: of a simulated case all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<BTreeMap<String, f64>>,
     /// The part that limited a simulated case, with its utilisation.

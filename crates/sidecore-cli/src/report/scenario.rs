@@ -9,7 +9,7 @@ pub(crate) struct Words {
     pub(crate) reading: &'static str,
 }
 
-const KNOWN: [(&str, Words); 6] = [
+const KNOWN: [(&str, Words); 12] = [
     (
         "lane",
         Words {
@@ -53,6 +53,53 @@ const KNOWN: [(&str, Words); 6] = [
         Words {
             title: "Scaling: more clients, more devices",
             reading: "Operations a second as clients or devices are added. A straight line through the origin is ideal.",
+        },
+    ),
+    (
+        "keys-reach",
+        Words {
+            title: "Keys: what signing through the provider is to reach",
+            reading: "Signatures a second of one process with its key in the service, divided by those of OpenSSL's \
+                      own code in the process, beside what the ratio is to be.",
+        },
+    ),
+    (
+        "keys",
+        Words {
+            title: "Keys: processes and asynchronous jobs",
+            reading: "Signatures a second through the OpenSSL provider, against OpenSSL's own code in the same \
+                      processes. Up is better.",
+        },
+    ),
+    (
+        "keys-waiting",
+        Words {
+            title: "Keys: how to wait",
+            reading: "One client of two emulated cards, as service and client look now and then, or are woken.",
+        },
+    ),
+    (
+        "keys-interrupts",
+        Words {
+            title: "Keys: interrupts against timers",
+            reading: "What waking changes, in percent of what the timer took, beside z/VM's published changes. Where \
+                      the client's own timer gates, waking the service gains little.",
+        },
+    ),
+    (
+        "keys-packaged",
+        Words {
+            title: "Keys: against what is packaged today",
+            reading: "One process that signs with a key that it does not have: through the provider, and through \
+                      PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
+        },
+    ),
+    (
+        "nginx",
+        Words {
+            title: "nginx: what a handshake costs",
+            reading: "Full TLS 1.3 handshakes a second of CPU time of server and service together, against the same \
+                      server with its key in a file.",
         },
     ),
 ];

@@ -72,7 +72,7 @@ const fn number(header: &'static str, expendable: u8, cell: fn(&Row) -> Option<S
     Column { header, numeric: true, expendable, parameter: false, cell }
 }
 
-const COLUMNS: [Column; 30] = [
+const COLUMNS: [Column; 37] = [
     parameter("variant", 0, variant),
     parameter("op", 0, |row| text(row.op.as_ref())),
     parameter("library", 5, |row| text(row.library.as_ref())),
@@ -80,6 +80,7 @@ const COLUMNS: [Column; 30] = [
     parameter("balance", 0, |row| text(row.balance.as_ref())),
     parameter("devices", 1, |row| text(row.devices.as_ref())),
     Column { numeric: true, ..parameter("clients", 0, |row| row.clients.map(|n| n.to_string())) },
+    Column { numeric: true, ..parameter("jobs", 0, |row| row.jobs.map(|n| n.to_string())) },
     Column { numeric: true, ..parameter("size", 0, |row| row.size.map(bytes)) },
     Column { numeric: true, ..parameter("load", 0, |row| row.load.map(plain)) },
     number("ops/s", 0, |row| row.ops_per_s.map(rate)),
@@ -89,6 +90,7 @@ const COLUMNS: [Column; 30] = [
     number("p99", 1, |row| row.total_us.map(|t| micros(t.p99))),
     number("queue", 6, |row| row.queue_us.map(|t| micros(t.mean))),
     number("device", 6, |row| row.device_us.map(|t| micros(t.mean))),
+    number("host", 8, |row| row.host_us.map(|t| micros(t.mean))),
     number("deliver", 6, |row| row.deliver_us.map(|t| micros(t.mean))),
     number("client CPU", 4, |row| row.cpu_us_per_op.map(|cpu| micros(cpu.client))),
     number("service CPU", 4, |row| row.cpu_us_per_op.map(|cpu| micros(cpu.service))),
@@ -96,6 +98,11 @@ const COLUMNS: [Column; 30] = [
     number("wake-ups", 7, |row| row.wakeups_sent.map(count)),
     number("saved", 8, |row| row.wakeups_saved.map(count)),
     number("ratio", 0, |row| row.ratio.map(ratio)),
+    number("reach", 1, reach),
+    number("queue ±", 2, |row| row.changes?.queue.map(change)),
+    number("device ±", 2, |row| row.changes?.device.map(change)),
+    number("total ±", 2, |row| row.changes?.total.map(change)),
+    number("ops/s ±", 2, |row| row.changes?.throughput.map(change)),
     parameter("baseline", 2, |row| text(row.baseline.as_ref())),
     number("spread", 5, |row| row.spread.map(percent)),
     Column { numeric: true, ..parameter("repeats", 9, |row| row.repeats.map(|n| n.to_string())) },
@@ -109,6 +116,23 @@ const COLUMNS: [Column; 30] = [
 fn variant(row: &Row) -> Option<String> {
     let said = [&row.notify, &row.balance].into_iter().any(|policy| policy.as_ref() == Some(&row.variant));
     (!said).then(|| clean(&row.variant))
+}
+
+/// What the ratio is to be, and whether it is.
+fn reach(row: &Row) -> Option<String> {
+    let reach = row.reach?;
+    let bounds = [("≥", reach.at_least), ("≤", reach.at_most)].into_iter();
+    let said: Vec<_> = bounds.filter_map(|(sign, bound)| Some(format!("{sign} {}", ratio(bound?)))).collect();
+    let verdict = match row.ratio {
+        Some(seen) if reach.holds(seen) => ", held",
+        Some(_) => ", missed",
+        None => "",
+    };
+    Some(said.join(" and ") + verdict)
+}
+
+fn change(percent: f64) -> String {
+    format!("{percent:+.1} %")
 }
 
 fn text(value: Option<&String>) -> Option<String> {

@@ -34,7 +34,23 @@ fn section(name: &str, rows: &[&Row]) -> Vec<String> {
     }
     lines.extend([String::new(), draw(&table, &kept)]);
     if !dropped.is_empty() {
-        lines.push(format!("No room here, but in the other formats: {}", dropped.join(", ")));
+        lines.extend(wrapped(&format!("No room here, but in the other formats: {}", dropped.join(", "))));
+    }
+    lines
+}
+
+/// The words in lines of that width.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
     lines
 }

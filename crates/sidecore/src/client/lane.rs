@@ -230,10 +230,19 @@ impl Lane {
             self.memory.completion_doorbell().disarm();
             return Ok(false);
         }
-        if wait_readable(self.socket.as_fd(), Some(0))? {
-            return Err(self.gone());
-        }
+        self.check()?;
         Ok(true)
+    }
+
+    /// The service says nothing over the socket unless the lane ended.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if wait_readable(self.socket.as_fd(), Some(0))? { Err(self.gone()) } else { Ok(()) }
+    }
+
+    /// The policy in force.
+    pub(super) fn notify(&mut self) -> Notify {
+        self.adopt_advice();
+        self.waiter.policy()
     }
 
     #[inline]

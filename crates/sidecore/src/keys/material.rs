@@ -94,7 +94,7 @@ impl Kind {
             Scheme::RsaSignature { .. } | Scheme::RsaDecryption { .. } => {
                 matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096)
             }
-            Scheme::Ecdsa { .. } => matches!(self, Self::P256 | Self::P384),
+            Scheme::Ecdsa { .. } | Scheme::EcdsaRaw => matches!(self, Self::P256 | Self::P384),
             Scheme::Ed25519 => self == Self::Ed25519,
             Scheme::X25519 => self == Self::X25519,
             Scheme::MlKem768 => self == Self::MlKem768,
@@ -130,7 +130,7 @@ impl Scheme {
             Self::RsaDecryption { padding: DecryptionPadding::Pkcs1 | DecryptionPadding::Oaep { .. } } => {
                 "RSA decryption"
             }
-            Self::Ecdsa { .. } => "ECDSA",
+            Self::Ecdsa { .. } | Self::EcdsaRaw => "ECDSA",
             Self::Ed25519 => "Ed25519",
             Self::X25519 => "X25519",
             Self::MlKem768 => "ML-KEM-768",

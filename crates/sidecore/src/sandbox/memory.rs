@@ -1,10 +1,10 @@
 //! Memory that nobody else reads: no debugger, no core dump, no swap.
 
-use super::SandboxError;
+use super::{SandboxError, user};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
-use rustix::thread::set_no_new_privs;
+use rustix::thread::{CapabilitySet, set_no_new_privs};
 
 const UNLIMITED: Rlimit = Rlimit { current: None, maximum: None };
 
@@ -14,6 +14,14 @@ pub(super) fn raise_limit() {
         // Not root: as far as it goes. `lock` looks at the outcome.
         let maximum = getrlimit(Resource::Memlock).maximum;
         let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// The capability that locking takes: the one to ignore a limit that could not be lifted.
+pub(super) fn capability() -> CapabilitySet {
+    match getrlimit(Resource::Memlock).current {
+        Some(_) => CapabilitySet::IPC_LOCK,
+        None => CapabilitySet::empty(),
     }
 }
 
@@ -29,7 +37,9 @@ pub(super) fn deny_inspection() -> Result<(), SandboxError> {
 
 /// Keeps all memory of the process, present and future, out of swap, each page from its first use on.
 pub(super) fn lock() -> Result<(), SandboxError> {
-    if let Some(bytes) = getrlimit(Resource::Memlock).current {
+    if let Some(bytes) = getrlimit(Resource::Memlock).current
+        && !user::permitted().contains(CapabilitySet::IPC_LOCK)
+    {
         return Err(SandboxError::Unavailable(too_small(bytes)));
     }
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;

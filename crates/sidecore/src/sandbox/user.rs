@@ -6,9 +6,8 @@ use rustix::io::Errno;
 use rustix::process::{geteuid, getuid};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set,
-    set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
-use std::io;
 
 /// A user of this machine.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) fn find(name: &str) -> Result<User, SandboxError> {
 }
 
 impl User {
-    /// Is this user from now on, in its own group only.
+    /// Is this user from now on, in its own group only. Capabilities stay permitted until they are dropped.
     pub(super) fn become_it(&self) -> Result<(), SandboxError> {
         let uid = Uid::from_raw(self.uid);
         if (getuid(), geteuid()) == (uid, uid) {
@@ -40,20 +39,26 @@ impl User {
         // Groups first: without root's rights they could not be left any more.
         let system = |error: Errno| SandboxError::System("become sandbox.user", error.into());
         set_thread_groups(&[]).map_err(system)?;
+        set_keep_capabilities(true).map_err(system)?;
         set_thread_res_gid(gid, gid, gid).map_err(system)?;
         set_thread_res_uid(uid, uid, uid).map_err(system)?;
-        if set_thread_res_uid(None, Uid::ROOT, None).is_ok() {
-            return Err(SandboxError::System("give up root", io::ErrorKind::PermissionDenied.into()));
-        }
-        Ok(())
+        set_keep_capabilities(false).map_err(system)
     }
 }
 
-/// Without capabilities root owns its own files and nothing else.
-pub(super) fn drop_capabilities() -> Result<(), SandboxError> {
+/// The capabilities that this process may have.
+pub(super) fn permitted() -> CapabilitySet {
+    // Where that cannot be read there is nothing to build on.
+    capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted)
+}
+
+/// Without capabilities root owns its own files and nothing else. `keep`: those that it still has use for.
+pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), SandboxError> {
     let system = |error: Errno| SandboxError::System("drop capabilities", error.into());
-    let held = capabilities(None).map_err(system)?;
-    if held.effective.contains(CapabilitySet::SETPCAP) {
+    let held = permitted();
+    if held.contains(CapabilitySet::SETPCAP) {
+        // To change a user took it from the effective ones.
+        set_capabilities(None, sets(held)).map_err(system)?;
         for capability in CapabilitySet::all().iter() {
             match remove_capability_from_bounding_set(capability) {
                 // An older kernel does not know it.
@@ -63,8 +68,11 @@ pub(super) fn drop_capabilities() -> Result<(), SandboxError> {
         }
     }
     clear_ambient_capability_set().map_err(system)?;
-    let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none }).map_err(system)
+    set_capabilities(None, sets(held & keep)).map_err(system)
+}
+
+fn sets(permitted: CapabilitySet) -> CapabilitySets {
+    CapabilitySets { effective: permitted, permitted, inheritable: CapabilitySet::empty() }
 }
 
 #[cfg(test)]

@@ -408,8 +408,11 @@ impl Reactor {
         [until, housekeeping, look, self.device_due(), self.timers.announce].into_iter().flatten().min()
     }
 
-    /// When the next answer of a device is due, as far as that is known.
+    /// When the next answer of a device is due, as far as that is known and wakes: under a timer nobody wakes.
     fn device_due(&self) -> Option<Nanos> {
+        if self.device_period().is_some() {
+            return None;
+        }
         self.remote.iter().filter_map(|device| self.devices[*device].port.due()).min()
     }
 

@@ -9,13 +9,19 @@ const PAGE: usize = 4096;
 
 /// A page that the kernel wipes in a forked child.
 #[derive(Debug)]
-pub(crate) struct ForkGuard(NonNull<AtomicU64>);
+pub struct ForkGuard(NonNull<AtomicU64>);
 
 // SAFETY: the page is owned by the guard and only reached as an atomic.
 unsafe impl Send for ForkGuard {}
+// SAFETY: as above; atomics may be shared.
+unsafe impl Sync for ForkGuard {}
 
 impl ForkGuard {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// This process is the owner.
+    ///
+    /// # Errors
+    /// No memory, or a kernel that cannot wipe pages on fork.
+    pub fn new() -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh private mapping overlaps nothing.
         let page = unsafe { mmap_anonymous(std::ptr::null_mut(), PAGE, protection, MapFlags::PRIVATE)? };
@@ -33,13 +39,13 @@ impl ForkGuard {
     }
 
     /// This process is the owner from now on.
-    pub(crate) fn claim(&self) {
+    pub fn claim(&self) {
         self.word().store(1, Ordering::Relaxed);
     }
 
     /// Whether this process is a forked child of the one that claimed.
     #[inline]
-    pub(crate) fn forked(&self) -> bool {
+    pub fn forked(&self) -> bool {
         self.word().load(Ordering::Relaxed) == 0
     }
 }

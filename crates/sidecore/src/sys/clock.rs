@@ -19,6 +19,11 @@ pub fn thread_cpu() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }
 
+/// CPU time that all threads of the process used, ns.
+pub fn process_cpu() -> Nanos {
+    read(ClockId::ProcessCPUTime)
+}
+
 /// A duration as system calls take it.
 pub(crate) fn timespec(duration: Nanos) -> Timespec {
     Timespec { tv_sec: (duration / 1_000_000_000).cast_signed(), tv_nsec: (duration % 1_000_000_000).cast_signed() }

@@ -36,6 +36,21 @@ fn sampled_requests_carry_all_stages_in_order() {
 }
 
 #[test]
+fn under_a_timer_nothing_but_a_look_finds_the_answer_of_a_device() {
+    let service = sampled(1, DeviceConfig::emulated("card", 10_000, 0.0));
+    let mut control = connect(&service);
+    control.set("notify=park").unwrap();
+    for (policy, looks) in [("timer(20ms)", true), ("park", false)] {
+        control.set(&format!("notify.from_device={policy}")).unwrap();
+        let mut load = Load::new(connect(&service), "aes-256-gcm", 64, 1, false);
+        load.run(20);
+        // Housekeeping may look between two looks, and a park may be long on a busy machine: most of them tell.
+        let late = load.stages.iter().filter(|(stamps, _)| stamps.device() >= 2_000_000).count();
+        assert!(if looks { late > 10 } else { late < 20 }, "{policy}: {late}");
+    }
+}
+
+#[test]
 fn replayed_requests_carry_their_stages_too() {
     let service = sampled(1, DeviceConfig::emulated("dies", 1_000_000_000, 5e5));
     let mut load = Load::new(connect(&service), "aes-256-gcm", 2000, 32, false);

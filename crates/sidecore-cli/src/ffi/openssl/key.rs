@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_long};
 use std::ptr;
 
-use super::{Api, Failure, Handle, Init, MessageInit, Transforming};
+use super::{Api, Context, Failure, Handle, Init, MessageInit, Object, Transforming, c_length};
 
 /// Room for any signature, ciphertext or shared secret of the supported keys (RSA-4096: 512 bytes).
 pub(crate) const MAX_OUTPUT_BYTES: usize = 1024;
@@ -47,7 +47,7 @@ impl KeyKind {
 
 /// A private key with its public half.
 pub(crate) struct Key<'a> {
-    api: &'a Api,
+    pub(super) api: &'a Api,
     handle: Handle<'a>,
 }
 
@@ -74,7 +74,34 @@ impl<'a> Key<'a> {
         let mut position = der.as_ptr();
         // SAFETY: the library reads at most `length` bytes from `position`, which it moves within them.
         let raw = unsafe { (api.key_from_der)(ptr::null_mut(), &raw mut position, length) };
-        let handle = api.own(raw, api.key_free, call)?;
+        Self::of_kind(api, api.own(raw, api.key_free, call)?, kind, call)
+    }
+
+    /// As [`Key::from_pkcs8`], by the decoders of that library context.
+    pub(crate) fn from_pkcs8_in(library: &Context<'a>, der: &[u8], kind: KeyKind) -> Result<Self, Failure> {
+        let (api, call) = (library.api, "d2i_AutoPrivateKey_ex");
+        let length = c_long::try_from(der.len()).map_err(|_| Failure::new(call, "the document is too long"))?;
+        let mut position = der.as_ptr();
+        let context = library.handle.raw();
+        // SAFETY: as above; null means no properties.
+        let raw = unsafe { (api.key_from_der_in)(ptr::null_mut(), &raw mut position, length, context, ptr::null()) };
+        Self::of_kind(api, api.own(raw, api.key_free, call)?, kind, call)
+    }
+
+    /// The key in a PEM file, which must be of that kind, by the decoders of that library context: what servers do with
+    /// the file of their configuration.
+    pub(crate) fn from_pem_in(library: &Context<'a>, pem: &[u8], kind: KeyKind) -> Result<Self, Failure> {
+        let (api, call) = (library.api, "PEM_read_bio_PrivateKey_ex");
+        let none: Object = ptr::null_mut();
+        // SAFETY: the library only reads the bytes, and `pem` outlives the object, which this function frees.
+        let bio = unsafe { (api.memory_bio)(pem.as_ptr().cast(), c_length(pem.len(), call)?) };
+        let bio = api.own(bio, api.bio_free, "BIO_new_mem_buf")?;
+        // SAFETY: both are live; null means a new key, no question for a pass phrase and no properties.
+        let raw = unsafe { (api.key_from_pem)(bio.raw(), none.cast(), none, none, library.handle.raw(), ptr::null()) };
+        Self::of_kind(api, api.own(raw, api.key_free, call)?, kind, call)
+    }
+
+    fn of_kind(api: &'a Api, handle: Handle<'a>, kind: KeyKind, call: &'static str) -> Result<Self, Failure> {
         // SAFETY: `handle` is an EVP_PKEY, the name ends in a zero byte.
         let (is_a, bits) =
             unsafe { ((api.key_is_a)(handle.raw(), kind.type_name().as_ptr()), (api.key_bits)(handle.raw())) };
@@ -82,6 +109,57 @@ impl<'a> Key<'a> {
             return Err(Failure::new(call, format!("the document's key of {bits} bits is not of the kind {kind:?}")));
         }
         Ok(Self { api, handle })
+    }
+
+    /// A context that signs digests made by the digest of that name, with implementations of these properties.
+    pub(super) fn signing_context(
+        &self,
+        library: Option<&Context<'a>>,
+        properties: Option<&CStr>,
+        digest: &CStr,
+    ) -> Result<Handle<'a>, Failure> {
+        let (library, properties) = (raw_context(library), properties.map_or(ptr::null(), CStr::as_ptr));
+        // SAFETY: all are live; the context takes a reference of its own to the key.
+        let raw = unsafe { (self.api.key_context_in)(library, self.handle.raw(), properties) };
+        let context = self.api.own(raw, self.api.key_context_free, "EVP_PKEY_CTX_new_from_pkey")?;
+        // SAFETY: `context` is an EVP_PKEY_CTX.
+        self.api.check(unsafe { (self.api.sign_init)(context.raw()) }, "EVP_PKEY_sign_init")?;
+        set_signature_digest(self.api, &context, digest)?;
+        Ok(context)
+    }
+
+    /// A context that signs messages without a digest, with implementations of these properties.
+    pub(super) fn message_context(
+        &self,
+        library: Option<&Context<'a>>,
+        properties: Option<&CStr>,
+    ) -> Result<Handle<'a>, Failure> {
+        let context = message_context(self)?;
+        let (library, properties) = (raw_context(library), properties.map_or(ptr::null(), CStr::as_ptr));
+        let init = self.api.message_sign_init_in;
+        // SAFETY: all are live; the context makes its own key context, which refers to the key; null means no digest
+        // and no parameters.
+        let status = unsafe {
+            let key = self.handle.raw();
+            init(context.raw(), ptr::null_mut(), ptr::null(), library, properties, key, ptr::null())
+        };
+        self.api.check(status, "EVP_DigestSignInit_ex")?;
+        Ok(context)
+    }
+
+    /// The name of the provider that signs digests under these properties.
+    pub(crate) fn signing_provider(&self, library: &Context<'a>, properties: Option<&CStr>) -> Result<String, Failure> {
+        let properties = properties.map_or(ptr::null(), CStr::as_ptr);
+        // SAFETY: all are live; the context takes a reference of its own to the key.
+        let raw = unsafe { (self.api.key_context_in)(library.handle.raw(), self.handle.raw(), properties) };
+        let context = self.api.own(raw, self.api.key_context_free, "EVP_PKEY_CTX_new_from_pkey")?;
+        // SAFETY: `context` is an EVP_PKEY_CTX; null where no provider has such a key.
+        let provider = unsafe { (self.api.key_context_provider)(context.raw()) };
+        if provider.is_null() {
+            return Err(Failure::new("EVP_PKEY_CTX_get0_provider", "no provider has this key"));
+        }
+        // SAFETY: a provider's name is a static string of it, and `library` keeps the provider.
+        Ok(unsafe { CStr::from_ptr((self.api.provider_name)(provider)) }.to_string_lossy().into_owned())
     }
 
     fn context(&self, init: Init, call: &'static str) -> Result<Handle<'a>, Failure> {
@@ -248,6 +326,10 @@ impl<'a> MessageVerifier<'a> {
         };
         self.api.check(status, "EVP_DigestVerify")
     }
+}
+
+fn raw_context(library: Option<&Context<'_>>) -> Object {
+    library.map_or(ptr::null_mut(), |library| library.handle.raw())
 }
 
 fn message_context<'a>(key: &Key<'a>) -> Result<Handle<'a>, Failure> {

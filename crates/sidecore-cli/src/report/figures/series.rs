@@ -6,13 +6,14 @@ use super::super::plot::{Bar, Line};
 use super::{Entry, entry};
 
 /// The fields that can tell the series of a scenario apart, the most telling first.
-const FIELDS: [Field; 8] = [
+const FIELDS: [Field; 9] = [
     ("variant", |row| Some(row.variant.clone())),
     ("notify", |row| row.notify.clone()),
     ("balance", |row| row.balance.clone()),
     ("op", |row| row.op.clone()),
     ("devices", |row| row.devices.clone()),
     ("clients", |row| row.clients.map(|n| if n == 1 { "1 client".into() } else { format!("{n} clients") })),
+    ("jobs", |row| row.jobs.map(|n| if n == 1 { "1 job".into() } else { format!("{n} jobs") })),
     ("size", |row| row.size.map(bytes)),
     ("library", |row| row.library.clone()),
 ];

@@ -1,12 +1,13 @@
 //! ECDSA on P-256 and P-384; signatures in DER.
 //!
 //! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
+//! Without a hash of its own a session takes digests only, also to verify.
 
 use std::ops::RangeInclusive;
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
-use super::mechanism::{Mechanism, Written, check_hash, check_verified};
+use super::mechanism::{Mechanism, Written, check_hash, check_input, check_verified};
 use super::rsa::signature_output_len;
 use super::spec::{Hash, KeyMaterial, OpenError};
 use crate::ffi::ec::{Curve, EcKey};
@@ -18,14 +19,15 @@ const DIGEST_LEN: RangeInclusive<usize> = 20..=64;
 
 pub(super) struct EcdsaSession {
     curve: Curve,
-    hash: Hash,
+    /// None: digests only.
+    hash: Option<Hash>,
     key: EcKey,
     private: bool,
 }
 
 impl EcdsaSession {
-    pub(super) fn open(hash: Hash, key: &KeyMaterial) -> Result<Self, OpenError> {
-        let hash = check_hash(hash)?;
+    pub(super) fn open(hash: Option<Hash>, key: &KeyMaterial) -> Result<Self, OpenError> {
+        let hash = hash.map(check_hash).transpose()?;
         let (pkey, private) = match key {
             KeyMaterial::Private(pkcs8) => (PKey::private(pkcs8.expose()), true),
             KeyMaterial::Public(spki) => (PKey::public(spki), false),
@@ -47,10 +49,19 @@ impl Mechanism for EcdsaSession {
     }
 
     fn can(&self, op: Op) -> bool {
-        op == Op::Verify || self.private && matches!(op, Op::Sign | Op::SignDigest)
+        match op {
+            Op::Verify => true,
+            Op::SignDigest => self.private,
+            Op::Sign => self.private && self.hash.is_some(),
+            _ => false,
+        }
     }
 
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
+        if op == Op::Verify && self.hash.is_none() {
+            return check_input(input_len.checked_sub(head_len).is_some_and(|len| DIGEST_LEN.contains(&len)))
+                .map(|()| 0);
+        }
         signature_output_len(op, head_len, input_len, DIGEST_LEN, self.key.signature_len())
     }
 
@@ -59,9 +70,10 @@ impl Mechanism for EcdsaSession {
         if op == Op::SignDigest {
             return self.key.sign(message, output).ok_or(Refusal::Internal);
         }
+        let Some(hash) = self.hash else { return check_verified(self.key.verify(message, signature)) };
         let mut digest = [0; hash::MAX_LEN];
-        let digest = &mut digest[..self.hash.len()];
-        hash::digest(self.hash, message.into(), digest);
+        let digest = &mut digest[..hash.len()];
+        hash::digest(hash, message.into(), digest);
         if op == Op::Verify {
             return check_verified(self.key.verify(digest, signature));
         }

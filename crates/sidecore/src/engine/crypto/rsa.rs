@@ -62,6 +62,8 @@ pub(super) struct SignatureSession {
     key: Key,
     hash: Hash,
     signature: Signature,
+    /// The client made the digests, also those to verify.
+    of_digests: bool,
 }
 
 impl SignatureSession {
@@ -71,12 +73,13 @@ impl SignatureSession {
         let signature = match padding {
             SignaturePadding::Pkcs1 => Signature::Pkcs1(hash),
             SignaturePadding::Pkcs1Raw => Signature::Pkcs1Raw,
-            SignaturePadding::Pss { mgf1, salt } => {
+            SignaturePadding::Pss { mgf1, salt } | SignaturePadding::PssRaw { mgf1, salt } => {
                 key.check_room(hash.len() + shortest_salt(salt, hash) + 2)?;
                 Signature::Pss(Pss { hash, mgf1, salt })
             }
         };
-        Ok(Self { key, hash, signature })
+        let of_digests = !matches!(padding, SignaturePadding::Pkcs1 | SignaturePadding::Pss { .. });
+        Ok(Self { key, hash, signature, of_digests })
     }
 
     fn is_raw(&self) -> bool {
@@ -119,7 +122,7 @@ impl Mechanism for SignatureSession {
             Op::Verify => true,
             Op::SignDigest => self.key.private,
             // Without a hash of its own it cannot sign a message.
-            Op::Sign => self.key.private && !self.is_raw(),
+            Op::Sign => self.key.private && !self.of_digests,
             _ => false,
         }
     }
@@ -131,12 +134,16 @@ impl Mechanism for SignatureSession {
             check_input((1..=longest - PADDING_LEN).contains(&payload) && (op == Op::Verify || head_len == 0))?;
             return Ok(if op == Op::Verify { 0 } else { longest });
         }
-        signature_output_len(op, head_len, input_len, self.hash.len()..=self.hash.len(), longest)
+        let digest = self.hash.len();
+        if op == Op::Verify && self.of_digests {
+            return check_input(input_len.checked_sub(head_len) == Some(digest)).map(|()| 0);
+        }
+        signature_output_len(op, head_len, input_len, digest..=digest, longest)
     }
 
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
         let (signature, message) = input.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
-        if self.is_raw() {
+        if self.of_digests {
             return if op == Op::Verify { self.verify(message, signature) } else { self.sign(message, output) };
         }
         let mut digest = [0; hash::MAX_LEN];

@@ -44,6 +44,8 @@ pub enum Scheme {
         /// Hash of the message: SHA-256, SHA-384 or SHA-512.
         hash: Hash,
     },
+    /// ECDSA over digests that the client made, of 20 to 64 bytes: signs them, and verifies them. Key: as for `Ecdsa`.
+    EcdsaRaw,
     /// Ed25519. Key: PKCS#8 to sign and verify, SPKI or 32 raw bytes to verify.
     Ed25519,
     /// X25519. Key: 32 raw private bytes.
@@ -153,6 +155,13 @@ pub enum SignaturePadding {
     /// PKCS#1 v1.5 around what the client gives in the digest's place: a `DigestInfo` of a hash of its own choice, or any
     /// bytes, 1 to the modulus's length less 11. Signs digests only; verifies them, too. The scheme's hash is not used.
     Pkcs1Raw,
+    /// PSS over digests of the scheme's hash that the client made: signs them, and verifies them.
+    PssRaw {
+        /// As for `Pss`.
+        mgf1: Hash,
+        /// As for `Pss`.
+        salt: SaltLength,
+    },
 }
 
 /// Length of a PSS salt.

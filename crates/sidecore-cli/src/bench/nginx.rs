@@ -1,0 +1,135 @@
+//! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
+
+mod server;
+
+use super::client::private_key;
+use super::crew::BenchError;
+use super::keys::setup::Setup;
+use super::series::{median, ratio, spread};
+use super::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::{CpuPerOp, Reach, Row};
+use server::{Nginx, handshakes};
+use sidecore::config::DeviceConfig;
+use sidecore::sys::clock;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+/// Keys, with what handshakes a second of CPU time are to reach.
+const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
+const BASELINE: &str = "key in a file";
+const INSTALL: &str = "apt-get install nginx openssl";
+
+/// One server over all repeats.
+#[derive(Default)]
+struct Found {
+    handshakes: u64,
+    seconds: f64,
+    server_ns: u64,
+    service_ns: u64,
+    /// Of each repeat: handshakes a second of CPU time, and of time.
+    per_cpu_s: Vec<f64>,
+    per_s: Vec<f64>,
+}
+
+/// How often, and for how many seconds.
+fn effort(settings: &Settings) -> (usize, u64) {
+    if settings.quick { (1, 1) } else { (7, 2) }
+}
+
+pub(super) fn steps(_settings: &Settings) -> usize {
+    KEYS.len()
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let mut outcome = Outcome::default();
+    for tool in ["nginx", "openssl"] {
+        if Command::new(tool).arg("-v").output().is_err() {
+            outcome.left_out.push(format!("nginx: {tool} is not installed: {INSTALL}"));
+            return Ok(outcome);
+        }
+    }
+    let mut setup = Setup::start(0, vec![DeviceConfig::inline("inline")], &KEYS.map(|(op, _)| op))?;
+    // A service beside a web server has no core to itself.
+    setup.set("notify=park")?;
+    for (op, reach) in KEYS {
+        progress.begin(&format!("nginx, {op}"));
+        outcome.rows.extend(one(&setup, op, reach, settings)?);
+        progress.advance();
+    }
+    outcome.notes.push(
+        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new, one worker. Client CPU is that of the \
+         worker, service CPU that of the service; the ratio is that of handshakes a second of both together. All hops \
+         park."
+            .to_owned(),
+    );
+    Ok(outcome)
+}
+
+fn one(setup: &Setup, op: &str, reach: f64, settings: &Settings) -> Result<[Row; 2], BenchError> {
+    let (repeats, seconds) = effort(settings);
+    let directory = setup.directory();
+    let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
+    let (der, file, certificate) =
+        (directory.join("key.der"), directory.join("key.pem"), directory.join("certificate.pem"));
+    fs::write(&der, key).map_err(BenchError::new)?;
+    server::certify(&der, &file, &certificate)?;
+    let stored = directory.join("stored.pem");
+    let pem = setup.pem(op).ok_or_else(|| BenchError::new(format!("{op} is not stored")))?;
+    fs::write(&stored, pem).map_err(BenchError::new)?;
+    let cpu = setup.pinning.client(0);
+    let own = Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?;
+    let configuration = directory.join("openssl.cnf");
+    let provided = Nginx::start(&directory.join("provided"), (&certificate, &stored), Some(&configuration), cpu)?;
+    let (mut file, mut service) = (Found::default(), Found::default());
+    for _ in 0..repeats {
+        run(&own, false, seconds, &mut file)?;
+        run(&provided, true, seconds, &mut service)?;
+    }
+    let row = |variant: &str, found: &Found| Row {
+        op: Some(op.to_owned()),
+        clients: Some(2),
+        pinned: Some(setup.pinning.describe(1).replace("clients", "worker")),
+        ..found.row(variant)
+    };
+    let sidecore = Row {
+        notify: Some("park".to_owned()),
+        ratio: ratio(&service.per_cpu_s, &file.per_cpu_s),
+        baseline: Some(BASELINE.to_owned()),
+        reach: Some(Reach::at_least(reach)),
+        ..row("key in sidecore", &service)
+    };
+    Ok([row(BASELINE, &file), sidecore])
+}
+
+/// Handshakes for so many seconds. The service is this process.
+fn run(nginx: &Nginx, served: bool, seconds: u64, found: &mut Found) -> Result<(), BenchError> {
+    let (worker, service, began) = (nginx.cpu()?, clock::process_cpu(), clock::now());
+    let count = handshakes(nginx.port(), seconds)?;
+    let took = (clock::now() - began) as f64 / 1e9;
+    let server_ns = nginx.cpu()?.saturating_sub(worker);
+    // Without the provider this process only waits for the load.
+    let service_ns = if served { clock::process_cpu() - service } else { 0 };
+    found.handshakes += count;
+    found.seconds += took;
+    found.server_ns += server_ns;
+    found.service_ns += service_ns;
+    found.per_s.push(count as f64 / took);
+    found.per_cpu_s.push(count as f64 * 1e9 / (server_ns + service_ns).max(1) as f64);
+    Ok(())
+}
+
+impl Found {
+    fn row(&self, variant: &str) -> Row {
+        let us_each = |ns: u64| ns as f64 / 1000.0 / self.handshakes.max(1) as f64;
+        Row {
+            ops_per_s: Some(median(&self.per_s)),
+            cpu_us_per_op: Some(CpuPerOp { client: us_each(self.server_ns), service: us_each(self.service_ns) }),
+            repeats: Some(self.per_s.len() as u32),
+            spread: Some(spread(&self.per_cpu_s)),
+            metrics: Some(BTreeMap::from([("handshakes_per_cpu_s".to_owned(), median(&self.per_cpu_s))])),
+            ..Row::new("nginx", variant)
+        }
+    }
+}

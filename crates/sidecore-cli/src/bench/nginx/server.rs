@@ -1,0 +1,166 @@
+//! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
+
+use crate::bench::crew::BenchError;
+use crate::bench::programs::{done, on_core};
+use sidecore::sys::clock;
+use std::fmt::Write;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// For nginx to listen, and to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Processes that make handshakes.
+const LOADERS: usize = 2;
+
+/// A running nginx with one worker.
+pub(super) struct Nginx {
+    master: Child,
+    worker: u32,
+    port: u16,
+}
+
+impl Nginx {
+    /// With this certificate and key, the configuration of OpenSSL if one is given, tied to a core if one is given.
+    pub(super) fn start(
+        directory: &Path,
+        (certificate, key): (&Path, &Path),
+        openssl: Option<&Path>,
+        cpu: Option<usize>,
+    ) -> Result<Self, BenchError> {
+        fs::create_dir_all(directory).map_err(BenchError::new)?;
+        let port = free_port()?;
+        let configuration = directory.join("nginx.conf");
+        fs::write(&configuration, text(directory, port, certificate, key)).map_err(BenchError::new)?;
+        let mut command = on_core(cpu, "nginx");
+        command.arg("-c").arg(&configuration).arg("-e").arg(directory.join("errors"));
+        if let Some(openssl) = openssl {
+            command.env("OPENSSL_CONF", openssl);
+        }
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let master = started.map_err(|error| BenchError::new(format!("cannot start nginx: {error}")))?;
+        let mut nginx = Self { master, worker: 0, port };
+        let until = clock::now() + PATIENCE.as_nanos() as u64;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = nginx.master.try_wait().map_err(BenchError::new)?.is_some();
+            if ended || clock::now() > until {
+                let errors = fs::read_to_string(directory.join("errors")).unwrap_or_default();
+                let last = errors.lines().last().unwrap_or("it says nothing");
+                return Err(BenchError::new(format!("nginx does not listen: {last}")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        nginx.worker = child_of(nginx.master.id())?;
+        Ok(nginx)
+    }
+
+    /// Where it listens.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// CPU time that the worker used so far, ns.
+    pub(super) fn cpu(&self) -> Result<u64, BenchError> {
+        let path = format!("/proc/{}/schedstat", self.worker);
+        let text = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
+        let ran = text.split(' ').next().and_then(|ns| ns.parse().ok());
+        ran.ok_or_else(|| BenchError::new(format!("{path} does not begin with a time")))
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SIGTERM, on which nginx ends its worker; `Child::kill` would leave it behind.
+        let _ = Command::new("kill").arg(self.master.id().to_string()).status();
+        let until = clock::now() + PATIENCE.as_nanos() as u64;
+        while clock::now() < until {
+            if !matches!(self.master.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.master.kill();
+        let _ = self.master.wait();
+    }
+}
+
+fn free_port() -> Result<u16, BenchError> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(BenchError::new)?;
+    listener.local_addr().map(|address| address.port()).map_err(BenchError::new)
+}
+
+fn text(directory: &Path, port: u16, certificate: &Path, key: &Path) -> String {
+    let mut text = String::from("daemon off;\nworker_processes 1;\n");
+    // The worker of a nginx started by root must reach the files of this run, which are root's.
+    text.push_str("user root;\n");
+    let _ = write!(
+        text,
+        "pid {0}/pid;\nerror_log {0}/errors;\nevents {{ worker_connections 512; }}\nhttp {{\n  access_log off;\n  \
+         client_body_temp_path {0}/body;\n  proxy_temp_path {0}/proxy;\n  fastcgi_temp_path {0}/fastcgi;\n  \
+         uwsgi_temp_path {0}/uwsgi;\n  scgi_temp_path {0}/scgi;\n  server {{\n    listen 127.0.0.1:{port} ssl;\n    \
+         ssl_certificate {1};\n    ssl_certificate_key {2};\n    ssl_protocols TLSv1.3;\n    ssl_session_cache off;\n    \
+         ssl_session_tickets off;\n    return 200;\n  }}\n}}\n",
+        directory.display(),
+        certificate.display(),
+        key.display()
+    );
+    text
+}
+
+fn child_of(master: u32) -> Result<u32, BenchError> {
+    let path = format!("/proc/{master}/task/{master}/children");
+    let children = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
+    let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+    first.ok_or_else(|| BenchError::new("nginx has no worker"))
+}
+
+/// A certificate of the key in `der`, signed by itself, and the key as servers take it.
+pub(super) fn certify(der: &Path, key: &Path, certificate: &Path) -> Result<(), BenchError> {
+    let mut convert = Command::new("openssl");
+    convert.args(["pkcs8", "-topk8", "-nocrypt", "-inform", "DER", "-in"]).arg(der).arg("-out").arg(key);
+    done(&mut convert)?;
+    let mut request = Command::new("openssl");
+    request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);
+    done(request.arg("-out").arg(certificate))
+}
+
+/// Full handshakes with that port for so many seconds; how many there were.
+pub(super) fn handshakes(port: u16, seconds: u64) -> Result<u64, BenchError> {
+    let start = || {
+        let mut command = Command::new("openssl");
+        command.args(["s_time", "-new", "-tls1_3", "-connect", &format!("127.0.0.1:{port}")]);
+        command.args(["-time", &seconds.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::null()).spawn().map_err(BenchError::new)
+    };
+    let loaders = (0..LOADERS).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
+    let mut count = 0;
+    for loader in loaders {
+        let output = loader.wait_with_output().map_err(BenchError::new)?;
+        count += counted(&String::from_utf8_lossy(&output.stdout))
+            .ok_or_else(|| BenchError::new("openssl s_time made no handshake"))?;
+    }
+    Ok(count)
+}
+
+/// The number in front of `connections in … real seconds`.
+fn counted(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains("real seconds"))?;
+    line.split(' ').next()?.parse().ok().filter(|count| *count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_read_from_what_openssl_says() {
+        let said = "Collecting connection statistics for 1 seconds\n***\n\n872 connections in 0.41s; 2126.83 connections/user \
+                    sec, bytes read 0\n872 connections in 2 real seconds, 0 bytes read per connection\n";
+        assert_eq!(counted(said), Some(872));
+        assert_eq!(counted("0 connections in 2 real seconds, 0 bytes\n"), None);
+        assert_eq!(counted(""), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The `AlgorithmIdentifier` of a signature, as certificates and messages carry it.
+
+use crate::digest::Digest;
+use crate::failure::Failure;
+use crate::key::{Key, Public};
+use crate::sign::{Padding, Settings};
+use pkcs8::ObjectIdentifier;
+use pkcs8::der::asn1::AnyRef;
+use pkcs8::der::{Decode, Encode, Tag, TagNumber};
+use pkcs8::spki::AlgorithmIdentifierRef;
+
+const MGF1: &str = "1.2.840.113549.1.1.8";
+const PSS: &str = "1.2.840.113549.1.1.10";
+/// Bytes of salt that PSS has unless it says otherwise.
+const DEFAULT_SALT: u16 = 20;
+const ED25519: &str = "1.3.101.112";
+
+/// In DER.
+pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
+    let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
+    if let Public::Ed25519(_) = key.public {
+        return encode(ED25519, None).ok_or_else(unknown);
+    }
+    let digest = settings.digest.ok_or_else(unknown)?;
+    let der = match (&key.public, settings.padding) {
+        (Public::Rsa { .. }, Padding::Pss) => pss(key, settings, digest),
+        (Public::Rsa { .. }, Padding::Pkcs1) => pkcs1(digest).and_then(|oid| encode(oid, Some(AnyRef::NULL))),
+        _ => ecdsa(digest).and_then(|oid| encode(oid, None)),
+    };
+    der.ok_or_else(unknown)
+}
+
+fn encode(oid: &str, parameters: Option<AnyRef<'_>>) -> Option<Vec<u8>> {
+    AlgorithmIdentifierRef { oid: ObjectIdentifier::new(oid).ok()?, parameters }.to_der().ok()
+}
+
+fn pkcs1(digest: Digest) -> Option<&'static str> {
+    Some(match digest {
+        Digest::Sha1 => "1.2.840.113549.1.1.5",
+        Digest::Sha224 => "1.2.840.113549.1.1.14",
+        Digest::Sha256 => "1.2.840.113549.1.1.11",
+        Digest::Sha384 => "1.2.840.113549.1.1.12",
+        Digest::Sha512 => "1.2.840.113549.1.1.13",
+        Digest::Sha3_224 => "2.16.840.1.101.3.4.3.13",
+        Digest::Sha3_256 => "2.16.840.1.101.3.4.3.14",
+        Digest::Sha3_384 => "2.16.840.1.101.3.4.3.15",
+        Digest::Sha3_512 => "2.16.840.1.101.3.4.3.16",
+        Digest::Md5Sha1 => return None,
+    })
+}
+
+fn ecdsa(digest: Digest) -> Option<&'static str> {
+    Some(match digest {
+        Digest::Sha1 => "1.2.840.10045.4.1",
+        Digest::Sha224 => "1.2.840.10045.4.3.1",
+        Digest::Sha256 => "1.2.840.10045.4.3.2",
+        Digest::Sha384 => "1.2.840.10045.4.3.3",
+        Digest::Sha512 => "1.2.840.10045.4.3.4",
+        Digest::Sha3_224 => "2.16.840.1.101.3.4.3.9",
+        Digest::Sha3_256 => "2.16.840.1.101.3.4.3.10",
+        Digest::Sha3_384 => "2.16.840.1.101.3.4.3.11",
+        Digest::Sha3_512 => "2.16.840.1.101.3.4.3.12",
+        Digest::Md5Sha1 => return None,
+    })
+}
+
+/// With the salt's length as large as it comes, which the types of the crates do not hold. What has its default value is
+/// left out, as DER wants it.
+fn pss(key: &Key, settings: &Settings, digest: Digest) -> Option<Vec<u8>> {
+    let hash = |digest: Digest| encode(digest.oid()?, Some(AnyRef::NULL));
+    let mgf1 = settings.mgf1.unwrap_or(digest);
+    let salt = settings.salt_bytes(key, digest)?;
+    let mut fields = Vec::new();
+    if digest != Digest::Sha1 {
+        fields.extend(explicit(0, &hash(digest)?)?);
+    }
+    if mgf1 != Digest::Sha1 {
+        let hash = hash(mgf1)?;
+        fields.extend(explicit(1, &encode(MGF1, Some(AnyRef::from_der(&hash).ok()?))?)?);
+    }
+    if salt != DEFAULT_SALT {
+        fields.extend(explicit(2, &salt.to_der().ok()?)?);
+    }
+    encode(PSS, Some(AnyRef::new(Tag::Sequence, &fields).ok()?))
+}
+
+fn explicit(number: u32, content: &[u8]) -> Option<Vec<u8>> {
+    let tag = Tag::ContextSpecific { constructed: true, number: TagNumber(number) };
+    AnyRef::new(tag, content).ok()?.to_der().ok()
+}

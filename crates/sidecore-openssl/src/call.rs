@@ -1,0 +1,304 @@
+//! One request to the service, from the operation's memory to the operation's memory.
+
+use crate::failure::{Failure, Reason};
+use crate::ffi::fibre::{self, Job};
+use crate::key::Key;
+use crate::lanes::OpenError;
+use crate::lanes::{self, Pool, Take, Taken, is_gone};
+use crate::waiting::Waiting;
+use sidecore::client::{Error, Job as Submission, Options, Received};
+use sidecore::core::policy::notify::Notify;
+use sidecore::core::session::{Op, Refusal};
+use sidecore::core::wire::{Extent, Status};
+use sidecore::engine::crypto::Scheme;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an operation may take altogether.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A program that resumes a job so often for nothing pays no attention to its descriptor, or cannot pause.
+const VAIN_RESUMES: u32 = 64;
+
+/// What to do with which bytes.
+pub(crate) struct Request<'r> {
+    pub(crate) key: &'r Arc<Key>,
+    pub(crate) scheme: Scheme,
+    pub(crate) op: Op,
+    /// A signature to verify.
+    pub(crate) head: &'r [u8],
+    pub(crate) input: &'r [u8],
+    pub(crate) max_output: usize,
+}
+
+/// Why a request was not done.
+enum Trouble {
+    /// The session or the lane ended: with another it may be done.
+    Stale(String),
+    Failure(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Failure(system(&error))
+    }
+}
+
+fn system(error: &io::Error) -> Failure {
+    Failure::new(Reason::Internal, format!("{error}; raise the limits on files and memory"))
+}
+
+type Outcome = Result<Vec<u8>, Refusal>;
+
+/// Has a request done. The service's refusal of the request itself is an outcome.
+pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    let first = once(options, request, deadline);
+    let second = match first {
+        // The service may have started again since, or have ended the sessions of a key whose users changed.
+        Err(Trouble::Stale(_)) => once(options, request, deadline),
+        other => other,
+    };
+    second.map_err(|trouble| match trouble {
+        Trouble::Stale(why) => Failure::new(Reason::Service, why),
+        Trouble::Failure(failure) => failure,
+    })
+}
+
+fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<Outcome, Trouble> {
+    let pool = lanes::pool()?;
+    let job = fibre::current();
+    let mut lane = take_lane(pool, options, request, job.as_ref(), deadline)?;
+    let session = match lane.open(request.key, &request.scheme) {
+        Ok(session) => session,
+        Err(OpenError::Failure(failure)) => {
+            lane.give_back();
+            return Err(failure.into());
+        }
+        Err(OpenError::Gone(why)) => return Err(gone(pool, lane, why)),
+    };
+    let input_len = request.head.len() + request.input.len();
+    let submitted = (|| {
+        let client = &mut lane.client;
+        let input = client.alloc(len(input_len.max(1)))?;
+        let output = client.alloc(len(request.max_output.max(1)))?;
+        client.write(&input, 0, request.head)?;
+        client.write(&input, len(request.head.len()), request.input)?;
+        let inputs = [Extent::new(input.extent().offset, len(input_len))];
+        let head_len = len(request.head.len());
+        let outputs = [output.extent()];
+        let job = Submission { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
+        client.submit(0, &job)?;
+        client.ring();
+        Ok((input, output))
+    })();
+    let (input, output) = match submitted {
+        Ok(buffers) => buffers,
+        Err(error) => return Err(broken(pool, lane, &error)),
+    };
+    let (mut lane, received) = wait(pool, lane, job.as_ref(), deadline)?;
+    let outcome = match received.status {
+        Status::Done { len } => {
+            let mut result = vec![0; len as usize];
+            lane.client.read(&output, 0, &mut result).map(|()| Ok(result))
+        }
+        Status::Refused(refusal) => Ok(Err(refusal)),
+        Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
+    };
+    lane.client.free(input);
+    lane.client.free(output);
+    match outcome {
+        Ok(Err(Refusal::NoSession)) => {
+            lane.sessions.forget(request.key, &request.scheme);
+            lane.give_back();
+            Err(Trouble::Stale(Refusal::NoSession.message().to_owned()))
+        }
+        Ok(outcome) => {
+            lane.give_back();
+            Ok(outcome)
+        }
+        Err(error) => Err(broken(pool, lane, &error)),
+    }
+}
+
+fn len(bytes: usize) -> u32 {
+    // Lanes have smaller arenas: what does not fit in 32 bits is refused there.
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The lane ended; those that are idle are no better.
+fn gone(pool: &Pool, lane: Taken, why: String) -> Trouble {
+    drop(lane);
+    pool.drop_idle();
+    Trouble::Stale(why)
+}
+
+fn broken(pool: &Pool, lane: Taken, error: &Error) -> Trouble {
+    if is_gone(error) {
+        return gone(pool, lane, error.to_string());
+    }
+    drop(lane);
+    Trouble::Failure(Failure::new(Reason::Service, error.to_string()))
+}
+
+fn late() -> Trouble {
+    let text = format!(
+        "no answer within {} s: see with `sidecore top` whether the service is overloaded or stuck",
+        PATIENCE.as_secs()
+    );
+    Trouble::Failure(Failure::new(Reason::Service, text))
+}
+
+fn take_lane(
+    pool: &'static Pool,
+    options: &Options,
+    request: &Request<'_>,
+    job: Option<&Job>,
+    deadline: Instant,
+) -> Result<Taken, Trouble> {
+    let bytes = request.head.len() + request.input.len() + request.max_output;
+    let preferred = match job {
+        Some(job) => in_context(pool, job, |waiting| Ok(waiting.favourite()))?,
+        None => None,
+    };
+    loop {
+        let seen = match pool.take(options, preferred, bytes)? {
+            Take::Lane(lane) => return Ok(lane),
+            Take::Full(seen) => seen,
+        };
+        let in_time = match job {
+            None => pool.wait(seen, deadline),
+            Some(job) => {
+                in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
+                // A program that cannot pause waits as one without jobs.
+                let paused = job.pause();
+                in_context(pool, job, Waiting::settle)?;
+                (paused || pool.wait(seen, deadline)) && Instant::now() < deadline
+            }
+        };
+        if !in_time {
+            return Err(lanes::none_free().into());
+        }
+    }
+}
+
+/// Works with the wait context of a job, which is this process's own then.
+fn in_context<T>(
+    pool: &'static Pool,
+    job: &Job,
+    work: impl FnOnce(&mut Waiting) -> io::Result<T>,
+) -> Result<T, Trouble> {
+    let result = job.waiting(
+        || Waiting::new(pool),
+        |waiting| {
+            waiting.renew(pool)?;
+            work(waiting)
+        },
+    );
+    Ok(result??)
+}
+
+/// Waits for the request in flight on a lane. What is in the way ends the lane.
+fn wait(pool: &'static Pool, lane: Taken, job: Option<&Job>, deadline: Instant) -> Result<(Taken, Received), Trouble> {
+    match job {
+        Some(job) => wait_in_job(pool, lane, job, deadline),
+        None => wait_here(pool, lane, deadline),
+    }
+}
+
+fn wait_here(pool: &'static Pool, mut lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    match lane.client.wait_for(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
+        Ok(Some(received)) => Ok((lane, received)),
+        Ok(None) => Err(late()),
+        Err(error) => Err(broken(pool, lane, &error)),
+    }
+}
+
+fn wait_in_job(
+    pool: &'static Pool,
+    mut lane: Taken,
+    job: &Job,
+    deadline: Instant,
+) -> Result<(Taken, Received), Trouble> {
+    let mut vain = 0;
+    while vain < VAIN_RESUMES {
+        if let Some(received) = lane.client.poll() {
+            return Ok((lane, received));
+        }
+        if Instant::now() >= deadline {
+            return Err(late());
+        }
+        match prepare(pool, &mut lane, job) {
+            Ok(Prepared::ToBeWoken) => vain += 1,
+            Ok(Prepared::ToLook) => {}
+            Ok(Prepared::Ready) => continue,
+            Err(Ok(error)) => return Err(broken(pool, lane, &error)),
+            Err(Err(trouble)) => return Err(trouble),
+        }
+        let mut kept = Some(lane);
+        in_context(pool, job, |waiting| {
+            if let Some(lane) = kept.take() {
+                kept = waiting.hold(lane).err();
+            }
+            Ok(())
+        })?;
+        if let Some(lane) = kept {
+            // Another job shares the wait context and is paused in it.
+            return wait_here(pool, lane, deadline);
+        }
+        let paused = job.pause();
+        // The job may be resumed in a forked child: the wait context still has the parent's lane then.
+        lane = match job.waiting(|| Waiting::new(pool), Waiting::take)? {
+            Some(lane) => lane,
+            None => return Err(Trouble::Stale("the lane was lost while the job was paused".to_owned())),
+        };
+        if lane.is_parents() {
+            return Err(Trouble::Stale("the process was forked while the job was paused".to_owned()));
+        }
+        in_context(pool, job, Waiting::settle)?;
+        if !paused {
+            break;
+        }
+    }
+    wait_here(pool, lane, deadline)
+}
+
+/// How a job goes on.
+enum Prepared {
+    /// There is something to poll already.
+    Ready,
+    /// The service will wake it.
+    ToBeWoken,
+    /// It will look again by itself.
+    ToLook,
+}
+
+/// Sees to it that the job is resumed.
+fn prepare(pool: &'static Pool, lane: &mut Taken, job: &Job) -> Result<Prepared, Result<Error, Trouble>> {
+    let policy = lane.client.notify().map_err(Ok)?;
+    match policy {
+        Notify::Timer { period } => {
+            lane.client.check().map_err(Ok)?;
+            in_context(pool, job, |waiting| waiting.watch_time(period)).map_err(Err)?;
+        }
+        Notify::Spin => {
+            lane.client.check().map_err(Ok)?;
+            in_context(pool, job, Waiting::watch_nothing).map_err(Err)?;
+        }
+        _ => {
+            if !lane.client.arm().map_err(Ok)? {
+                return Ok(Prepared::Ready);
+            }
+            in_context(pool, job, |waiting| waiting.watch(lane)).map_err(Err)?;
+            return Ok(Prepared::ToBeWoken);
+        }
+    }
+    Ok(Prepared::ToLook)
+}

@@ -1,0 +1,92 @@
+//! What OpenSSL calls, and what it is called with: the only place for raw pointers.
+
+pub(crate) mod abi;
+mod asym_cipher;
+mod decoder;
+pub(crate) mod fibre;
+mod import;
+mod keymgmt;
+mod params;
+pub(crate) mod process;
+mod provider;
+mod signature;
+mod store;
+mod upcalls;
+
+pub use provider::OSSL_provider_init;
+
+use abi::{Algorithm, operation};
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+const OURS: &std::ffi::CStr = c"provider=sidecore";
+const RSA: &std::ffi::CStr = c"RSA:rsaEncryption:1.2.840.113549.1.1.1";
+const EC: &std::ffi::CStr = c"EC:id-ecPublicKey:1.2.840.10045.2.1";
+const ED25519: &std::ffi::CStr = c"ED25519:1.3.101.112";
+
+static KEYMGMT: [Algorithm; 4] = [
+    Algorithm::new(RSA, OURS, &keymgmt::rsa::FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, OURS, &keymgmt::ec::FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, OURS, &keymgmt::ed25519::FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::END,
+];
+
+static SIGNATURE: [Algorithm; 4] = [
+    Algorithm::new(RSA, OURS, &signature::FUNCTIONS, c"RSA signatures by sidecore"),
+    Algorithm::new(c"ECDSA", OURS, &signature::FUNCTIONS, c"ECDSA by sidecore"),
+    Algorithm::new(ED25519, OURS, &signature::MESSAGE_FUNCTIONS, c"Ed25519 by sidecore"),
+    Algorithm::END,
+];
+
+static ASYM_CIPHER: [Algorithm; 2] =
+    [Algorithm::new(RSA, OURS, &asym_cipher::FUNCTIONS, c"RSA decryption by sidecore"), Algorithm::END];
+
+static STORE: [Algorithm; 2] =
+    [Algorithm::new(c"sidecore", OURS, &store::FUNCTIONS, c"Keys of sidecore"), Algorithm::END];
+
+static DECODER: [Algorithm; 5] = [
+    Algorithm::new(c"DER", decoder::FROM_PEM, &decoder::PEM_FUNCTIONS, c"Key files of sidecore"),
+    Algorithm::new(RSA, decoder::FROM_DER, &decoder::rsa::FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, decoder::FROM_DER, &decoder::ec::FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, decoder::FROM_DER, &decoder::ed25519::FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::END,
+];
+
+/// What is offered, by operation.
+fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
+    match number {
+        operation::KEYMGMT => Some(&KEYMGMT),
+        operation::SIGNATURE => Some(&SIGNATURE),
+        operation::ASYM_CIPHER => Some(&ASYM_CIPHER),
+        operation::STORE => Some(&STORE),
+        operation::DECODER => Some(&DECODER),
+        _ => None,
+    }
+}
+
+/// No panic reaches OpenSSL: one becomes `failed`.
+fn guard<T>(failed: T, function: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(function)).unwrap_or(failed)
+}
+
+/// One more owner of what OpenSSL keeps for us.
+///
+/// # Safety
+/// `pointer` came from `Arc::into_raw` and still has an owner.
+unsafe fn shared<T>(pointer: *const c_void) -> Arc<T> {
+    // SAFETY: see above.
+    unsafe {
+        Arc::increment_strong_count(pointer.cast::<T>());
+        Arc::from_raw(pointer.cast::<T>())
+    }
+}
+
+/// Bytes that OpenSSL hands over.
+///
+/// # Safety
+/// `bytes` is null, or `len` bytes are there for `'a`.
+unsafe fn bytes<'a>(bytes: *const u8, len: usize) -> &'a [u8] {
+    // SAFETY: see above.
+    if bytes.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(bytes, len) } }
+}

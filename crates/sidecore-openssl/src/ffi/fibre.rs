@@ -1,0 +1,153 @@
+//! OpenSSL's asynchronous jobs, found at run time: without them every operation is synchronous.
+
+use super::upcalls::Core;
+use crate::waiting::Waiting;
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+type CurrentJob = unsafe extern "C" fn() -> *mut c_void;
+type WaitContext = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Pause = unsafe extern "C" fn() -> c_int;
+type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
+type SetFd = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int;
+type GetFd = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
+type Resume = unsafe extern "C" fn(*mut c_void) -> c_int;
+type GetCallback = unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int;
+
+struct Functions {
+    current_job: CurrentJob,
+    wait_context: WaitContext,
+    pause: Pause,
+    set_fd: SetFd,
+    get_fd: GetFd,
+    /// From OpenSSL 3.0 on.
+    get_callback: Option<GetCallback>,
+}
+
+/// Its address is the key that our descriptors have in wait contexts.
+static KEY: u8 = 0;
+static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+
+/// Looks the functions up, once: later might be in a forked child, where the loader's lock may be held for ever.
+pub(super) fn find(core: &Core) {
+    FUNCTIONS.get_or_init(|| look_up(core));
+}
+
+fn look_up(core: &Core) -> Option<Functions> {
+    let library = libcrypto(core);
+    let address = |name: &CStr| {
+        // SAFETY: a handle of the loader and a C string.
+        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    };
+    // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
+    unsafe {
+        Some(Functions {
+            current_job: transmute::<*mut c_void, CurrentJob>(address(c"ASYNC_get_current_job")?),
+            wait_context: transmute::<*mut c_void, WaitContext>(address(c"ASYNC_get_wait_ctx")?),
+            pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
+            set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
+            get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
+            get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
+                .map(|address| transmute::<*mut c_void, GetCallback>(address)),
+        })
+    }
+}
+
+/// The library that called us, however many there are; else whatever the program shows.
+fn libcrypto(core: &Core) -> *mut c_void {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: any address is allowed; the name is the loader's.
+    unsafe {
+        if libc::dladdr(core.address_in_libcrypto(), &raw mut info) != 0 && !info.dli_fname.is_null() {
+            let library = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !library.is_null() {
+                return library;
+            }
+        }
+    }
+    libc::RTLD_DEFAULT
+}
+
+/// The job that this thread is running.
+pub(crate) struct Job {
+    functions: &'static Functions,
+    context: *mut c_void,
+}
+
+/// The job that calls, if a job calls.
+pub(crate) fn current() -> Option<Job> {
+    let functions = FUNCTIONS.get()?.as_ref()?;
+    // SAFETY: OpenSSL's functions, called by a thread that it called.
+    let context = unsafe {
+        let job = (functions.current_job)();
+        if job.is_null() {
+            return None;
+        }
+        (functions.wait_context)(job)
+    };
+    (!context.is_null()).then_some(Job { functions, context })
+}
+
+impl Job {
+    /// Works with what its wait context waits on; made at first use.
+    pub(crate) fn waiting<T>(
+        &self,
+        make: impl FnOnce() -> io::Result<Waiting>,
+        work: impl FnOnce(&mut Waiting) -> T,
+    ) -> io::Result<T> {
+        let (mut fd, mut ours) = (-1, std::ptr::null_mut());
+        // SAFETY: the job's own context, which lives while the job runs.
+        let known = unsafe { (self.functions.get_fd)(self.context, key(), &raw mut fd, &raw mut ours) };
+        if known == 0 || ours.is_null() {
+            ours = self.put(make()?)?;
+        }
+        // SAFETY: made by `put`, freed with the context; only the job that runs uses it, on one thread.
+        Ok(work(unsafe { &mut *ours.cast::<Waiting>() }))
+    }
+
+    fn put(&self, waiting: Waiting) -> io::Result<*mut c_void> {
+        let fd = waiting.fd();
+        let ours: *mut c_void = Box::into_raw(Box::new(waiting)).cast();
+        // SAFETY: as in `waiting`; from here on the context owns the box.
+        if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {
+            // SAFETY: the context did not take it.
+            drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(ours)
+    }
+
+    /// Lets the program do other things until it comes back. `false`: it cannot.
+    pub(crate) fn pause(&self) -> bool {
+        if let Some(get) = self.functions.get_callback {
+            let (mut callback, mut argument) = (None, std::ptr::null_mut());
+            // SAFETY: as in `waiting`.
+            let known = unsafe { get(self.context, &raw mut callback, &raw mut argument) };
+            if let (1.., Some(callback)) = (known, callback) {
+                // SAFETY: what the program asked to be called with.
+                unsafe { callback(argument) };
+            }
+        }
+        // SAFETY: called by a job.
+        unsafe { (self.functions.pause)() == 1 }
+    }
+}
+
+fn key() -> *const c_void {
+    (&raw const KEY).cast()
+}
+
+unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
+    super::guard((), || {
+        // SAFETY: made by `put`, and the context is at its end.
+        drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+    });
+}

@@ -1,0 +1,101 @@
+//! Keys that OpenSSL has and wants used here: `default_properties = ?provider=sidecore`.
+
+use super::abi::{Param, select};
+use super::params::Params;
+use crate::failure::{Failure, Reason};
+use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private};
+use std::ffi::{CStr, c_int};
+use zeroize::Zeroizing;
+
+/// Names of the primes, exponents and the coefficient of an RSA key.
+const RSA_REST: [&CStr; 5] = [c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+
+/// What is read of a key of this family.
+pub(super) fn types(family: Family, selection: c_int) -> *const Param {
+    static RSA: [Param; 9] = [
+        Param::unsigned(c"n"),
+        Param::unsigned(c"e"),
+        Param::unsigned(c"d"),
+        Param::unsigned(RSA_REST[0]),
+        Param::unsigned(RSA_REST[1]),
+        Param::unsigned(RSA_REST[2]),
+        Param::unsigned(RSA_REST[3]),
+        Param::unsigned(RSA_REST[4]),
+        Param::END,
+    ];
+    static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
+    static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
+    static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
+    static POINT: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
+    static POINT_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
+    match (family, selection & select::PRIVATE != 0) {
+        (Family::Rsa, true) => RSA.as_ptr(),
+        (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
+        (Family::Ec, true) => EC.as_ptr(),
+        (Family::Ec, false) => EC_PUBLIC.as_ptr(),
+        (Family::Ed25519, true) => POINT.as_ptr(),
+        (Family::Ed25519, false) => POINT_PUBLIC.as_ptr(),
+    }
+}
+
+/// The key that the parameters say.
+pub(super) fn read(family: Family, private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+    match family {
+        Family::Rsa => rsa(private, params),
+        Family::Ec => ec(private, params),
+        Family::Ed25519 => ed25519(private, params),
+    }
+}
+
+fn missing() -> Failure {
+    Failure::new(Reason::Key, "the key lacks a part: give one with its public part, for RSA also primes and exponents")
+}
+
+fn secret(params: &Params<'_>, name: &CStr) -> Option<Zeroizing<Vec<u8>>> {
+    params.number(name).map(Zeroizing::new).filter(|number| !number.is_empty())
+}
+
+fn rsa(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+    let (n, e) = (params.number(c"n").ok_or_else(missing)?, params.number(c"e").ok_or_else(missing)?);
+    let public = Public::Rsa { n: n.clone(), e: e.clone() };
+    if ![1024, 2048, 3072, 4096].contains(&public.bits()) {
+        let bits = public.bits();
+        return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
+    }
+    let Some(d) = secret(params, c"d").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
+    let [p, q, dp, dq, qinv] = RSA_REST.map(|name| secret(params, name));
+    let parts = RsaParts {
+        n: Zeroizing::new(n),
+        e: Zeroizing::new(e),
+        d,
+        primes: [p.ok_or_else(missing)?, q.ok_or_else(missing)?],
+        exponents: [dp.ok_or_else(missing)?, dq.ok_or_else(missing)?],
+        coefficient: qinv.ok_or_else(missing)?,
+    };
+    Ok(Key::new(public, Private::Imported(rsa_private(&parts)?)))
+}
+
+fn ec(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+    let group = params.text(c"group").ok_or_else(missing)?;
+    let curve = Curve::from_name(group)
+        .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
+    let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.len() + 1 && point[0] == 4);
+    let point =
+        point.ok_or_else(|| Failure::unsupported("the point is missing or compressed: give it uncompressed"))?;
+    let public = Public::Ec { curve, point: point.to_vec() };
+    let Some(scalar) = secret(params, c"priv").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
+    let mut full = Zeroizing::new(vec![0; curve.len()]);
+    let start = curve.len().checked_sub(scalar.len()).ok_or_else(missing)?;
+    full[start..].copy_from_slice(&scalar);
+    Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
+}
+
+fn ed25519(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok()).ok_or_else(missing)?;
+    let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
+    let private = match seed.filter(|_| private) {
+        Some(seed) => Private::Imported(ed25519_private(seed)?),
+        None => Private::None,
+    };
+    Ok(Key::new(Public::Ed25519(point), private))
+}

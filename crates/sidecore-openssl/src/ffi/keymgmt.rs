@@ -1,0 +1,340 @@
+//! Key management: what OpenSSL may know of a key, and how it gets one.
+
+use super::abi::{Callback, Dispatch, Param, keymgmt as entry, object, operation, select};
+use super::import;
+use super::params::{List, Misfit, Params, Questions};
+use super::provider::Provider;
+use super::{guard, shared};
+use crate::failure::{Failure, Reason};
+use crate::key::{Curve, Family, Key, Public};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// A key object: empty until it is imported or loaded.
+pub(crate) struct KeyObject {
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) family: Family,
+    pub(crate) key: Option<Arc<Key>>,
+}
+
+impl KeyObject {
+    /// Tells a store's or decoder's callback of this object, which [`load`] takes over.
+    ///
+    /// # Safety
+    /// `callback` is OpenSSL's and goes with `argument`.
+    pub(crate) unsafe fn offer(self, list: List, callback: Callback, argument: *mut c_void) -> c_int {
+        let mut object: *mut Self = Box::into_raw(Box::new(self));
+        let reference: *mut *mut Self = &raw mut object;
+        let result = list
+            .integer(c"type", object::PKEY)
+            .borrowed(c"reference", reference.cast(), size_of::<*mut Self>())
+            // SAFETY: see above.
+            .with(|list| unsafe { callback(list, argument) });
+        // SAFETY: written by `load` if it took the object over.
+        let left = unsafe { reference.read_volatile() };
+        if !left.is_null() {
+            // SAFETY: made above, and nobody took it.
+            drop(unsafe { Box::from_raw(left) });
+        }
+        result
+    }
+}
+
+/// The functions of one family differ in its name only.
+macro_rules! family {
+    ($module:ident, $family:expr) => {
+        pub(crate) mod $module {
+            use super::*;
+
+            unsafe extern "C" fn new(context: *mut c_void) -> *mut c_void {
+                // SAFETY: OpenSSL gives the provider's context.
+                unsafe { super::new(context, $family) }
+            }
+
+            unsafe extern "C" fn query_operation_name(number: c_int) -> *const c_char {
+                super::query_operation_name(number, $family)
+            }
+
+            unsafe extern "C" fn gettable_params(_context: *mut c_void) -> *const Param {
+                gettable($family).as_ptr()
+            }
+
+            unsafe extern "C" fn exported_types(selection: c_int) -> *const Param {
+                exported($family, selection)
+            }
+
+            unsafe extern "C" fn imported_types(selection: c_int) -> *const Param {
+                import::types($family, selection)
+            }
+
+            pub(crate) static FUNCTIONS: [Dispatch; 15] = [
+                entry::new(new),
+                entry::load(load),
+                entry::free(free),
+                entry::get_params(get_params),
+                entry::gettable_params(gettable_params),
+                entry::query_operation_name(query_operation_name),
+                entry::has(has),
+                entry::validate(validate),
+                entry::matches(matches),
+                entry::import(import),
+                entry::import_types(imported_types),
+                entry::export(export),
+                entry::export_types(exported_types),
+                entry::dup(dup),
+                Dispatch::END,
+            ];
+        }
+    };
+}
+
+family!(rsa, Family::Rsa);
+family!(ec, Family::Ec);
+family!(ed25519, Family::Ed25519);
+
+/// # Safety
+/// `context` is that of the provider.
+unsafe fn new(context: *mut c_void, family: Family) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: the provider's context, see above.
+        let provider = unsafe { shared::<Provider>(context) };
+        Box::into_raw(Box::new(KeyObject { provider, family, key: None })).cast()
+    })
+}
+
+fn query_operation_name(number: c_int, family: Family) -> *const c_char {
+    let name = match (family, number) {
+        (Family::Ec, operation::SIGNATURE) => c"ECDSA",
+        (Family::Ec, operation::KEYEXCH) => c"ECDH",
+        _ => family.name(),
+    };
+    name.as_ptr()
+}
+
+/// # Safety
+/// `object` is a key object of this provider, valid for `'a`.
+unsafe fn from_pointer<'a>(pointer: *const c_void) -> &'a KeyObject {
+    // SAFETY: see above.
+    unsafe { &*pointer.cast::<KeyObject>() }
+}
+
+/// The key in a key object that OpenSSL hands to an operation.
+///
+/// # Safety
+/// `object` is null or a key object of this provider.
+pub(super) unsafe fn key_in(object: *const c_void) -> Option<Arc<Key>> {
+    // SAFETY: see above.
+    unsafe { object.cast::<KeyObject>().as_ref()?.key.clone() }
+}
+
+unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
+    if reference.is_null() || len != size_of::<*mut KeyObject>() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: a reference made by `with_reference`; it is emptied, so that the object has one owner.
+    unsafe { std::ptr::replace(reference.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut()) }
+}
+
+/// Exports the public part of an object that was offered by [`KeyObject::offer`].
+///
+/// # Safety
+/// `reference` is null or has `len` bytes; `callback` is OpenSSL's and goes with `argument`.
+pub(super) unsafe fn export_reference(
+    reference: *const c_void,
+    len: usize,
+    callback: Callback,
+    argument: *mut c_void,
+) -> c_int {
+    if reference.is_null() || len != size_of::<*mut KeyObject>() {
+        return 0;
+    }
+    // SAFETY: a reference made by `offer`, which is still full.
+    unsafe {
+        let object = *reference.cast::<*mut c_void>();
+        if object.is_null() {
+            0
+        } else {
+            export(object, select::PUBLIC | select::DOMAIN_PARAMETERS, callback, argument)
+        }
+    }
+}
+
+unsafe extern "C" fn free(key: *mut c_void) {
+    guard((), || {
+        if !key.is_null() {
+            // SAFETY: made here, for the last time.
+            drop(unsafe { Box::from_raw(key.cast::<KeyObject>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
+    // SAFETY: OpenSSL's key object.
+    let Some(key) = (unsafe { key_in(key) }) else { return 0 };
+    c_int::from(selection & select::PRIVATE == 0 || key.has_private())
+}
+
+unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _kind: c_int) -> c_int {
+    // Keys were checked by the service that holds them.
+    // SAFETY: as for `has`.
+    unsafe { has(key, selection) }
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
+    // SAFETY: OpenSSL's key objects.
+    let (Some(one), Some(other)) = (unsafe { (key_in(one), key_in(other)) }) else { return 0 };
+    if selection & select::KEY_PAIR != 0 {
+        return c_int::from(one.public == other.public);
+    }
+    let curve = |key: &Key| match key.public {
+        Public::Ec { curve, .. } => Some(curve),
+        _ => None,
+    };
+    c_int::from(one.public.family() == other.public.family() && curve(&one) == curve(&other))
+}
+
+unsafe extern "C" fn dup(key: *const c_void, selection: c_int) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: OpenSSL's key object.
+        let from = unsafe { from_pointer(key) };
+        let key = match &from.key {
+            Some(key) if selection & select::PRIVATE == 0 && key.has_private() => Some(Arc::new(key.without_private())),
+            other => other.clone(),
+        };
+        Box::into_raw(Box::new(KeyObject { provider: Arc::clone(&from.provider), family: from.family, key })).cast()
+    })
+}
+
+unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const Param) -> c_int {
+    guard(0, || {
+        // SAFETY: OpenSSL's key object, which nobody uses yet.
+        let object = unsafe { &mut *key.cast::<KeyObject>() };
+        // SAFETY: OpenSSL's list.
+        let params = unsafe { Params::new(params) };
+        match import::read(object.family, selection & select::PRIVATE != 0, &params) {
+            Ok(key) => {
+                object.key = Some(Arc::new(key));
+                1
+            }
+            Err(failure) => object.provider.fail(c"import", &failure),
+        }
+    })
+}
+
+unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callback, argument: *mut c_void) -> c_int {
+    guard(0, || {
+        // SAFETY: OpenSSL's key object.
+        let object = unsafe { from_pointer(key) };
+        let Some(key) = &object.key else { return 0 };
+        if selection & select::PRIVATE != 0 && key.has_private() {
+            // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
+            let text = "use the key by its URI, and export the public part only";
+            return object.provider.fail(c"export", &Failure::new(Reason::Private, text));
+        }
+        // SAFETY: OpenSSL's own callback.
+        public(key, selection).with(|list| unsafe { callback(list, argument) })
+    })
+}
+
+fn public(key: &Key, selection: c_int) -> List {
+    let list = List::default();
+    let asked = selection & select::PUBLIC != 0;
+    match &key.public {
+        Public::Rsa { n, e } if asked => list.number(c"n", n).number(c"e", e),
+        Public::Ed25519(point) if asked => list.bytes(c"pub", point),
+        Public::Ec { curve, point } => {
+            let list = list.text(c"group", curve.name());
+            if asked { list.bytes(c"pub", point) } else { list }
+        }
+        _ => list,
+    }
+}
+
+fn exported(family: Family, selection: c_int) -> *const Param {
+    static NOTHING: [Param; 1] = [Param::END];
+    if selection & select::PRIVATE != 0 { NOTHING.as_ptr() } else { import::types(family, selection) }
+}
+
+fn gettable(family: Family) -> &'static [Param] {
+    static RSA: [Param; 8] = [
+        Param::integer(c"bits"),
+        Param::integer(c"security-bits"),
+        Param::integer(c"max-size"),
+        Param::text(c"default-digest"),
+        Param::unsigned(c"n"),
+        Param::unsigned(c"e"),
+        Param::bytes(c"encoded-pub-key"),
+        Param::END,
+    ];
+    static EC: [Param; 13] = [
+        Param::integer(c"bits"),
+        Param::integer(c"security-bits"),
+        Param::integer(c"max-size"),
+        Param::text(c"default-digest"),
+        Param::text(c"group"),
+        Param::text(c"encoding"),
+        Param::text(c"point-format"),
+        Param::text(c"field-type"),
+        Param::bytes(c"pub"),
+        Param::bytes(c"encoded-pub-key"),
+        Param::unsigned(c"qx"),
+        Param::unsigned(c"qy"),
+        Param::END,
+    ];
+    static ED25519: [Param; 7] = [
+        Param::integer(c"bits"),
+        Param::integer(c"security-bits"),
+        Param::integer(c"max-size"),
+        Param::text(c"mandatory-digest"),
+        Param::bytes(c"pub"),
+        Param::bytes(c"encoded-pub-key"),
+        Param::END,
+    ];
+    match family {
+        Family::Rsa => &RSA,
+        Family::Ec => &EC,
+        Family::Ed25519 => &ED25519,
+    }
+}
+
+unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
+    guard(0, || {
+        // SAFETY: OpenSSL's key object.
+        let Some(key) = (unsafe { key_in(key) }) else { return 0 };
+        // SAFETY: OpenSSL's list.
+        let mut questions = unsafe { Questions::new(params) };
+        c_int::from(answer(&key.public, &mut questions).is_ok())
+    })
+}
+
+fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> {
+    questions.integer(c"bits", public.bits() as i32)?;
+    questions.integer(c"security-bits", public.security_bits())?;
+    questions.integer(c"max-size", public.max_len() as i32)?;
+    match public {
+        Public::Rsa { n, e } => {
+            questions.text(c"default-digest", c"SHA256")?;
+            questions.number(c"n", n)?;
+            questions.number(c"e", e)
+        }
+        Public::Ec { curve, point } => answer_ec(*curve, point, questions),
+        Public::Ed25519(point) => {
+            questions.text(c"mandatory-digest", c"")?;
+            questions.bytes(c"pub", point)?;
+            questions.bytes(c"encoded-pub-key", point)
+        }
+    }
+}
+
+fn answer_ec(curve: Curve, point: &[u8], questions: &mut Questions<'_>) -> Result<(), Misfit> {
+    questions.text(c"default-digest", c"SHA256")?;
+    questions.text(c"group", curve.name())?;
+    questions.text(c"encoding", c"named_curve")?;
+    questions.text(c"point-format", c"uncompressed")?;
+    questions.text(c"field-type", c"prime-field")?;
+    questions.bytes(c"pub", point)?;
+    questions.bytes(c"encoded-pub-key", point)?;
+    let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.len()).unwrap_or_default();
+    questions.number(c"qx", x)?;
+    questions.number(c"qy", y)
+}

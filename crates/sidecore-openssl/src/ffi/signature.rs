@@ -1,0 +1,448 @@
+//! Signatures: contexts, digests made on the way, and parameters.
+
+use super::abi::{Dispatch, Param, signature as entry};
+use super::keymgmt::key_in;
+use super::params::{Misfit, Params, Questions, Value};
+use super::provider::Provider;
+use super::{bytes, guard, shared};
+use crate::algorithm_id::algorithm_id;
+use crate::digest::{Digest, Hasher};
+use crate::failure::{Failure, Reason};
+use crate::key::{Family, Key};
+use crate::sign::{Padding, Salt, Settings};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// A signature in the making.
+#[derive(Clone)]
+struct Context {
+    provider: Arc<Provider>,
+    key: Option<Arc<Key>>,
+    settings: Settings,
+    /// The message so far, for algorithms with a digest.
+    hasher: Option<Hasher>,
+}
+
+/// RSA and ECDSA.
+pub(super) static FUNCTIONS: [Dispatch; 20] = [
+    entry::newctx(newctx),
+    entry::sign_init(sign_init),
+    entry::sign(sign),
+    entry::verify_init(verify_init),
+    entry::verify(verify),
+    entry::digest_sign_init(digest_init),
+    entry::digest_sign_update(digest_update),
+    entry::digest_sign_final(digest_sign_final),
+    entry::digest_sign(digest_sign),
+    entry::digest_verify_init(digest_init),
+    entry::digest_verify_update(digest_update),
+    entry::digest_verify_final(digest_verify_final),
+    entry::digest_verify(digest_verify),
+    entry::freectx(freectx),
+    entry::dupctx(dupctx),
+    entry::get_ctx_params(get_ctx_params),
+    entry::gettable_ctx_params(gettable_ctx_params),
+    entry::set_ctx_params(set_ctx_params),
+    entry::settable_ctx_params(settable_ctx_params),
+    Dispatch::END,
+];
+
+/// Ed25519, which takes whole messages and no digest.
+pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 10] = [
+    entry::newctx(newctx),
+    entry::digest_sign_init(digest_init),
+    entry::digest_sign(digest_sign),
+    entry::digest_verify_init(digest_init),
+    entry::digest_verify(digest_verify),
+    entry::freectx(freectx),
+    entry::dupctx(dupctx),
+    entry::get_ctx_params(get_ctx_params),
+    entry::gettable_ctx_params(gettable_ctx_params),
+    Dispatch::END,
+];
+
+static SETTABLE: [Param; 7] = [
+    Param::text(c"digest"),
+    Param::text(c"properties"),
+    Param::text(c"pad-mode"),
+    Param::text(c"saltlen"),
+    Param::text(c"mgf1-digest"),
+    Param::text(c"mgf1-properties"),
+    Param::END,
+];
+
+static GETTABLE: [Param; 7] = [
+    Param::bytes(c"algorithm-id"),
+    Param::text(c"digest"),
+    Param::unsigned(c"digest-size"),
+    Param::text(c"pad-mode"),
+    Param::text(c"saltlen"),
+    Param::text(c"mgf1-digest"),
+    Param::END,
+];
+
+unsafe extern "C" fn gettable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+    GETTABLE.as_ptr()
+}
+
+unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+    SETTABLE.as_ptr()
+}
+
+unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: the provider's context.
+        let provider = unsafe { shared::<Provider>(provider) };
+        Box::into_raw(Box::new(Context { provider, key: None, settings: Settings::default(), hasher: None })).cast()
+    })
+}
+
+unsafe extern "C" fn freectx(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: made here, for the last time.
+            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
+        }
+    });
+}
+
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: OpenSSL's context.
+        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
+        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
+    })
+}
+
+/// Runs `work` on a context; what fails goes into OpenSSL's queue.
+///
+/// # Safety
+/// `context` is null or was made by `newctx`, and nobody else is at it.
+unsafe fn with(
+    context: *mut c_void,
+    doing: &'static CStr,
+    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: see above.
+        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
+        match work(context) {
+            Ok(done) => c_int::from(done),
+            Err(failure) => context.provider.fail(doing, &failure),
+        }
+    })
+}
+
+impl Context {
+    /// Begins with a key, or again with the same.
+    fn begin(&mut self, key: Option<Arc<Key>>, params: &Params<'_>) -> Result<bool, Failure> {
+        if let Some(key) = key {
+            self.key = Some(key);
+        }
+        self.key()?;
+        self.hasher = None;
+        self.set(params)
+    }
+
+    fn key(&self) -> Result<&Arc<Key>, Failure> {
+        self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
+    }
+
+    fn takes_digest(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.public.family() != Family::Ed25519)
+    }
+
+    fn set(&mut self, params: &Params<'_>) -> Result<bool, Failure> {
+        if let Some(name) = params.text(c"digest") {
+            if self.hasher.is_some() && self.settings.digest != Digest::from_name(name) {
+                return Err(Failure::input("the digest cannot change after the message has begun"));
+            }
+            self.settings.digest = if name.is_empty() { None } else { Some(digest(name)?) };
+        }
+        if let Some(mode) = params.get(c"pad-mode") {
+            self.settings.padding = padding(mode)?;
+        }
+        if let Some(length) = params.get(c"saltlen") {
+            if self.settings.padding != Padding::Pss {
+                return Err(Failure::input("a salt length goes with PSS: set the padding first"));
+            }
+            self.settings.salt = salt(length)?;
+        }
+        if let Some(name) = params.text(c"mgf1-digest") {
+            self.settings.mgf1 = Some(digest(name)?);
+        }
+        Ok(true)
+    }
+
+    /// Begins a message, to be signed under a digest of this name.
+    fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
+        let name = name.filter(|name| !name.is_empty());
+        if !self.takes_digest() {
+            return match name {
+                Some(_) => Err(Failure::unsupported("Ed25519 takes no digest: leave it out")),
+                None => Ok(true),
+            };
+        }
+        if let Some(name) = name {
+            self.settings.digest = Some(digest(name)?);
+        }
+        let digest = *self.settings.digest.get_or_insert(Digest::Sha256);
+        self.hasher = Some(Hasher::new(digest));
+        Ok(true)
+    }
+
+    fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
+        match &mut self.hasher {
+            Some(hasher) => {
+                hasher.update(piece);
+                Ok(true)
+            }
+            None => Err(Failure::unsupported("this algorithm signs whole messages: give it at once")),
+        }
+    }
+
+    /// What is signed: the digest of the message, or the message.
+    fn finished(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
+        match self.hasher.take() {
+            Some(mut hasher) => {
+                hasher.update(rest);
+                Ok(hasher.finish())
+            }
+            None if self.takes_digest() => Err(Failure::input("no message was begun")),
+            None => Ok(rest.to_vec()),
+        }
+    }
+
+    fn sign(&mut self, output: Output<'_>, tbs: &[u8]) -> Result<bool, Failure> {
+        let signature = self.settings.sign(&self.provider.options, self.key()?, tbs)?;
+        output.put(&signature)
+    }
+
+    fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
+        self.settings.verify(&self.provider.options, self.key()?, signature, tbs)
+    }
+
+    fn longest(&self) -> Result<usize, Failure> {
+        Ok(self.key()?.public.max_len())
+    }
+
+    fn answer(&self, questions: &mut Questions<'_>) -> Result<bool, Failure> {
+        if questions.asks(c"algorithm-id") {
+            let id = algorithm_id(self.key()?, &self.settings)?;
+            questions.bytes(c"algorithm-id", &id).map_err(misfit)?;
+        }
+        self.answer_settings(questions).map(|()| true).map_err(misfit)
+    }
+
+    fn answer_settings(&self, questions: &mut Questions<'_>) -> Result<(), Misfit> {
+        let digest = self.settings.digest;
+        questions.text(c"digest", digest.map_or(c"", Digest::name))?;
+        questions.integer(c"digest-size", digest.map_or(0, |digest| digest.len() as i32))?;
+        questions.text(c"mgf1-digest", self.settings.mgf1.or(digest).map_or(c"", Digest::name))?;
+        let (number, text) = match self.settings.padding {
+            Padding::Pkcs1 => (1, c"pkcs1"),
+            Padding::Pss => (6, c"pss"),
+        };
+        questions.either(c"pad-mode", number, text)?;
+        let (number, text) = match self.settings.salt {
+            Salt::Digest => (-1, c"digest".to_owned()),
+            Salt::Auto => (-2, c"auto".to_owned()),
+            Salt::Max => (-3, c"max".to_owned()),
+            Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
+            Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
+        };
+        questions.either(c"saltlen", number, &text)
+    }
+}
+
+fn misfit(_: Misfit) -> Failure {
+    Failure::input("a parameter was asked for in another type, or without room for it")
+}
+
+fn digest(name: &str) -> Result<Digest, Failure> {
+    Digest::from_name(name)
+        .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2, SHA-3 or MD5-SHA1")))
+}
+
+fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
+    match mode {
+        Value::Integer(1) | Value::Text("pkcs1") => Ok(Padding::Pkcs1),
+        Value::Integer(6) | Value::Text("pss") => Ok(Padding::Pss),
+        _ => Err(Failure::unsupported("this padding of RSA signatures: use pkcs1 or pss")),
+    }
+}
+
+fn salt(length: Value<'_>) -> Result<Salt, Failure> {
+    let number = match length {
+        Value::Text("digest") => -1,
+        Value::Text("auto") => -2,
+        Value::Text("max") => -3,
+        Value::Text("auto-digestmax") => -4,
+        Value::Text(text) => text.trim().parse().unwrap_or(i64::MIN),
+        Value::Integer(number) => number,
+        _ => i64::MIN,
+    };
+    match number {
+        -1 => Ok(Salt::Digest),
+        -2 => Ok(Salt::Auto),
+        -3 => Ok(Salt::Max),
+        -4 => Ok(Salt::AutoDigestMax),
+        _ => u16::try_from(number).map(Salt::Bytes).map_err(|_| {
+            Failure::input("this length of a PSS salt: use digest, max, auto, auto-digestmax or a number of bytes")
+        }),
+    }
+}
+
+/// Where OpenSSL wants a result.
+pub(super) struct Output<'a> {
+    /// None: only the length is asked for.
+    room: Option<&'a mut [u8]>,
+    len: &'a mut usize,
+}
+
+impl<'a> Output<'a> {
+    /// # Safety
+    /// `room` is null or has `size` bytes; `len` is null or may be written.
+    pub(super) unsafe fn new(room: *mut u8, len: *mut usize, size: usize) -> Option<Self> {
+        // SAFETY: see above.
+        let len = unsafe { len.as_mut()? };
+        // SAFETY: see above.
+        let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
+        Some(Self { room, len })
+    }
+
+    /// Answers with the longest length, if that is the question.
+    pub(super) fn only_length(&mut self, longest: usize) -> bool {
+        if self.room.is_none() {
+            *self.len = longest;
+        }
+        self.room.is_none()
+    }
+
+    pub(super) fn put(self, result: &[u8]) -> Result<bool, Failure> {
+        let room = self.room.and_then(|room| room.get_mut(..result.len()));
+        let room = room.ok_or_else(|| Failure::input(format!("no room for a result of {} bytes", result.len())))?;
+        room.copy_from_slice(result);
+        *self.len = result.len();
+        Ok(true)
+    }
+}
+
+unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: OpenSSL's context, key and list.
+    unsafe { with(context, c"sign", |context| context.begin(key_in(key), &Params::new(params))) }
+}
+
+unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: as for `sign_init`.
+    unsafe { with(context, c"verify", |context| context.begin(key_in(key), &Params::new(params))) }
+}
+
+unsafe extern "C" fn sign(
+    context: *mut c_void,
+    room: *mut u8,
+    len: *mut usize,
+    size: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context and buffers.
+    unsafe {
+        with(context, c"sign", |context| {
+            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
+            if output.only_length(context.longest()?) {
+                return Ok(true);
+            }
+            context.sign(output, bytes(tbs, tbs_len))
+        })
+    }
+}
+
+unsafe extern "C" fn verify(
+    context: *mut c_void,
+    signature: *const u8,
+    len: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context and buffers.
+    unsafe { with(context, c"verify", |context| context.verify(bytes(signature, len), bytes(tbs, tbs_len))) }
+}
+
+unsafe extern "C" fn digest_init(
+    context: *mut c_void,
+    name: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: OpenSSL's context, name, key and list.
+    unsafe {
+        with(context, c"sign", |context| {
+            let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
+            context.begin(key_in(key), &Params::new(params))?;
+            context.begin_message(name)
+        })
+    }
+}
+
+unsafe extern "C" fn digest_update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
+    // SAFETY: OpenSSL's context and buffer.
+    unsafe { with(context, c"sign", |context| context.update(bytes(piece, len))) }
+}
+
+unsafe extern "C" fn digest_sign_final(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
+    // SAFETY: as for `digest_sign`, with nothing left of the message.
+    unsafe { digest_sign(context, room, len, size, std::ptr::null(), 0) }
+}
+
+unsafe extern "C" fn digest_sign(
+    context: *mut c_void,
+    room: *mut u8,
+    len: *mut usize,
+    size: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context and buffers.
+    unsafe {
+        with(context, c"sign", |context| {
+            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
+            if output.only_length(context.longest()?) {
+                return Ok(true);
+            }
+            let tbs = context.finished(bytes(tbs, tbs_len))?;
+            context.sign(output, &tbs)
+        })
+    }
+}
+
+unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, len: usize) -> c_int {
+    // SAFETY: as for `digest_verify`, with nothing left of the message.
+    unsafe { digest_verify(context, signature, len, std::ptr::null(), 0) }
+}
+
+unsafe extern "C" fn digest_verify(
+    context: *mut c_void,
+    signature: *const u8,
+    len: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context and buffers.
+    unsafe {
+        with(context, c"verify", |context| {
+            let tbs = context.finished(bytes(tbs, tbs_len))?;
+            context.verify(bytes(signature, len), &tbs)
+        })
+    }
+}
+
+unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: OpenSSL's context and list.
+    unsafe { with(context, c"get parameters", |context| context.answer(&mut Questions::new(params))) }
+}
+
+unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: OpenSSL's context and list.
+    unsafe { with(context, c"set parameters", |context| context.set(&Params::new(params))) }
+}

@@ -1,0 +1,133 @@
+//! OpenSSL's functions for providers: telling errors, reading parameters of the configuration and BIOs.
+
+use super::abi::core::{self, Bio, BioGets, BioReadEx, GetParams, Handle, NewError, SetErrorDebug, VsetError};
+use super::abi::{Dispatch, Param};
+use crate::failure::Failure;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+/// Longest line of a PEM file that is read at once.
+const LINE: usize = 256;
+
+/// The functions, and the handle that OpenSSL knows this provider by.
+#[derive(Clone, Copy)]
+pub(crate) struct Core {
+    handle: *const Handle,
+    get_params: Option<GetParams>,
+    new_error: Option<NewError>,
+    set_error_debug: Option<SetErrorDebug>,
+    vset_error: Option<VsetError>,
+    bio_read_ex: Option<BioReadEx>,
+    bio_gets: Option<BioGets>,
+}
+
+// SAFETY: a handle that OpenSSL lets any thread use, and functions.
+unsafe impl Send for Core {}
+// SAFETY: as above.
+unsafe impl Sync for Core {}
+
+impl Core {
+    /// # Safety
+    /// `table` is OpenSSL's dispatch table, `handle` the one it came with.
+    pub(crate) unsafe fn new(handle: *const Handle, table: *const Dispatch) -> Self {
+        // SAFETY: each number stands for the type it is read as.
+        unsafe {
+            Self {
+                handle,
+                get_params: find(table, core::GET_PARAMS),
+                new_error: find(table, core::NEW_ERROR),
+                set_error_debug: find(table, core::SET_ERROR_DEBUG),
+                vset_error: find(table, core::VSET_ERROR),
+                bio_read_ex: find(table, core::BIO_READ_EX),
+                bio_gets: find(table, core::BIO_GETS),
+            }
+        }
+    }
+
+    /// A function of libcrypto, wherever it was loaded from.
+    pub(super) fn address_in_libcrypto(&self) -> *const c_void {
+        self.new_error.map_or(std::ptr::null(), |function| function as *const c_void)
+    }
+
+    /// Puts an error into OpenSSL's queue of this thread.
+    pub(crate) fn error(&self, doing: &'static CStr, failure: &Failure) {
+        let (Some(new), Some(debug), Some(set)) = (self.new_error, self.set_error_debug, self.vset_error) else {
+            return;
+        };
+        // No conversions: the arguments, of which there are none, are not read. Large enough for any kind of va_list.
+        let text = CString::new(failure.text.replace('%', "%%").replace('\0', " ")).unwrap_or_default();
+        let mut no_arguments = [0u64; 8];
+        // SAFETY: the handle is ours, the texts are C strings that OpenSSL copies.
+        unsafe {
+            new(self.handle);
+            debug(self.handle, c"sidecore".as_ptr(), 0, doing.as_ptr());
+            set(self.handle, failure.reason as u32, text.as_ptr(), no_arguments.as_mut_ptr().cast());
+        }
+    }
+
+    /// A parameter of the provider's section in openssl.cnf.
+    pub(crate) fn setting(&self, name: &CStr) -> Option<String> {
+        let mut found: *const c_char = std::ptr::null();
+        let question =
+            Param { data: (&raw mut found).cast(), data_size: size_of_val(&found), ..Param::text_pointer(c"") };
+        let mut list = [Param { key: name.as_ptr(), ..question }, Param::END];
+        // SAFETY: the list ends, and asks for a pointer.
+        let known = unsafe { self.get_params?(self.handle, list.as_mut_ptr()) };
+        if known == 0 || found.is_null() {
+            return None;
+        }
+        // SAFETY: OpenSSL's C string.
+        let text = unsafe { CStr::from_ptr(found) };
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// The next line of a BIO, as far as `LINE` bytes go; empty at the end.
+    ///
+    /// # Safety
+    /// `bio` is valid.
+    pub(crate) unsafe fn line(&self, bio: *mut Bio) -> Vec<u8> {
+        let mut buffer = [0u8; LINE];
+        let Some(gets) = self.bio_gets else { return Vec::new() };
+        // SAFETY: room for LINE bytes with the end of the string.
+        let got = unsafe { gets(bio, buffer.as_mut_ptr().cast(), LINE as c_int) };
+        buffer[..usize::try_from(got).unwrap_or(0).min(LINE)].to_vec()
+    }
+
+    /// What is left in a BIO, up to `limit` bytes.
+    ///
+    /// # Safety
+    /// `bio` is valid.
+    pub(crate) unsafe fn rest(&self, bio: *mut Bio, limit: usize) -> Vec<u8> {
+        let mut bytes = vec![0u8; limit];
+        let mut len = 0;
+        let Some(read) = self.bio_read_ex else { return Vec::new() };
+        while len < limit {
+            let mut got = 0;
+            let room = &mut bytes[len..];
+            // SAFETY: the room is there.
+            if unsafe { read(bio, room.as_mut_ptr().cast(), room.len(), &raw mut got) } == 0 || got == 0 {
+                break;
+            }
+            len += got.min(room.len());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// # Safety
+/// The function of this number is of type `F`, a function pointer.
+unsafe fn find<F: Copy>(table: *const Dispatch, number: c_int) -> Option<F> {
+    let mut entry = table;
+    // SAFETY: OpenSSL's tables end with number 0.
+    while unsafe { (*entry).number } != 0 {
+        // SAFETY: not the end yet.
+        let Dispatch { number: here, function } = unsafe { *entry };
+        if here == number && !function.is_null() {
+            // SAFETY: a function pointer of that type, see above.
+            return Some(unsafe { std::mem::transmute_copy(&function) });
+        }
+        // SAFETY: not the end yet.
+        entry = unsafe { entry.add(1) };
+    }
+    None
+}

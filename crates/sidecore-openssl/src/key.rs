@@ -1,0 +1,185 @@
+//! A key as OpenSSL holds it: its public part, and where the private part is.
+
+mod der;
+
+use crate::failure::{Failure, Reason};
+use sidecore::engine::crypto::{KeyMaterial, Secret};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
+
+/// What OpenSSL calls the type of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    Rsa,
+    Ec,
+    Ed25519,
+}
+
+impl Family {
+    /// OpenSSL's name.
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::Rsa => c"RSA",
+            Self::Ec => c"EC",
+            Self::Ed25519 => c"ED25519",
+        }
+    }
+}
+
+/// An elliptic curve for ECDSA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Curve {
+    P256,
+    P384,
+}
+
+impl Curve {
+    /// OpenSSL's name.
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::P256 => c"prime256v1",
+            Self::P384 => c"secp384r1",
+        }
+    }
+
+    /// The curve of that name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if is(&["prime256v1", "P-256", "secp256r1"]) {
+            Some(Self::P256)
+        } else if is(&["secp384r1", "P-384"]) {
+            Some(Self::P384)
+        } else {
+            None
+        }
+    }
+
+    /// Bytes of a coordinate and of a digest that is signed.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::P256 => 32,
+            Self::P384 => 48,
+        }
+    }
+}
+
+/// The public part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Public {
+    /// Modulus and exponent, the most significant byte first, without zeros before it.
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    /// The point, uncompressed.
+    Ec { curve: Curve, point: Vec<u8> },
+    /// The point.
+    Ed25519([u8; 32]),
+}
+
+impl Public {
+    pub(crate) fn family(&self) -> Family {
+        match self {
+            Self::Rsa { .. } => Family::Rsa,
+            Self::Ec { .. } => Family::Ec,
+            Self::Ed25519(_) => Family::Ed25519,
+        }
+    }
+
+    /// Size, as OpenSSL counts it.
+    pub(crate) fn bits(&self) -> usize {
+        match self {
+            Self::Rsa { n, .. } => n.len() * 8 - n.first().map_or(0, |first| first.leading_zeros() as usize),
+            Self::Ec { curve, .. } => curve.len() * 8,
+            Self::Ed25519(_) => 256,
+        }
+    }
+
+    /// Strength in bits, as NIST SP 800-57 and OpenSSL count it.
+    pub(crate) fn security_bits(&self) -> i32 {
+        match self {
+            Self::Rsa { .. } => match self.bits() {
+                0..2048 => 80,
+                2048..3072 => 112,
+                3072..4096 => 128,
+                _ => 152,
+            },
+            Self::Ec { curve: Curve::P384, .. } => 192,
+            _ => 128,
+        }
+    }
+
+    /// Length of the longest signature or plaintext.
+    pub(crate) fn max_len(&self) -> usize {
+        match self {
+            Self::Rsa { n, .. } => n.len(),
+            // Two integers with tag, length and perhaps a zero before, in a sequence.
+            Self::Ec { curve, .. } => 2 * (curve.len() + 3) + 2,
+            Self::Ed25519(_) => 64,
+        }
+    }
+}
+
+/// Where the private part is.
+pub(crate) enum Private {
+    /// Nowhere: a public key.
+    None,
+    /// In the service's store, under this name.
+    Stored(String),
+    /// Imported by OpenSSL into this process: PKCS#8.
+    Imported(Secret),
+}
+
+/// A key. Not changed once it is made.
+pub(crate) struct Key {
+    /// No other key of this process has it.
+    pub(crate) number: u64,
+    pub(crate) public: Public,
+    pub(crate) private: Private,
+}
+
+impl Key {
+    /// A key of these parts.
+    pub(crate) fn new(public: Public, private: Private) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), public, private }
+    }
+
+    /// The public part of this key.
+    pub(crate) fn without_private(&self) -> Self {
+        Self::new(self.public.clone(), Private::None)
+    }
+
+    pub(crate) fn has_private(&self) -> bool {
+        !matches!(self.private, Private::None)
+    }
+
+    /// What a session on this key is opened with.
+    pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
+        Ok(match &self.private {
+            Private::None => KeyMaterial::Public(self.public.to_spki()?),
+            Private::Stored(name) => KeyMaterial::Stored(name.clone()),
+            Private::Imported(pkcs8) => KeyMaterial::Private(pkcs8.clone()),
+        })
+    }
+
+    /// The same key, without imported secrets, to be known again by [`Key::is`].
+    pub(crate) fn remembered(&self) -> Self {
+        let private = match &self.private {
+            Private::Stored(name) => Private::Stored(name.clone()),
+            _ => Private::None,
+        };
+        Self { number: self.number, public: self.public.clone(), private }
+    }
+
+    /// Whether a session on `other` does for this one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.number == other.number
+            || self.public == other.public
+                && matches!((&self.private, &other.private), (Private::Stored(a), Private::Stored(b)) if a == b)
+    }
+}
+
+/// What cannot be read as a key.
+fn unreadable(what: &str) -> Failure {
+    Failure::new(Reason::Key, format!("{what} cannot be read: use RSA, EC (P-256 or P-384) or Ed25519"))
+}

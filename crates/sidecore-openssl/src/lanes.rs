@@ -1,0 +1,298 @@
+//! The lanes of this process: an operation takes one, has its request done, and gives it back.
+//!
+//! So no lock is held while a request is under way, and each operation that waits has a wake-up of its own. A forked child
+//! makes lanes of its own; of its parent's it closes those that were idle, and leaves alone those that were in use.
+
+mod sessions;
+
+use crate::failure::{Failure, Reason};
+use crate::ffi::process::PerProcess;
+use crate::key::Key;
+use crate::waiting::{Alarm, Bell};
+use rustix::io::fcntl_dupfd_cloexec;
+pub(crate) use sessions::OpenError;
+use sessions::Sessions;
+use sidecore::client::{Client, ConnectError, Error, Options, Session};
+use sidecore::engine::crypto::Scheme;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+/// Most lanes of a process. More operations at a time wait for one.
+const MAX_LANES: usize = 64;
+/// One request is in flight on a lane; this is the least that a lane has.
+const SLOTS: u32 = 2;
+/// Bytes of a lane's arena. Larger requests get a lane made for them.
+const ARENA_BYTES: u32 = 32 << 10;
+const PAGE: usize = 4096;
+/// Room that buffers take beyond their length: they begin at cache lines.
+const ROUNDING: usize = 256;
+
+static POOL: PerProcess<Pool> = PerProcess::new();
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The pool of this process.
+pub(crate) fn pool() -> Result<&'static Pool, Failure> {
+    POOL.get(Pool::new, Pool::leave_to_parent).map_err(|error| {
+        Failure::new(Reason::Internal, format!("cannot keep lanes: {error}; raise the limits on files and memory"))
+    })
+}
+
+/// Closes the lanes that are idle, if this process has some.
+pub(crate) fn close_idle() {
+    if let Some(pool) = POOL.peek() {
+        pool.drop_idle();
+    }
+}
+
+/// Whether the pool is of this process.
+pub(crate) fn is_current(pool: &Pool) -> bool {
+    POOL.peek().is_some_and(|current| current.number == pool.number)
+}
+
+/// A connection to the service with one request in flight at most.
+pub(crate) struct Lane {
+    /// No other lane of this process has it.
+    pub(crate) number: u64,
+    pub(crate) client: Client,
+    pub(crate) sessions: Sessions,
+    /// Becomes readable when the service wakes the client.
+    pub(crate) wake: Arc<OwnedFd>,
+    socket: PathBuf,
+    /// Made for one large request.
+    large: bool,
+}
+
+impl Lane {
+    fn connect(options: &Options, bytes: usize) -> Result<Self, ConnectError> {
+        let needed = (bytes + ROUNDING).next_multiple_of(PAGE);
+        let large = needed > ARENA_BYTES as usize;
+        let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
+        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, ..options.clone() })?;
+        let wake = match client.wake_fd() {
+            Ok(wake) => fcntl_dupfd_cloexec(wake, 0).map_err(io::Error::from)?,
+            Err(error) => return Err(ConnectError::Protocol(error.to_string())),
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let socket = options.socket.clone();
+        Ok(Self { number, client, sessions: Sessions::default(), wake: Arc::new(wake), socket, large })
+    }
+
+    /// The session of a key, opened if there is none yet.
+    pub(crate) fn open(&mut self, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
+        self.sessions.get(&mut self.client, key, scheme)
+    }
+}
+
+/// Lanes that are idle, and who waits for one.
+pub(crate) struct Pool {
+    /// Tells it from the pools of parent and children.
+    pub(crate) number: u64,
+    /// Wakes all that is paused now and then, so that nothing is paused for ever.
+    pub(crate) alarm: Alarm,
+    state: Mutex<State>,
+    given: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Lane>,
+    /// Lanes that there are, idle or not.
+    made: usize,
+    /// How often a lane came back or ended.
+    given: u64,
+    /// Jobs that wait, the longest first.
+    waiting: VecDeque<Weak<Bell>>,
+}
+
+/// What became of asking for a lane.
+pub(crate) enum Take {
+    /// Here it is.
+    Lane(Taken),
+    /// None is free. The number goes into [`Pool::wait`] or [`Pool::ring_when_free`].
+    Full(u64),
+}
+
+impl Pool {
+    fn new() -> io::Result<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { number, alarm: Alarm::new()?, state: Mutex::default(), given: Condvar::new() })
+    }
+
+    /// In a child: closes what the parent had idle, if no thread was just at it.
+    fn leave_to_parent(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            state.idle.clear();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panicking thread left is whole: nothing in here is done by halves.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane, `preferred` if it is idle, with room for a request of so many bytes.
+    pub(crate) fn take(
+        &'static self,
+        options: &Options,
+        preferred: Option<u64>,
+        bytes: usize,
+    ) -> Result<Take, Failure> {
+        let mut state = self.state();
+        let fits = |lane: &Lane| lane.socket == options.socket;
+        if bytes + ROUNDING <= ARENA_BYTES as usize {
+            let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
+            if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(fits)) {
+                let lane = state.idle.remove(place);
+                return Ok(Take::Lane(Taken { pool: self, lane: Some(lane) }));
+            }
+        }
+        if state.made == MAX_LANES {
+            // One of another socket makes room.
+            if state.idle.is_empty() {
+                return Ok(Take::Full(state.given));
+            }
+            state.idle.remove(0);
+            state.made -= 1;
+        }
+        state.made += 1;
+        let (given, others) = (state.given, state.made > 1);
+        drop(state);
+        match Lane::connect(options, bytes) {
+            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
+            Err(error) => {
+                self.ended();
+                // Limits of the service or of this process: those who have a lane give it back.
+                let limited = matches!(error, ConnectError::Refused(_) | ConnectError::System(_));
+                if limited && others {
+                    // Its own end is no news to wait for.
+                    return Ok(Take::Full(given + 1));
+                }
+                Err(Failure::new(Reason::Service, error.to_string()))
+            }
+        }
+    }
+
+    /// Waits until a lane came back since `seen`; `false`: not until the deadline.
+    pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.given.wait_timeout_while(self.state(), left, |state| state.given == seen);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.given != seen
+    }
+
+    /// Rings the bell when a lane came back since `seen`, perhaps now.
+    pub(crate) fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
+        let mut state = self.state();
+        if state.given == seen {
+            state.waiting.push_back(Arc::downgrade(bell));
+        } else {
+            bell.ring();
+        }
+    }
+
+    /// Somebody did not want the lane that was offered: another may.
+    pub(crate) fn pass_on(&self) {
+        self.news(self.state());
+    }
+
+    fn give_back(&self, lane: Lane) {
+        let mut state = self.state();
+        if lane.large {
+            state.made -= 1;
+        } else {
+            state.idle.push(lane);
+        }
+        self.news(state);
+    }
+
+    fn ended(&self) {
+        let mut state = self.state();
+        state.made -= 1;
+        self.news(state);
+    }
+
+    fn news(&self, mut state: MutexGuard<'_, State>) {
+        state.given += 1;
+        while let Some(bell) = state.waiting.pop_front() {
+            if let Some(bell) = bell.upgrade() {
+                bell.ring();
+                break;
+            }
+        }
+        drop(state);
+        self.given.notify_one();
+    }
+
+    /// Ends the idle lanes: their service is gone, or nobody needs them.
+    pub(crate) fn drop_idle(&self) {
+        let mut state = self.state();
+        let idle = std::mem::take(&mut state.idle);
+        state.made -= idle.len();
+        self.news(state);
+        // Closed without the lock.
+        drop(idle);
+    }
+}
+
+/// A lane in use. Dropped without being given back, it ends: something may still be in flight on it.
+pub(crate) struct Taken {
+    pool: &'static Pool,
+    /// There until given back.
+    lane: Option<Lane>,
+}
+
+impl Taken {
+    /// The request is done: the next may have the lane.
+    pub(crate) fn give_back(mut self) {
+        if let Some(lane) = self.lane.take() {
+            self.pool.give_back(lane);
+        }
+    }
+
+    /// Whether it is of the process that forked this one.
+    pub(crate) fn is_parents(&self) -> bool {
+        self.client.forked()
+    }
+}
+
+impl Deref for Taken {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        self.lane.as_ref().expect("a lane in use")
+    }
+}
+
+impl DerefMut for Taken {
+    fn deref_mut(&mut self) -> &mut Lane {
+        self.lane.as_mut().expect("a lane in use")
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(lane) = self.lane.take() else { return };
+        // In a child the lock may be held by a thread that is not here, and the numbers are the parent's.
+        if !lane.client.forked() {
+            self.pool.ended();
+        }
+        drop(lane);
+    }
+}
+
+/// Why an operation got no lane in time.
+pub(crate) fn none_free() -> Failure {
+    let text = "all lanes of this process are in use, or the service gives no more: see its log for its limits";
+    Failure::new(Reason::Service, text)
+}
+
+/// Whether the lane is of no use any more, as opposed to the request.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Gone(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
+}
