@@ -1,6 +1,7 @@
 //! What was typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Moves crypto work off an application's cores.
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Set(Set),
     /// Watch a running service
     Top(Top),
+    /// Give the counters to Prometheus, over HTTP
+    Export(Export),
     /// Measure here; starts a service for itself
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
@@ -33,6 +36,9 @@ pub(crate) struct Serve {
     /// Configuration; without one, defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The passphrase of the stored keys, whatever the configuration says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +56,27 @@ pub(crate) struct Top {
     /// Print once and end
     #[arg(long)]
     pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) counters: CounterFile,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Address and port to answer at
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9787")]
+    pub(crate) listen: SocketAddr,
+    /// Most clients that have metrics of their own; the rest is summed up
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) clients: u32,
+    /// Most keys that have metrics of their own; the rest is summed up
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) keys: u32,
+    #[command(flatten)]
+    pub(crate) counters: CounterFile,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CounterFile {
     /// The service's socket; its counter file lies beside it
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
@@ -58,9 +85,9 @@ pub(crate) struct Top {
     pub(crate) counters: Option<PathBuf>,
 }
 
-impl Top {
+impl CounterFile {
     /// The counter file: the named one, or that of the socket.
-    pub(crate) fn counters_path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
     }
 }

@@ -3,6 +3,7 @@
 mod args;
 mod baseline;
 mod bench;
+mod export;
 mod ffi;
 mod machine;
 mod progress;
@@ -11,6 +12,7 @@ mod serve;
 mod set;
 mod sim;
 mod top;
+mod users;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -39,7 +41,8 @@ fn run(command: Command) -> Result<bool, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
         Command::Set(args) => set::run(&args),
-        Command::Top(args) => top::run(&args.counters_path(), args.once, INTERVAL).map_err(|error| error.to_string()),
+        Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
+        Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
         Command::Sim(args) => return sim::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),

@@ -1,5 +1,7 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
+use crate::engine::crypto::Secret;
+use crate::keys::read_passphrase;
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::policy::balance::Balance;
@@ -9,9 +11,11 @@ use sidecore_core::session::Class;
 use std::path::{Path, PathBuf};
 
 mod error;
+mod sandbox;
 mod setting;
 
 pub use error::ConfigError;
+pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 
 /// Where the service listens unless told otherwise.
@@ -54,6 +58,20 @@ pub struct Config {
     /// Other limits for some users.
     #[serde(rename = "client")]
     pub clients: Vec<ClientConfig>,
+    /// Where keys are kept.
+    pub keys: KeysConfig,
+    /// What `sidecore serve` denies itself.
+    pub sandbox: SandboxConfig,
+}
+
+/// Where keys are kept. Without a directory: in memory only, until the service ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeysConfig {
+    /// The directory of the sealed keys, which only the service's user may enter. It is made if it is not there.
+    pub directory: Option<PathBuf>,
+    /// The file with the passphrase that seals them.
+    pub passphrase_file: Option<PathBuf>,
 }
 
 /// The cores that serve.
@@ -202,6 +220,8 @@ impl Default for Config {
             devices: vec![DeviceConfig::inline("inline")],
             limits: LimitsConfig::default(),
             clients: Vec::new(),
+            keys: KeysConfig::default(),
+            sandbox: SandboxConfig::default(),
         }
     }
 }
@@ -309,6 +329,7 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
+        self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
         if self.devices.is_empty() {
             return Err(ConfigError::new(
@@ -335,6 +356,7 @@ impl Config {
                 )));
             }
         }
+        self.keys.check()?;
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
@@ -365,6 +387,24 @@ impl Config {
             in_flight: pick(|c| c.in_flight, self.limits.in_flight_per_client),
             arena_bytes: pick(|c| c.arena_bytes, self.limits.arena_bytes_per_client),
         }
+    }
+}
+
+impl KeysConfig {
+    /// Reads the passphrase; `None`: no file is named.
+    ///
+    /// # Errors
+    /// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
+    pub fn passphrase(&self) -> Result<Option<Secret>, String> {
+        self.passphrase_file.as_deref().map(read_passphrase).transpose()
+    }
+
+    /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.passphrase_file.is_none() || self.directory.is_some() {
+            return Ok(());
+        }
+        Err(ConfigError::new("a passphrase file without keys.directory: name the directory, or leave the file out"))
     }
 }
 

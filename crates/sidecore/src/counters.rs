@@ -11,6 +11,7 @@ use crate::shm::Mapping;
 use layout::header;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
@@ -29,10 +30,12 @@ mod snapshot;
 mod tests;
 mod text;
 
-pub use block::{DeviceBlock, LaneBlock, SidecoreBlock};
-pub use kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+pub use block::{DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
+pub use kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 pub use layout::Shape;
-pub use snapshot::{ClassStats, DeviceStats, Histogram, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot};
+pub use snapshot::{
+    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot,
+};
 
 /// Bytes of a word.
 const WORD: usize = 8;
@@ -69,7 +72,7 @@ impl Counters {
         }
         let bytes = shape.words() * WORD;
         let draft = file::Draft::new(path, bytes)?;
-        draft.reserve(0, shape.lanes_start() * WORD)?;
+        draft.reserve(0, shape.keys_start() * WORD)?;
         let mapping = draft.map(bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
         Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
@@ -85,12 +88,14 @@ impl Counters {
         self.set(header::HEARTBEAT, now);
     }
 
-    /// Policies in force: those of the four hops (service, to device, from device, client), and how devices are chosen.
-    pub fn set_policies(&self, notify: [Notify; 4], balance: Balance) {
+    /// Policies in force: those of the four hops (service, to device, from device, client), how devices are chosen, and
+    /// the order of what they have.
+    pub fn set_policies(&self, notify: [Notify; 4], balance: Balance, order: Order) {
         for (i, notify) in notify.into_iter().enumerate() {
             self.set(header::NOTIFY + i, notify.to_word());
         }
         self.set(header::BALANCE, balance as u64);
+        self.set(header::ORDER, order as u64);
     }
 
     /// The block of that sidecore.
@@ -115,6 +120,40 @@ impl Counters {
     /// There is none of that number.
     pub fn device(self: &Arc<Self>, index: usize) -> DeviceBlock {
         DeviceBlock::new(self, index)
+    }
+
+    /// The block in which that sidecore counts for the key at that place.
+    ///
+    /// # Panics
+    /// There is no such sidecore or place.
+    pub fn key(self: &Arc<Self>, sidecore: usize, place: usize) -> KeyBlock {
+        KeyBlock::new(self, sidecore, place)
+    }
+
+    /// A key of this name, of which 64 bytes are kept, is at that place now: all sidecores begin anew.
+    ///
+    /// # Errors
+    /// The file system has no space left for the blocks.
+    ///
+    /// # Panics
+    /// There is no such place.
+    pub fn open_key(self: &Arc<Self>, place: usize, name: &str) -> io::Result<()> {
+        let words = self.shape.key(place);
+        self.reserve(words.start, words.len())?;
+        self.key_blocks(place).for_each(|block| block.open(name));
+        Ok(())
+    }
+
+    /// The key at that place is no more.
+    ///
+    /// # Panics
+    /// There is no such place.
+    pub fn close_key(self: &Arc<Self>, place: usize) {
+        self.key_blocks(place).for_each(|block| block.close());
+    }
+
+    fn key_blocks(self: &Arc<Self>, place: usize) -> impl Iterator<Item = KeyBlock> {
+        (0..self.shape.sidecores as usize).map(move |sidecore| self.key(sidecore, place))
     }
 
     /// Sets space aside for words that are written from now on.
@@ -145,6 +184,7 @@ fn describe(lines: &[Line], shape: Shape, start: Start) {
         (header::SIDECORES, u64::from(shape.sidecores)),
         (header::LANES, u64::from(shape.lanes)),
         (header::DEVICES, u64::from(shape.devices)),
+        (header::KEYS, u64::from(shape.keys)),
         (header::PID, u64::from(start.pid)),
         (header::SAMPLE_EVERY, u64::from(start.sample_every)),
         (header::START, start.now),

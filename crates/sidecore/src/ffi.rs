@@ -11,6 +11,7 @@ pub(crate) mod des;
 pub(crate) mod ec;
 pub(crate) mod hash;
 pub(crate) mod kem;
+pub(crate) mod keyfile;
 pub(crate) mod keygen;
 pub(crate) mod pkey;
 pub(crate) mod rsa;

@@ -3,11 +3,16 @@
 //! A session on a stored key is opened with [`crate::engine::crypto::KeyMaterial::Stored`]. No message and no request
 //! returns a private key.
 
+mod file;
 mod material;
+mod passphrase;
 mod store;
 pub mod uri;
+mod vault;
 
+pub use file::{KeyFileError, MAX_KEY_FILE, read_private_key};
 pub(crate) use material::Material;
+pub use passphrase::read_passphrase;
 pub(crate) use store::Store;
 
 use crate::engine::crypto::Secret;

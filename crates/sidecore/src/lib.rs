@@ -13,6 +13,7 @@ mod device;
 pub mod engine;
 mod ffi;
 pub mod keys;
+pub mod sandbox;
 pub mod service;
 mod shm;
 pub mod sys;

@@ -12,6 +12,7 @@ mod sessions;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
+use crate::engine::crypto::Secret;
 use crate::keys::Store;
 use crate::sys::{clock, cpu, packet, wake};
 use advice::Advice;
@@ -47,6 +48,8 @@ pub enum StartError {
     },
     /// Another service answers at this socket.
     AlreadyRunning(PathBuf),
+    /// The stored keys cannot be opened: says why.
+    Keys(String),
     /// A path cannot be used.
     Path(PathBuf, io::Error),
     /// A system call failed.
@@ -70,10 +73,20 @@ impl Service {
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, None)
+    }
+
+    /// As [`Service::start`], with the passphrase of the stored keys in the place of its file, which the process may no
+    /// longer be able to read.
+    ///
+    /// # Errors
+    /// As for [`Service::start`].
+    pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
         config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store = Store::in_memory(config.limits.keys, geteuid().as_raw());
+        let store =
+            Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
         let socket = listen(&config.socket, config.socket_mode)?;
         let mut service = Self {
@@ -231,7 +244,12 @@ fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
 
 fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
-    let shape = Shape { sidecores, lanes: config.limits.lanes, devices: sidecores * MAX_DEVICES as u32 };
+    let shape = Shape {
+        sidecores,
+        lanes: config.limits.lanes,
+        devices: sidecores * MAX_DEVICES as u32,
+        keys: u32::from(config.limits.keys),
+    };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
@@ -265,6 +283,7 @@ impl fmt::Display for StartError {
                  SIDECORE_SOCKET",
                 path.display()
             ),
+            Self::Keys(why) => f.write_str(why),
             Self::System(error) => write!(f, "{error}"),
         }
     }

@@ -1,44 +1,75 @@
 //! The counters as they change, on the whole terminal.
 
+mod table;
+
 use super::TopError;
-use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, sidecores};
+use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Paragraph, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 use sidecore::counters::Snapshot;
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::low_level::emulate_default_handler;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use table::draw_table;
 
 /// Shortest interval: rates over less say nothing.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Fewest and most lines of a table other than that of the clients, with its heading and the empty line below it.
 const SMALL_TABLE: (u16, u16) = (4, 10);
-/// Columns between two columns.
-const GAP: u16 = 2;
+/// How long a signal that ends the view may wait.
+const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), TopError> {
     let mut screen = Screen::new(Snapshot::read(counters)?);
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize)
+            .map_err(TopError::Terminal)?;
+    }
     // From here on a panic gives the terminal back before its message.
     let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
-    let _restored = Restore;
-    show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL))
+    let restored = Restore;
+    let result = show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL), &signal);
+    drop(restored);
+    match signal.load(Ordering::Relaxed) {
+        0 => result,
+        // Whoever asked sees that the signal ended it.
+        number => emulate_default_handler(i32::try_from(number).unwrap_or(SIGTERM)).map_err(TopError::Terminal),
+    }
 }
 
-fn show(terminal: &mut DefaultTerminal, screen: &mut Screen, file: &Path, interval: Duration) -> Result<(), TopError> {
+fn show(
+    terminal: &mut DefaultTerminal,
+    screen: &mut Screen,
+    file: &Path,
+    interval: Duration,
+    signal: &AtomicUsize,
+) -> Result<(), TopError> {
     let mut next = Instant::now() + interval;
     while !screen.quit {
         terminal.draw(|frame| screen.draw(frame)).map_err(TopError::Terminal)?;
-        if event::poll(next.saturating_duration_since(Instant::now())).map_err(TopError::Terminal)? {
-            if let Event::Key(key) = event::read().map_err(TopError::Terminal)? {
-                screen.key(key);
+        // A signal need not end the wait for a key.
+        while !event::poll(next.saturating_duration_since(Instant::now()).min(SIGNAL)).map_err(TopError::Terminal)? {
+            if signal.load(Ordering::Relaxed) != 0 {
+                return Ok(());
             }
-        } else {
+            if Instant::now() >= next {
+                break;
+            }
+        }
+        if Instant::now() >= next {
             next = Instant::now() + interval;
             screen.refresh(|| Snapshot::read(file).map_err(|error| error.to_string()));
+        } else if let Event::Key(key) = event::read().map_err(TopError::Terminal)? {
+            screen.key(key);
         }
     }
     Ok(())
@@ -56,11 +87,37 @@ impl Drop for Restore {
     }
 }
 
+/// Which tables are on the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Page {
+    /// A bit of each.
+    #[default]
+    Overview,
+    Clients,
+    Keys,
+}
+
+impl Page {
+    const ALL: [Self; 3] = [Self::Overview, Self::Clients, Self::Keys];
+
+    fn name(self) -> &'static str {
+        ["overview", "clients", "keys"][self as usize]
+    }
+
+    /// So many pages further, in a circle.
+    fn turn(self, by: usize) -> Self {
+        Self::ALL[(self as usize + by) % Self::ALL.len()]
+    }
+}
+
 /// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     view: View,
+    page: Page,
     sort: Sort,
+    /// Columns and rows that are passed over in the table of clients or keys.
+    skipped: (usize, usize),
     paused: bool,
     quit: bool,
     /// Why there are no newer numbers.
@@ -70,7 +127,15 @@ pub(super) struct Screen {
 impl Screen {
     /// Shows this, with rates since the start until there is a second snapshot.
     pub(super) fn new(first: Snapshot) -> Self {
-        Self { view: View::new(first, None, true), sort: Sort::default(), paused: false, quit: false, error: None }
+        Self {
+            view: View::new(first, None, true),
+            page: Page::default(),
+            sort: Sort::default(),
+            skipped: (0, 0),
+            paused: false,
+            quit: false,
+            error: None,
+        }
     }
 
     /// Takes newer numbers, unless it is paused. Where there are none, it goes on showing the last ones.
@@ -81,7 +146,8 @@ impl Screen {
         match read() {
             Ok(now) => {
                 self.error = None;
-                self.view = View::new(now, Some(&self.view.total), true);
+                let users = std::mem::take(&mut self.view.users);
+                self.view = View { users, ..View::new(now, Some(&self.view.total), true) };
             }
             Err(error) => self.error = Some(error),
         }
@@ -96,6 +162,15 @@ impl Screen {
             KeyCode::Char('c') if interrupt => self.quit = true,
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('p') => self.paused = !self.paused,
+            KeyCode::Tab => self.turn_to(self.page.turn(1)),
+            KeyCode::BackTab => self.turn_to(self.page.turn(Page::ALL.len() - 1)),
+            KeyCode::Char('o') => self.turn_to(Page::Overview),
+            KeyCode::Char('c') => self.turn_to(Page::Clients),
+            KeyCode::Char('k') => self.turn_to(Page::Keys),
+            KeyCode::Right => self.skipped.0 += 1,
+            KeyCode::Left => self.skipped.0 = self.skipped.0.saturating_sub(1),
+            KeyCode::Down => self.skipped.1 += 1,
+            KeyCode::Up => self.skipped.1 = self.skipped.1.saturating_sub(1),
             _ => {}
         }
     }
@@ -106,23 +181,49 @@ impl Screen {
         self.quit
     }
 
-    /// Draws everything.
-    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+    fn turn_to(&mut self, page: Page) {
+        (self.page, self.skipped) = (page, (0, 0));
+    }
+
+    /// Draws everything. What was passed over beyond the last row or column is shown again.
+    pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
         let head = self.head();
-        let head_height = wrapped_height(&head, frame.area().width);
-        // A third of what is left is for the clients, whatever else there is.
-        let small = (frame.area().height.saturating_sub(head_height + 1) * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
-        let others = [sidecores(&self.view), devices(&self.view), classes(&self.view)];
-        let [cores, cards, kinds] = others.each_ref().map(|rows| Constraint::Length(table_height(rows).min(small)));
-        let (first, last) = (Constraint::Length(head_height), Constraint::Length(1));
-        let heights = [first, cores, cards, Constraint::Fill(1), kinds, last];
-        let [head_area, cores, cards, lanes, kinds, foot] = Layout::vertical(heights).areas(frame.area());
+        let (head_height, foot) = (wrapped_height(&head, frame.area().width), self.foot(frame.area().width));
+        let heights = [head_height, foot.lines().count() as u16].map(Constraint::Length);
+        let [head_area, tables, foot_area] =
+            Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area());
         frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
-        for (rows, area) in others.iter().zip([cores, cards, kinds]) {
-            draw_table(frame, area, rows, None);
+        match self.page {
+            Page::Overview => self.draw_overview(frame, tables),
+            Page::Clients => {
+                let rows = clients(&self.view, self.sort);
+                self.skipped = draw_table(frame, tables, &rows, Some(self.sort.column()), self.skipped);
+            }
+            Page::Keys => {
+                let rows = keys(&self.view);
+                if rows.cells.is_empty() {
+                    frame.render_widget(Paragraph::new("no key is stored: see `sidecore keys`"), tables);
+                } else {
+                    self.skipped = draw_table(frame, tables, &rows, None, self.skipped);
+                }
+            }
         }
-        draw_table(frame, lanes, &clients(&self.view, self.sort), Some(self.sort.column()));
-        frame.render_widget(Paragraph::new(self.foot()).style(Style::new().add_modifier(Modifier::DIM)), foot);
+        frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
+    }
+
+    fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        // A ninth of it at least is for the clients, whatever else there is.
+        let small = (area.height * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
+        let others = [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
+        let [cores, cards, stored, kinds] =
+            others.each_ref().map(|rows| Constraint::Length(table_height(rows).min(small)));
+        let heights = [cores, cards, Constraint::Fill(1), stored, kinds];
+        let [cores, cards, lanes, stored, kinds] = Layout::vertical(heights).areas(area);
+        for (rows, area) in others.iter().zip([cores, cards, stored, kinds]) {
+            draw_table(frame, area, rows, None, (0, 0));
+        }
+        let rows = clients(&self.view, self.sort);
+        self.skipped = draw_table(frame, lanes, &rows, Some(self.sort.column()), self.skipped);
     }
 
     fn head(&self) -> Vec<Line<'static>> {
@@ -134,10 +235,41 @@ impl Screen {
         lines
     }
 
-    fn foot(&self) -> String {
+    /// What can be pressed, in as many lines as it takes.
+    fn foot(&self, columns: u16) -> String {
+        let pages =
+            Page::ALL.map(|page| if page == self.page { format!("[{}]", page.name()) } else { page.name().into() });
         let pause = if self.paused { "p go on (paused)" } else { "p pause" };
-        format!("q quit   s sort (now by {})   {pause}   {ALLEGED}", self.sort.column())
+        let mut parts = vec!["q quit".to_owned(), format!("tab {}", pages.join(" ")), pause.to_owned()];
+        if self.page != Page::Keys {
+            parts.push(format!("s sort ({})", self.sort.column()));
+        }
+        parts.push("arrows move".to_owned());
+        if self.page != Page::Keys {
+            parts.push(ALLEGED.to_owned());
+        }
+        wrapped(&parts, usize::from(columns))
     }
+}
+
+/// One after the other with a gap, on a new line where there is no room.
+fn wrapped(parts: &[String], columns: usize) -> String {
+    const GAP: &str = "   ";
+    let (mut text, mut used) = (String::new(), 0);
+    for part in parts {
+        let width = part.chars().count();
+        let fits = used + GAP.len() + width <= columns;
+        let (gap, before) = if used == 0 {
+            ("", 0)
+        } else if fits {
+            (GAP, used + GAP.len())
+        } else {
+            ("\n", 0)
+        };
+        text = text + gap + part;
+        used = before + width;
+    }
+    text
 }
 
 /// Lines that these take in so many columns.
@@ -149,50 +281,4 @@ fn wrapped_height(lines: &[Line<'_>], columns: u16) -> u16 {
 /// Lines of a whole table. Without rows there is none.
 fn table_height(rows: &Rows) -> u16 {
     if rows.cells.is_empty() { 0 } else { rows.cells.len() as u16 + 2 }
-}
-
-/// Draws the columns and rows that have room, and says how many rows have not. The last line stays empty.
-fn draw_table(frame: &mut Frame<'_>, area: Rect, rows: &Rows, sorted: Option<&str>) {
-    let widths = widths(rows, area.width);
-    let room = usize::from(area.height.saturating_sub(2));
-    let cut = rows.cells.len() > room;
-    let shown = if cut { room.saturating_sub(1) } else { rows.cells.len() };
-    let lines = rows.cells.iter().take(shown).map(|cells| line(rows, cells, widths.len()));
-    let table = Table::new(lines, widths.iter().copied()).header(heading(rows, sorted, widths.len()));
-    frame.render_widget(table.column_spacing(GAP), area);
-    if cut {
-        let last = Rect { y: area.y + room as u16, height: 1.min(area.height), ..area };
-        frame.render_widget(Paragraph::new(format!("and {} more", rows.cells.len() - shown)), last);
-    }
-}
-
-fn heading(rows: &Rows, sorted: Option<&str>, columns: usize) -> Row<'static> {
-    let cells = rows.columns.iter().take(columns).map(|(name, number)| {
-        let style = if sorted == Some(*name) { Modifier::BOLD | Modifier::REVERSED } else { Modifier::BOLD };
-        cell(name, *number).style(Style::new().add_modifier(style))
-    });
-    Row::new(cells)
-}
-
-fn line(rows: &Rows, cells: &[String], columns: usize) -> Row<'static> {
-    Row::new(cells.iter().zip(rows.columns).take(columns).map(|(text, (_, number))| cell(text, *number)))
-}
-
-fn cell(text: &str, number: bool) -> Cell<'static> {
-    let alignment = if number { Alignment::Right } else { Alignment::Left };
-    Cell::from(Line::raw(text.to_owned()).alignment(alignment))
-}
-
-/// Widths of the first columns, as many as have room.
-fn widths(rows: &Rows, room: u16) -> Vec<u16> {
-    let width = |column: usize| {
-        let cells = rows.cells.iter().map(|cells| cells[column].chars().count());
-        cells.chain([rows.columns[column].0.len()]).max().unwrap_or(0) as u16
-    };
-    let mut used = 0_u16;
-    let fits = |width: &u16| {
-        used = used.saturating_add(*width).saturating_add(GAP);
-        used <= room.saturating_add(GAP)
-    };
-    (0..rows.columns.len()).map(width).take_while(fits).collect()
 }

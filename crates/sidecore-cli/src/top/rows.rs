@@ -1,14 +1,17 @@
 //! The tables of both views, as text.
 
 use super::units::{NONE, age, amount, count, percent, quantiles, time};
+use crate::users::Users;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::notify::{Audit, Notify};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 
 mod clients;
+mod keys;
 
 pub(super) use clients::{Sort, clients};
+pub(super) use keys::keys;
 
 /// Under the clients: what the star in their headings means.
 pub(super) const ALLEGED: &str = "* as the client itself says";
@@ -32,13 +35,15 @@ pub(super) struct View {
     pub(super) recent: Snapshot,
     /// Whether quantiles are those of the rates' interval too, or since the start.
     pub(super) recent_times: bool,
+    /// Of the clients.
+    pub(super) users: Users,
 }
 
 impl View {
     /// Rates are those since `earlier`, if there is one.
     pub(super) fn new(total: Snapshot, earlier: Option<&Snapshot>, recent_times: bool) -> Self {
         let recent = earlier.map_or_else(|| total.clone(), |earlier| total.since(earlier));
-        Self { total, recent, recent_times }
+        Self { total, recent, recent_times, users: Users::default() }
     }
 
     fn times(&self) -> &Snapshot {
@@ -197,7 +202,8 @@ fn set(now: &Snapshot) -> String {
     let hops = ["service", "to device", "from device", "client"].into_iter().zip(now.notify);
     let notify: Vec<String> = hops.map(|(hop, notify)| format!("{hop} {}", policy(notify))).collect();
     let balance = now.balance.map_or("unknown", |balance| balance.name());
-    format!("notify: {}; balance: {balance}", notify.join(", "))
+    let order = now.order.map_or("unknown", |order| order.name());
+    format!("notify: {}; balance: {balance}; order: {order}", notify.join(", "))
 }
 
 fn policy(notify: Option<Notify>) -> String {

@@ -9,10 +9,11 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::policy::order::Order;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
-use sidecore::counters::{Counters, DeviceCounter, LaneCounter, Shape, SidecoreCounter, Snapshot, Start};
+use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Snapshot, Start};
 use sidecore::sys::clock;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ impl Service {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
-        let shape = Shape { sidecores: 1, lanes: 8, devices: 2 };
+        let shape = Shape { sidecores: 1, lanes: 8, devices: 2, keys: 4 };
         let counters = Counters::create(&folder.join("counters"), shape, start).unwrap();
         let service = Self { folder, counters };
         service.fill();
@@ -42,12 +43,14 @@ impl Service {
     fn fill(&self) {
         self.counters.heartbeat(clock::now());
         let notify = [Notify::BreakEven, Notify::Spin, Notify::Park, Notify::Coalesce { count: 8, delay: 50_000 }];
-        self.counters.set_policies(notify, Balance::Eft);
+        self.counters.set_policies(notify, Balance::Eft, Order::Shortest);
         self.sidecore();
         self.devices();
         self.lane(0, 900, "nginx", 50_000);
         self.lane(1, 900, "nginx", 25_000);
         self.lane(2, 31, "curl", 10);
+        self.key(0, "idle.example.org", 0);
+        self.key(2, "www.example.org", 40_000);
         self.counters.lane(2).set(LaneCounter::Fault, Fault::ReservedBits as u64 + 1);
     }
 
@@ -75,12 +78,22 @@ impl Service {
 
     fn lane(&self, index: usize, pid: u32, name: &str, requests: u64) {
         let lane = self.counters.lane(index);
-        lane.open(pid, 1000, 0, name).unwrap();
+        lane.open(pid, 0, 0, name).unwrap();
         lane.add(LaneCounter::Submitted, requests);
         lane.add(LaneCounter::Done, requests);
         lane.set(LaneCounter::InFlight, 7);
         lane.record(Stage::Queue, 1_000 + requests);
         lane.record(Stage::Total, 100_000 - requests);
+    }
+
+    fn key(&self, place: usize, name: &str, requests: u64) {
+        self.counters.open_key(place, name).unwrap();
+        let key = self.counters.key(0, place);
+        key.add(KeyCounter::Submitted, requests);
+        key.add(KeyCounter::Done, requests);
+        key.add(KeyCounter::Sign, requests);
+        key.add(KeyCounter::InFlight, 3);
+        key.record(Stage::Host, 2_000_000);
     }
 
     fn path(&self) -> PathBuf {
@@ -115,15 +128,20 @@ fn the_text_says_who_does_what() {
     assert!(text.contains("sidecore 4242, up 10s, heartbeat "), "{text}");
     assert!(text.contains("3 of 8 lanes, stage times of 1 request in 64"));
     assert!(text.contains("notify: service break-even, to device spin, from device park, client coalesce(8,50us)"));
-    assert!(text.contains("balance: eft"));
+    assert!(text.contains("balance: eft; order: shortest"));
     let sidecore = line(&text, "0 ");
     assert_eq!((sidecore[1], sidecore[3], sidecore[7], sidecore[9]), ("3", "50%", "1.50", "75010"));
     let card = line(&text, "card");
     assert_eq!((card[1], card[2], card[6], card[7]), ("emulated", "gone", "1.5ms", "-"));
     assert!(line(&text, "inline")[3].starts_with("7."), "7501 requests a second");
     let nginx = line(&text, "nginx");
-    assert_eq!((nginx[1], nginx[3], nginx[12], nginx[15]), ("900", "14", "75000", "2"));
-    assert_eq!(line(&text, "curl")[1..3], ["(reserved-bits)", "31"]);
+    assert_eq!((nginx[1], nginx[2], nginx[4], nginx[11], nginx[19]), ("900", "root", "14", "75000", "2"));
+    assert_eq!(line(&text, "curl")[1..4], ["(reserved-bits)", "31", "root"]);
+    let key = line(&text, "www.example.org");
+    assert_eq!((key[2], key[6], key[12]), ("3", "0", "40000"));
+    assert!(key[1].starts_with("4.") && key[8] == key[1], "4000 signatures a second");
+    assert!(key[5].ends_with("ms"), "{key:?}");
+    assert!(text.find("www.example.org") < text.find("idle.example.org"), "the most used key is first");
     assert_eq!(line(&text, "aes-256-gcm")[6], "1");
     assert!(text.contains("* as the client itself says"));
     assert!(!text.contains("not running"));
@@ -159,8 +177,8 @@ fn rates_of_the_text_are_those_of_the_interval() {
     text::run(&service.path(), Duration::from_millis(20), &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     let nginx = line(&text, "nginx");
-    assert_eq!((nginx[2], nginx[12]), ("0", "75000"), "nothing came meanwhile");
-    assert_ne!(nginx[4], "-", "times are those since the start");
+    assert_eq!((nginx[3], nginx[11]), ("0", "75000"), "nothing came meanwhile");
+    assert_ne!(nginx[5], "-", "times are those since the start");
 }
 
 #[test]
@@ -204,7 +222,7 @@ fn each_sort_puts_another_client_first() {
     assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| *name == sort.column())));
 }
 
-fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     terminal.backend().to_string()
@@ -217,8 +235,18 @@ fn press(screen: &mut Screen, key: char) {
 #[test]
 fn the_live_view_shows_all_tables() {
     let service = Service::new();
-    let text = drawn(&Screen::new(service.read()), 190, 40);
-    for part in ["sidecore 4242", "balance: eft", "SIDECORE", "card", "nginx", "aes-256-gcm", "q quit", "UID"] {
+    let text = drawn(&mut Screen::new(service.read()), 240, 44);
+    for part in [
+        "sidecore 4242",
+        "balance: eft",
+        "SIDECORE",
+        "card",
+        "nginx",
+        "aes-256-gcm",
+        "www.example.org",
+        "q quit",
+        "USER",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
@@ -227,12 +255,12 @@ fn the_live_view_shows_all_tables() {
 fn a_small_terminal_shows_whole_columns_and_says_what_is_hidden() {
     let service = Service::new();
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
-    let text = drawn(&Screen::new(service.read()), 80, 20);
-    assert!(text.contains("QUEUE p50/p99") && !text.contains("UID"), "{text}");
+    let text = drawn(&mut Screen::new(service.read()), 80, 20);
+    assert!(text.contains("QUEUE p50/p99") && !text.contains("LANES"), "{text}");
     assert!(text.contains("coalesce(8,50us)"), "long lines of the head are wrapped:\n{text}");
     assert!(text.contains("and ") && text.contains(" more"), "{text}");
     for size in [(1, 1), (20, 3), (80, 8), (300, 2)] {
-        let _ = drawn(&Screen::new(service.read()), size.0, size.1);
+        let _ = drawn(&mut Screen::new(service.read()), size.0, size.1);
     }
 }
 
@@ -242,14 +270,14 @@ fn the_live_view_follows_until_it_is_paused() {
     let mut screen = Screen::new(service.read());
     service.counters.lane(0).add(LaneCounter::Done, 11);
     screen.refresh(|| Ok(service.read()));
-    assert!(drawn(&screen, 190, 40).contains("75011"));
+    assert!(drawn(&mut screen, 240, 44).contains("75011"));
     press(&mut screen, 'p');
     service.counters.lane(0).add(LaneCounter::Done, 11);
     screen.refresh(|| Ok(service.read()));
-    assert!(drawn(&screen, 190, 40).contains("75011") && drawn(&screen, 190, 40).contains("(paused)"));
+    assert!(drawn(&mut screen, 240, 44).contains("75011") && drawn(&mut screen, 240, 44).contains("(paused)"));
     press(&mut screen, 'p');
     screen.refresh(|| Ok(service.read()));
-    assert!(drawn(&screen, 190, 40).contains("75022"));
+    assert!(drawn(&mut screen, 240, 44).contains("75022"));
 }
 
 #[test]
@@ -257,23 +285,23 @@ fn the_live_view_survives_a_lost_file() {
     let service = Service::new();
     let mut screen = Screen::new(service.read());
     screen.refresh(|| Err("the file is gone".to_owned()));
-    let text = drawn(&screen, 190, 40);
+    let text = drawn(&mut screen, 240, 44);
     assert!(text.contains("the file is gone") && text.contains("nginx"), "{text}");
     screen.refresh(|| Ok(service.read()));
-    assert!(!drawn(&screen, 190, 40).contains("the file is gone"));
+    assert!(!drawn(&mut screen, 240, 44).contains("the file is gone"));
 }
 
 #[test]
 fn keys_quit_and_sort() {
     let service = Service::new();
     let mut screen = Screen::new(service.read());
-    let first = |screen: &Screen| {
+    let first = |screen: &mut Screen| {
         drawn(screen, 190, 40).lines().skip_while(|line| !line.contains("CLIENT")).nth(1).map(str::to_owned)
     };
-    assert!(first(&screen).unwrap().contains("nginx"));
+    assert!(first(&mut screen).unwrap().contains("nginx"));
     press(&mut screen, 's');
     press(&mut screen, 's');
-    assert!(first(&screen).unwrap().contains("curl"));
+    assert!(first(&mut screen).unwrap().contains("curl"));
     press(&mut screen, 'x');
     assert!(!screen.quit());
     screen.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
@@ -283,4 +311,61 @@ fn keys_quit_and_sort() {
     assert!(!screen.quit());
     press(&mut screen, 'q');
     assert!(screen.quit());
+}
+
+#[test]
+fn pages_are_turned_by_key_and_the_footer_says_so() {
+    let service = Service::new();
+    let mut screen = Screen::new(service.read());
+    let text = drawn(&mut screen, 100, 30);
+    assert!(text.contains("tab [overview] clients keys") && text.contains("SIDECORE"), "{text}");
+    screen.key(KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE));
+    let text = drawn(&mut screen, 100, 30);
+    assert!(text.contains("[clients]") && text.contains("nginx") && !text.contains("SIDECORE"), "{text}");
+    assert!(!text.contains("www.example.org") && text.contains("s sort (REQ/S)"));
+    screen.key(KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE));
+    let text = drawn(&mut screen, 100, 30);
+    assert!(text.contains("[keys]") && text.contains("www.example.org") && !text.contains("nginx"), "{text}");
+    assert!(!text.contains("s sort"));
+    for (key, page) in [('c', "[clients]"), ('k', "[keys]"), ('o', "[overview]")] {
+        press(&mut screen, key);
+        assert!(drawn(&mut screen, 100, 30).contains(page));
+    }
+    screen.key(KeyEvent::new(KeyCode::BackTab, KeyModifiers::SHIFT));
+    assert!(drawn(&mut screen, 100, 30).contains("[keys]"));
+    service.counters.close_key(0);
+    service.counters.close_key(2);
+    screen.refresh(|| Ok(service.read()));
+    assert!(drawn(&mut screen, 100, 30).contains("no key is stored"));
+}
+
+#[test]
+fn arrows_bring_hidden_columns_and_rows_into_sight() {
+    let service = Service::new();
+    (3..8).for_each(|index| service.lane(index, 100 + index as u32, &format!("wget{index}"), 3));
+    let mut screen = Screen::new(service.read());
+    press(&mut screen, 'c');
+    let text = drawn(&mut screen, 60, 12);
+    assert!(text.contains("nginx") && text.contains("PID") && !text.contains("LANES"), "{text}");
+    assert!(text.contains("and ") && !text.contains("wget7"));
+    (0..100).for_each(|_| screen.key(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE)));
+    (0..100).for_each(|_| screen.key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE)));
+    let text = drawn(&mut screen, 60, 12);
+    assert!(text.contains("CLIENT") && text.contains("LANES") && !text.contains("PID"), "{text}");
+    assert!(text.contains("wget7") && text.contains("and 0 more, ") && !text.contains("nginx"));
+    screen.key(KeyEvent::new(KeyCode::Left, KeyModifiers::NONE));
+    assert!(!drawn(&mut screen, 60, 12).contains("LANES"), "moving back begins where the end was");
+    for (width, height) in [(1, 1), (12, 3), (30, 6), (300, 2)] {
+        let _ = drawn(&mut screen, width, height);
+    }
+}
+
+#[test]
+fn a_long_name_leaves_room_for_numbers() {
+    let service = Service::new();
+    service.key(1, &"k".repeat(64), 1_000_000);
+    let mut screen = Screen::new(service.read());
+    press(&mut screen, 'k');
+    let text = drawn(&mut screen, 80, 20);
+    assert!(text.contains(&"k".repeat(26)) && text.contains("100k") && text.contains("QUEUE p50/p99"), "{text}");
 }

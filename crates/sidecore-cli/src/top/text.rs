@@ -1,7 +1,7 @@
 //! The counters once, as plain text.
 
 use super::TopError;
-use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, sidecores};
+use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use sidecore::counters::Snapshot;
@@ -29,7 +29,7 @@ pub(super) fn run(counters: &Path, interval: Duration, output: &mut impl Write) 
 /// The whole text.
 pub(super) fn render(view: &View) -> String {
     let mut text = header(view).join("\n") + "\n";
-    let tables = [sidecores(view), devices(view), clients(view, Sort::default()), classes(view)];
+    let tables = [sidecores(view), devices(view), clients(view, Sort::default()), keys(view), classes(view)];
     for rows in tables.iter().filter(|rows| !rows.cells.is_empty()) {
         text = text + "\n" + &table(rows) + "\n";
     }

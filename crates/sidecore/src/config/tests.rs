@@ -44,10 +44,17 @@ fn every_key_can_be_written() {
         ops = ["aes-256-gcm", "3des-cbc"]
         [limits]
         lanes_per_client = 2
+        [keys]
+        directory = "/var/lib/sidecore/keys"
+        passphrase_file = "/etc/sidecore/passphrase"
         [[client]]
         uid = 1000
         weight = 3
         in_flight = 7
+        [sandbox]
+        user = "sidecore"
+        seccomp = true
+        landlock = false
         "#,
     )
     .unwrap();
@@ -56,12 +63,16 @@ fn every_key_can_be_written() {
     let expected = ClientLimits { weight: 3, lanes: 2, in_flight: 7, arena_bytes: 256 << 20 };
     assert_eq!(config.limits_of(1000), expected);
     assert_eq!(config.limits_of(0).weight, 1);
+    let sandbox = &config.sandbox;
+    assert_eq!((sandbox.seccomp, sandbox.landlock, sandbox.lock_memory), (Some(true), Some(false), None));
+    assert_eq!(sandbox.user.as_deref(), Some("sidecore"));
 }
 
 #[test]
 fn an_unknown_key_names_the_line_and_the_nearest() {
     assert_eq!(error("\nsockets = 'x'"), "line 2: unknown key \"sockets\"; did you mean \"socket\"?");
     assert!(error("[limits]\nlane = 3").contains("did you mean \"lanes\"?"));
+    assert!(error("[sandbox]\nlandlok = true").contains("did you mean \"landlock\"?"));
     assert!(error("[[device]]\nname='x'\nkind='inline'\ndept=3").contains("did you mean \"depth\"?"));
 }
 
@@ -75,7 +86,11 @@ fn wrong_values_say_what_to_write() {
     assert!(error("[[device]]\nname='x'\nkind='inline'\nops=['aes-256-gmc']").contains("\"aes-256-gcm\""));
     assert!(error("[[device]]\nname='x'\nkind='inline'\n[[device]]\nname='x'\nkind='inline'").contains("own name"));
     assert!(error("[[device]]\nname='a.b'\nkind='inline'").contains("characters"));
+    assert!(error("[sandbox]\nuser = 'root'").contains("unprivileged"));
+    assert!(error("[sandbox]\nseccomp = 'yes'").starts_with("line 2"));
     assert!(error("sample_every = -1").starts_with("line 1"));
+    assert!(error("[keys]\npassphrase_file = 'x'").contains("keys.directory"));
+    assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
     assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
 }
 

@@ -1,8 +1,8 @@
 //! Handles to the blocks that are written: one writer for each word, nobody waits for anybody.
 
 use super::Counters;
-use super::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
-use super::layout::{GENERATION, HISTOGRAM, NAME_WORDS, device, lane, sidecore};
+use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+use super::layout::{GENERATION, HISTOGRAM, NAME_WORDS, device, key, lane, sidecore};
 use super::text;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, bucket};
@@ -36,6 +36,10 @@ pub struct SidecoreBlock(Block);
 #[derive(Clone, Debug)]
 pub struct DeviceBlock(Block);
 
+/// Counts of one sidecore for one stored key.
+#[derive(Clone, Debug)]
+pub struct KeyBlock(Block);
+
 impl LaneBlock {
     pub(super) fn new(file: &Arc<Counters>, index: usize) -> Self {
         Self(Block::new(file, file.shape().lane(index)))
@@ -51,7 +55,7 @@ impl LaneBlock {
         self.0.set(lane::PID, u64::from(pid));
         self.0.set(lane::UID, u64::from(uid));
         self.0.set(lane::SIDECORE, u64::from(sidecore));
-        self.0.set_text(lane::NAME, name);
+        self.0.set_text::<NAME_WORDS>(lane::NAME, name);
         self.0.publish();
         Ok(())
     }
@@ -148,8 +152,8 @@ impl DeviceBlock {
     pub fn open(&self, name: &str, sidecore: u32, kind: &str) {
         self.0.begin();
         self.0.set(device::SIDECORE, u64::from(sidecore));
-        self.0.set_text(device::NAME, name);
-        self.0.set_text(device::KIND, kind);
+        self.0.set_text::<NAME_WORDS>(device::NAME, name);
+        self.0.set_text::<NAME_WORDS>(device::KIND, kind);
         self.0.publish();
     }
 
@@ -174,6 +178,43 @@ impl DeviceBlock {
     #[inline]
     pub fn record(&self, time: Nanos) {
         self.0.record(device::TIME, time);
+    }
+}
+
+impl KeyBlock {
+    pub(super) fn new(file: &Arc<Counters>, sidecore: usize, place: usize) -> Self {
+        Self(Block::new(file, file.shape().key_on(sidecore, place)))
+    }
+
+    pub(super) fn open(&self, name: &str) {
+        self.0.begin();
+        self.0.set_text::<{ key::NAME_WORDS }>(key::NAME, name);
+        self.0.publish();
+    }
+
+    pub(super) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(&self, counter: KeyCounter, amount: u64) {
+        self.0.add(key::COUNTERS + counter as usize, amount);
+    }
+
+    /// Takes from a level, at most all of it.
+    #[inline]
+    pub fn sub(&self, counter: KeyCounter, amount: u64) {
+        let word = self.0.word(key::COUNTERS + counter as usize);
+        word.store(word.load(Ordering::Relaxed).saturating_sub(amount), Ordering::Relaxed);
+    }
+
+    /// A sampled request spent so long in this stage, ns. What follows the service is not kept.
+    #[inline]
+    pub fn record(&self, stage: Stage, time: Nanos) {
+        if (stage as usize) < key::KEPT_STAGES {
+            self.0.record(key::STAGES + stage as usize * HISTOGRAM, time);
+        }
     }
 }
 
@@ -216,8 +257,8 @@ impl Block {
         self.add(histogram + BUCKETS, time);
     }
 
-    fn set_text(&self, word: usize, text: &str) {
-        let words: [u64; NAME_WORDS] = text::pack(text);
+    fn set_text<const WORDS: usize>(&self, word: usize, text: &str) {
+        let words: [u64; WORDS] = text::pack(text);
         words.into_iter().enumerate().for_each(|(i, value)| self.set(word + i, value));
     }
 

@@ -1,5 +1,7 @@
 //! What is counted: one enum for each kind of block, dense numbers with names.
 
+use sidecore_core::session::Op;
+
 /// Defines an enum whose variants number the words of a block, with their names for exporters.
 macro_rules! counters {
     ($(#[$doc:meta])* $kind:ident { $($(#[$each:meta])* $variant:ident = $name:literal,)* }) => {
@@ -128,6 +130,30 @@ counters! {
     }
 }
 
+counters! {
+    /// What is counted for a stored key.
+    KeyCounter {
+        /// Requests taken.
+        Submitted = "submitted",
+        /// Requests done.
+        Done = "done",
+        /// Requests refused with a reason.
+        Refused = "refused",
+        /// Requests given up because their devices died.
+        Failed = "failed",
+        /// Requests that devices have now: a level, no sum.
+        InFlight = "in_flight",
+        /// Signatures among the requests taken.
+        Sign = "sign",
+        /// Decryptions among them.
+        Decrypt = "decrypt",
+        /// Shared secrets among them: key agreement and decapsulation.
+        Derive = "derive",
+        /// What is done with the public part of the key among them: verification, encapsulation.
+        Public = "public",
+    }
+}
+
 impl LaneCounter {
     /// Whether it says how much there is now; otherwise it only grows.
     pub fn is_level(self) -> bool {
@@ -139,6 +165,24 @@ impl SidecoreCounter {
     /// Whether it says how much there is now; otherwise it only grows.
     pub fn is_level(self) -> bool {
         matches!(self, Self::Lanes | Self::DormantLanes)
+    }
+}
+
+impl KeyCounter {
+    /// Whether it says how much there is now; otherwise it only grows.
+    pub fn is_level(self) -> bool {
+        matches!(self, Self::InFlight)
+    }
+
+    /// The counter of the family that an operation belongs to.
+    #[inline]
+    pub fn of(op: Op) -> Self {
+        match op {
+            Op::Sign | Op::SignDigest => Self::Sign,
+            Op::Decrypt => Self::Decrypt,
+            Op::Derive | Op::Decapsulate => Self::Derive,
+            _ => Self::Public,
+        }
     }
 }
 

@@ -4,13 +4,15 @@
 //! header                 magic, version, shape, start, heartbeat, policies
 //! sidecore 0, 1, …       generation, core; counters; requests and bytes of each class; histograms of each class and stage
 //! device 0, 1, …         generation, state, sidecore, kind, name; counters; histogram
+//! key 0, 1, …            for each sidecore: generation, name; counters; histograms of the stages in the service
 //! lane 0, 1, …           generation, pid, user, sidecore, name; counters; histograms of each stage
 //! ```
 //!
 //! Each block begins with its generation: odd while the block is open, one more at each opening and closing. Blocks
-//! are whole cache lines, so no two writers share one. The lanes come last and are holes in the file until used.
+//! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with the
+//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and lanes come last and are holes in the file until used.
 
-use super::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use sidecore_core::histogram::BUCKETS;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
@@ -20,7 +22,7 @@ use std::ops::Range;
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
 /// Number of this layout.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 /// Words of the header.
 pub(super) mod header {
@@ -35,6 +37,8 @@ pub(super) mod header {
     pub(in crate::counters) const HEARTBEAT: usize = 8;
     pub(in crate::counters) const NOTIFY: usize = 9;
     pub(in crate::counters) const BALANCE: usize = 13;
+    pub(in crate::counters) const ORDER: usize = 14;
+    pub(in crate::counters) const KEYS: usize = 15;
     pub(in crate::counters) const WORDS: usize = 16;
 }
 
@@ -81,6 +85,19 @@ pub(super) mod lane {
     pub(in crate::counters) const WORDS: usize = whole_lines(STAGES + Stage::COUNT * HISTOGRAM);
 }
 
+/// Words of a key's block for one sidecore.
+pub(super) mod key {
+    use super::{HISTOGRAM, KeyCounter, whole_lines};
+    use crate::keys::MAX_NAME;
+    pub(in crate::counters) const NAME: usize = 1;
+    pub(in crate::counters) const NAME_WORDS: usize = MAX_NAME / 8;
+    pub(in crate::counters) const COUNTERS: usize = NAME + NAME_WORDS;
+    pub(in crate::counters) const STAGES: usize = whole_lines(COUNTERS + KeyCounter::COUNT);
+    /// The stages in the service: queue, device, host. What clients say of the others is not told by key.
+    pub(in crate::counters) const KEPT_STAGES: usize = 3;
+    pub(in crate::counters) const WORDS: usize = whole_lines(STAGES + KEPT_STAGES * HISTOGRAM);
+}
+
 /// How many blocks of each kind the file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -90,16 +107,18 @@ pub struct Shape {
     pub lanes: u32,
     /// Devices over all sidecores.
     pub devices: u32,
+    /// Places of stored keys.
+    pub keys: u32,
 }
 
 impl Shape {
     /// Most blocks of each kind.
-    pub const LIMIT: Self = Self { sidecores: 64, lanes: 64 * 65_536, devices: 64 * 64 };
+    pub const LIMIT: Self = Self { sidecores: 64, lanes: 64 * 65_536, devices: 64 * 64, keys: 4096 };
 
     /// Whether no number exceeds [`Shape::LIMIT`].
     pub fn is_within_limits(&self) -> bool {
-        let Self { sidecores, lanes, devices } = Self::LIMIT;
-        self.sidecores <= sidecores && self.lanes <= lanes && self.devices <= devices
+        let Self { sidecores, lanes, devices, keys } = Self::LIMIT;
+        self.sidecores <= sidecores && self.lanes <= lanes && self.devices <= devices && self.keys <= keys
     }
 
     /// Words of that sidecore's block.
@@ -113,14 +132,29 @@ impl Shape {
         block(start, index, self.devices, device::WORDS)
     }
 
+    /// Words of that key's blocks for all sidecores, in the order of the sidecores.
+    pub(super) fn key(&self, place: usize) -> Range<usize> {
+        block(self.keys_start(), place, self.keys, self.sidecores as usize * key::WORDS)
+    }
+
+    /// Words of that key's block for one sidecore.
+    pub(super) fn key_on(&self, sidecore: usize, place: usize) -> Range<usize> {
+        block(self.key(place).start, sidecore, self.sidecores, key::WORDS)
+    }
+
     /// Words of that lane's block.
     pub(super) fn lane(&self, index: usize) -> Range<usize> {
         block(self.lanes_start(), index, self.lanes, lane::WORDS)
     }
 
-    /// First word of the lanes.
-    pub(super) fn lanes_start(&self) -> usize {
+    /// First word of the keys, from which on space is taken only by what is used.
+    pub(super) fn keys_start(&self) -> usize {
         header::WORDS + self.sidecores as usize * sidecore::WORDS + self.devices as usize * device::WORDS
+    }
+
+    /// First word of the lanes.
+    fn lanes_start(&self) -> usize {
+        self.keys_start() + self.keys as usize * self.sidecores as usize * key::WORDS
     }
 
     /// Words of the whole file.
@@ -145,20 +179,23 @@ mod tests {
 
     #[test]
     fn blocks_follow_each_other_in_whole_lines() {
-        let shape = Shape { sidecores: 2, lanes: 3, devices: 4 };
+        let shape = Shape { sidecores: 2, lanes: 3, devices: 4, keys: 2 };
         let blocks = (0..2).map(|i| shape.sidecore(i)).chain((0..4).map(|i| shape.device(i)));
+        let keys = (0..2).flat_map(|place| (0..2).map(move |sidecore| shape.key_on(sidecore, place)));
+        let blocks = blocks.chain(keys);
         let end = blocks.chain((0..3).map(|i| shape.lane(i))).fold(header::WORDS, |end, block| {
             assert_eq!(block.start, end);
             assert!(block.start.is_multiple_of(LINE_WORDS));
             block.end
         });
         assert_eq!(end, shape.words());
+        assert_eq!(shape.key(1), shape.key_on(0, 1).start..shape.key_on(1, 1).end);
     }
 
     #[test]
     #[should_panic(expected = "block 3 of 3")]
     fn a_block_beyond_the_shape_is_a_bug() {
-        let _ = Shape { sidecores: 1, lanes: 3, devices: 1 }.lane(3);
+        let _ = Shape { sidecores: 1, lanes: 3, devices: 1, keys: 0 }.lane(3);
     }
 
     #[test]
@@ -168,5 +205,6 @@ mod tests {
         assert!(!Shape { sidecores: limit.sidecores + 1, ..limit }.is_within_limits());
         assert!(!Shape { lanes: limit.lanes + 1, ..limit }.is_within_limits());
         assert!(!Shape { devices: limit.devices + 1, ..limit }.is_within_limits());
+        assert!(!Shape { keys: limit.keys + 1, ..limit }.is_within_limits());
     }
 }

@@ -1,11 +1,12 @@
 //! What the counter file said at one time, as plain data.
 
 use super::block::audit_of;
-use super::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use super::{Shape, Start};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::time::Nanos;
@@ -41,12 +42,16 @@ pub struct Snapshot {
     pub notify: [Option<Notify>; 4],
     /// How devices are chosen. `None`: not known.
     pub balance: Option<Balance>,
+    /// The order of what a device has. `None`: not known.
+    pub order: Option<Order>,
     /// Sidecores in order of their numbers.
     pub sidecores: Vec<SidecoreStats>,
     /// Devices in order of their numbers.
     pub devices: Vec<DeviceStats>,
     /// Lanes in order of their numbers.
     pub lanes: Vec<LaneStats>,
+    /// Stored keys in order of their places, each added up over the sidecores.
+    pub keys: Vec<KeyStats>,
     /// Classes that were asked for, added up over the sidecores, in order of their numbers.
     pub classes: Vec<ClassStats>,
 }
@@ -96,6 +101,19 @@ pub struct LaneStats {
     pub name: String,
     counters: [u64; LaneCounter::COUNT],
     /// Stages of sampled requests in the order of [`Stage::ALL`]. `deliver` and `total` are the client's word.
+    pub stages: [Histogram; Stage::COUNT],
+}
+
+/// One stored key, over all sidecores.
+#[derive(Clone, Debug)]
+pub struct KeyStats {
+    /// Its place.
+    pub place: usize,
+    generation: u64,
+    /// Its name, in printable characters.
+    pub name: String,
+    counters: [u64; KeyCounter::COUNT],
+    /// Stages of sampled requests in the order of [`Stage::ALL`]; `deliver` and `total` are not told by key.
     pub stages: [Histogram; Stage::COUNT],
 }
 
@@ -164,6 +182,13 @@ impl SidecoreStats {
 impl DeviceStats {
     /// Value of a counter.
     pub fn get(&self, counter: DeviceCounter) -> u64 {
+        self.counters[counter as usize]
+    }
+}
+
+impl KeyStats {
+    /// Value of a counter.
+    pub fn get(&self, counter: KeyCounter) -> u64 {
         self.counters[counter as usize]
     }
 }

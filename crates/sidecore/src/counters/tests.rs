@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::Audit;
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::wire::Fault;
@@ -12,7 +13,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 
-const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3 };
+const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
 /// A folder of its own for each test.
 pub(super) struct Scratch(PathBuf);
@@ -55,7 +56,7 @@ fn a_fresh_file_has_a_header_and_no_open_block() {
     assert!(snapshot.is_alive());
     assert_eq!(snapshot.notify, [None; 4]);
     assert!(snapshot.sidecores.is_empty() && snapshot.devices.is_empty());
-    assert!(snapshot.lanes.is_empty() && snapshot.classes.is_empty());
+    assert!(snapshot.lanes.is_empty() && snapshot.classes.is_empty() && snapshot.keys.is_empty());
 }
 
 #[test]
@@ -63,8 +64,9 @@ fn policies_and_heartbeat_come_back() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let notify = [Notify::Spin, Notify::Park, Notify::Timer { period: 250_000 }, Notify::BreakEven];
-    counters.set_policies(notify, Balance::Sed);
-    assert_eq!((scratch.read().notify, scratch.read().balance), (notify.map(Some), Some(Balance::Sed)));
+    counters.set_policies(notify, Balance::Sed, Order::Shortest);
+    let seen = scratch.read();
+    assert_eq!((seen.notify, seen.balance, seen.order), (notify.map(Some), Some(Balance::Sed), Some(Order::Shortest)));
     counters.heartbeat(1);
     assert!(!scratch.read().is_alive() && scratch.read().heartbeat_age() > 0);
     assert_eq!(scratch.read().uptime(), 0);
@@ -141,6 +143,37 @@ fn lanes_come_back_and_begin_anew() {
     let again = &scratch.read().lanes[0];
     assert_eq!((again.pid, &*again.name, again.get(LaneCounter::Done)), (1235, "curl", 0));
     assert_eq!((again.stages[0].summary().count, again.fault()), (0, Some(Fault::HeadTooLong)));
+}
+
+#[test]
+fn keys_come_back_added_up_and_begin_anew() {
+    let scratch = Scratch::new();
+    let counters = scratch.counters();
+    counters.open_key(2, &"k".repeat(64)).unwrap();
+    for sidecore in 0..2 {
+        let key = counters.key(sidecore, 2);
+        key.add(KeyCounter::Submitted, 5);
+        key.add(KeyCounter::InFlight, 2);
+        key.sub(KeyCounter::InFlight, 1);
+        for stage in Stage::ALL {
+            key.record(stage, 1_000);
+        }
+    }
+    let earlier = scratch.read();
+    let [seen] = &earlier.keys[..] else { panic!("{earlier:?}") };
+    assert_eq!((seen.place, &*seen.name), (2, &*"k".repeat(64)));
+    assert_eq!((seen.get(KeyCounter::Submitted), seen.get(KeyCounter::InFlight)), (10, 2));
+    assert_eq!(seen.stages.each_ref().map(|stage| stage.summary().count), [2, 2, 2, 0, 0]);
+    counters.key(1, 2).add(KeyCounter::Submitted, 1);
+    let since = scratch.read().since(&earlier);
+    assert_eq!((since.keys[0].get(KeyCounter::Submitted), since.keys[0].get(KeyCounter::InFlight)), (1, 2));
+    counters.close_key(2);
+    assert!(scratch.read().keys.is_empty());
+    counters.open_key(2, "next").unwrap();
+    let since = scratch.read().since(&earlier);
+    assert_eq!((&*since.keys[0].name, since.keys[0].get(KeyCounter::Submitted)), ("next", 0));
+    counters.key(0, 2).sub(KeyCounter::InFlight, 1);
+    assert_eq!(scratch.read().keys[0].get(KeyCounter::InFlight), 0, "a request of the key that was here before");
 }
 
 #[test]
@@ -243,10 +276,10 @@ fn a_new_file_replaces_the_old_one_at_once() {
 }
 
 #[test]
-fn lanes_that_are_not_used_take_no_space() {
+fn lanes_and_keys_that_are_not_used_take_no_space() {
     use std::os::unix::fs::MetadataExt;
     let scratch = Scratch::new();
-    let shape = Shape { lanes: 65_536, ..SHAPE };
+    let shape = Shape { lanes: 65_536, keys: Shape::LIMIT.keys, ..SHAPE };
     let _counters = Counters::create(&scratch.file(), shape, Start { pid: 1, sample_every: 1, now: 1 }).unwrap();
     let metadata = fs::metadata(scratch.file()).unwrap();
     assert!(metadata.len() > 300 << 20 && metadata.blocks() * 512 < 2 << 20, "{metadata:?}");
@@ -277,9 +310,10 @@ fn errors_say_what_to_do() {
     fs::write(scratch.file(), vec![7; 1 << 16]).unwrap();
     assert!(reason(&scratch).contains("no counter file of sidecore"));
     for (word, value, hint) in [
-        (header::VERSION, 9, "counter layout 9, this program reads 1"),
+        (header::VERSION, 9, "counter layout 9, this program reads 2"),
         (header::LANES, u64::MAX, "damaged"),
         (header::LANES, u64::from(Shape::LIMIT.lanes), "damaged"),
+        (header::KEYS, u64::from(Shape::LIMIT.keys), "damaged"),
         (header::PID, 1 << 32, "damaged"),
     ] {
         scratch.counters().set(word, value);
@@ -294,7 +328,8 @@ fn errors_say_what_to_do() {
 fn full() -> Scratch {
     let scratch = Scratch::new();
     let counters = scratch.counters();
-    counters.set_policies([Notify::BreakEven; 4], Balance::Eft);
+    counters.set_policies([Notify::BreakEven; 4], Balance::Eft, Order::Fifo);
+    (0..SHAPE.keys as usize).for_each(|place| counters.open_key(place, "key").unwrap());
     (0..SHAPE.lanes as usize).for_each(|index| counters.lane(index).open(1, 1, 0, "lane").unwrap());
     (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline"));
     for index in 0..SHAPE.sidecores as usize {

@@ -39,8 +39,9 @@ pub use spec::{
 pub struct Session {
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
-    mechanism: Box<dyn Mechanism>,
+    /// Where the key is kept, if it is a stored one.
     key: Option<u16>,
+    mechanism: Box<dyn Mechanism>,
 }
 
 impl Session {

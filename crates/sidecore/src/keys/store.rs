@@ -1,7 +1,9 @@
 //! The service's keys by name: who may use them, and the sessions on them that lanes share.
 
 use super::material::Material;
+use super::vault::{Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
+use crate::config::KeysConfig;
 use crate::engine::crypto::{DecryptionPadding, Scheme, Secret, Session};
 use crate::sys::peer::Peer;
 use std::collections::BTreeMap;
@@ -32,12 +34,36 @@ pub(crate) struct Store {
     /// Keys by their places, which counters are kept by.
     places: Vec<Option<String>>,
     own_uid: u32,
+    /// Where keys are at rest; `None`: they are forgotten when the store ends.
+    vault: Option<Vault>,
 }
 
 impl Store {
-    /// A store of at most `limit` keys that forgets them when it ends.
-    pub(crate) fn in_memory(limit: u16, own_uid: u32) -> Self {
-        Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid }
+    /// A store of at most `limit` keys, with those that are at rest. Without a passphrase it is read from its file.
+    ///
+    /// # Errors
+    /// What is wrong with the passphrase, the directory or a file there, each with its path and what to do.
+    pub(crate) fn open(
+        config: &KeysConfig,
+        passphrase: Option<&Secret>,
+        limit: u16,
+        own_uid: u32,
+    ) -> Result<Self, Reason> {
+        let mut store = Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, vault: None };
+        let Some(directory) = &config.directory else { return Ok(store) };
+        let read = match passphrase {
+            Some(passphrase) => passphrase.clone(),
+            None => config
+                .passphrase()?
+                .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?,
+        };
+        let (vault, found) = Vault::open(directory, &read)?;
+        for Found { name, acl, pkcs8 } in found {
+            let entered = store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::read(pkcs8)?, acl));
+            entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
+        }
+        store.vault = Some(vault);
+        Ok(store)
     }
 
     /// Whether this peer may change keys, or use any.
@@ -58,6 +84,16 @@ impl Store {
         key.session(scheme).map_err(|why| format!("key {name:?}: {why}"))
     }
 
+    /// The place of a key.
+    pub(crate) fn place(&self, name: &str) -> Option<u16> {
+        self.keys.get(name).map(|key| key.place)
+    }
+
+    /// All keys with their places.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
+    }
+
     /// Whether a session on the key at this place may be used by this peer.
     pub(crate) fn permits(&self, place: u16, peer: &Peer) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
@@ -74,8 +110,15 @@ impl Store {
     /// Puts a key in that was made elsewhere.
     pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
         self.check_new(name, &acl)?;
+        if let Some(vault) = &self.vault {
+            vault.write(name, &acl, &material.pkcs8)?;
+        }
+        self.enter(name, material, acl)
+    }
+
+    fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
         let key = Key { place: self.free_place()?, material, acl, sessions: Vec::new() };
-        let entry = key.entry(name);
+        let entry = key.entry(name, self.vault.is_some());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
         Ok(entry)
@@ -95,7 +138,7 @@ impl Store {
     pub(crate) fn list(&self, after: &str) -> Vec<KeyEntry> {
         let mut room = PAGE;
         let entries = self.keys.iter().filter(|(name, _)| name.as_str() > after);
-        let fits = entries.map(|(name, key)| key.entry(name)).take_while(|entry| {
+        let fits = entries.map(|(name, key)| key.entry(name, self.vault.is_some())).take_while(|entry| {
             let size = 16 + entry.name.len() + 5 * (entry.acl.uids.len() + entry.acl.gids.len());
             room.checked_sub(size).is_some_and(|left| {
                 room = left;
@@ -107,15 +150,23 @@ impl Store {
 
     /// Takes a key out. Returns its place, whose sessions are to be closed.
     pub(crate) fn delete(&mut self, name: &str) -> Result<u16, Reason> {
-        let key = self.keys.remove(name).ok_or_else(|| unknown(name))?;
-        self.places[usize::from(key.place)] = None;
-        Ok(key.place)
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        if let Some(vault) = &self.vault {
+            vault.delete(name)?;
+        }
+        let place = key.place;
+        self.keys.remove(name);
+        self.places[usize::from(place)] = None;
+        Ok(place)
     }
 
     /// Lets others use a key. Returns its place, whose sessions are to be closed where they are no longer permitted.
     pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<u16, Reason> {
         check_acl(&acl)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        if let Some(vault) = &self.vault {
+            vault.write(name, &acl, &key.material.pkcs8)?;
+        }
         key.acl = acl;
         Ok(key.place)
     }
@@ -136,8 +187,8 @@ impl Store {
 }
 
 impl Key {
-    fn entry(&self, name: &str) -> KeyEntry {
-        KeyEntry { name: name.to_owned(), kind: self.material.kind, acl: self.acl.clone(), at_rest: false }
+    fn entry(&self, name: &str, at_rest: bool) -> KeyEntry {
+        KeyEntry { name: name.to_owned(), kind: self.material.kind, acl: self.acl.clone(), at_rest }
     }
 
     fn session(&mut self, scheme: &Scheme) -> Result<Arc<Session>, Reason> {

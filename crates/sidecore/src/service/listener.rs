@@ -146,6 +146,9 @@ impl Listener {
             wanted: VecDeque::new(),
         };
         listener.publish_policies();
+        for (place, name) in listener.store.places() {
+            listener.counters.open_key(place.into(), name)?;
+        }
         Ok(listener)
     }
 

@@ -4,6 +4,7 @@
 //! armed, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
 
 mod devices;
+mod keys;
 mod lanes;
 mod requests;
 
@@ -12,7 +13,7 @@ use super::calibrate::Calibration;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use super::record;
 use crate::config::{Config, NotifyConfig};
-use crate::counters::{Counters, DeviceBlock, SidecoreBlock, SidecoreCounter};
+use crate::counters::{Counters, DeviceBlock, KeyBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
 use crate::engine::execute::Scratch;
 use crate::sys::poller::Poller;
@@ -126,6 +127,8 @@ pub(super) struct Reactor {
     now: Nanos,
     timers: Timers,
     counters: SidecoreBlock,
+    /// Where this sidecore counts for stored keys, by their places.
+    stored_keys: Vec<KeyBlock>,
     /// Requests and bytes since the last housekeeping, by class.
     tally: Vec<(u64, u64)>,
 }
@@ -147,6 +150,7 @@ impl Reactor {
         let poller = Poller::new()?;
         poller.add_edge(&*setup.wake, WAKE)?;
         let counters = setup.counters.sidecore(setup.index);
+        let stored_keys = (0..limits.keys as usize).map(|place| setup.counters.key(setup.index, place)).collect();
         counters.open(setup.cpu);
         let notify = setup.config.notify;
         let may_spin = setup.config.sidecores.owned && setup.cpu.is_some();
@@ -174,6 +178,7 @@ impl Reactor {
             now: clock::now(),
             timers: Timers::default(),
             counters,
+            stored_keys,
             tally: vec![(0, 0); Class::COUNT],
             setup,
         };

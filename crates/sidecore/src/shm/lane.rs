@@ -30,7 +30,10 @@ impl LaneMemory {
         let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
-        Ok((Self { mapping: Mapping::new(&file, layout.total_bytes())?, layout }, file))
+        let mapping = Mapping::new(&file, layout.total_bytes())?;
+        // What it holds passes through the client's memory, which the client may not pin either.
+        mapping.not_locked();
+        Ok((Self { mapping, layout }, file))
     }
 
     /// Maps the memory that a service handed over.

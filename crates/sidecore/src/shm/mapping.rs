@@ -2,7 +2,7 @@
 
 use super::fork::ForkGuard;
 use rustix::fs::fstat;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munlock, munmap};
 use sidecore_core::words::{LINE_BYTES, Line};
 use std::io;
 use std::os::fd::AsFd;
@@ -43,6 +43,12 @@ impl Mapping {
         // SAFETY: the range is this mapping; the advice changes nothing in this process.
         unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork)? };
         Ok(())
+    }
+
+    /// May be swapped out, also where all memory of the process is locked.
+    pub(crate) fn not_locked(&self) {
+        // SAFETY: the range is this mapping; its contents stay. It fails only where nothing is mapped.
+        let _ = unsafe { munlock(self.start.as_ptr().cast(), self.len) };
     }
 
     /// The whole cache lines of the first `bytes` bytes.

@@ -2,6 +2,7 @@
 //!
 //! It answers on stdout, one line for each thing asked. A failure panics, which its exit code tells.
 
+mod attempt;
 #[path = "../service/busy.rs"]
 mod busy;
 #[path = "../service/checked.rs"]
@@ -39,6 +40,7 @@ fn main() {
         ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),
         ["faults", socket] => hostile::break_each_rule(socket),
         ["flood", socket] => hostile::flood(socket),
+        ["attempt", what, how, directory, victim] => attempt::run(what, how, directory.as_ref(), victim),
         ["fork", scenario, socket] => forks::run(scenario, socket),
         _ => panic!("no such part to play: {arguments:?}"),
     }

@@ -2,10 +2,14 @@
 
 use crate::common::{connect, start};
 use sidecore::client::{Client, Error};
-use sidecore::config::Config;
+use sidecore::config::{Config, KeysConfig, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Kind};
+use sidecore::service::Service;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 
@@ -136,4 +140,86 @@ fn what_cannot_be_is_refused_in_words() {
     let salt = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Bytes(300) };
     assert!(open(Scheme::RsaSignature { padding: salt, hash: Hash::Sha256 }, "www").contains("modulus"));
     assert!(delete(&mut client, "nobody").unwrap_err().to_string().contains("no key"));
+}
+
+/// Keys at rest, in a directory of their own.
+fn at_rest(scratch: &Path) -> Config {
+    let passphrase = scratch.join("passphrase");
+    if !passphrase.exists() {
+        fs::write(&passphrase, "open sesame\n").unwrap();
+        fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+    }
+    let keys = KeysConfig { directory: Some(scratch.join("keys")), passphrase_file: Some(passphrase) };
+    Config { keys, ..Config::default() }
+}
+
+#[test]
+fn keys_at_rest_survive_the_service_and_changes_of_them_do() {
+    let scratch = tempfile::tempdir().unwrap();
+    let acl = Acl { uids: vec![1000], gids: vec![33, 34] };
+    let public = {
+        let service = start(at_rest(scratch.path()));
+        let mut client = connect(&service);
+        assert!(import(&mut client, "www", RSA).unwrap().at_rest);
+        import(&mut client, "old", RSA).unwrap();
+        generate(&mut client, "new", Kind::Ed25519).unwrap();
+        delete(&mut client, "old").unwrap();
+        client.keys(KeyCommand::SetAcl { name: "new".to_owned(), acl: acl.clone() }).unwrap();
+        client.key_info("new").unwrap().public
+    };
+    let service = start(at_rest(scratch.path()));
+    let mut client = connect(&service);
+    assert_eq!(list(&mut client), ["new", "www"]);
+    assert_eq!(client.keys(KeyCommand::List { after: String::new() }).unwrap()[0].acl, acl);
+    assert_eq!(client.key_info("new").unwrap().public, public);
+    let session = client.open_session(&stored(pkcs1(), "www")).unwrap();
+    client.call(session, Op::Sign, 0, b"message", 256).unwrap();
+}
+
+#[test]
+fn a_service_that_cannot_open_its_keys_says_why_and_takes_no_socket() {
+    let scratch = tempfile::tempdir().unwrap();
+    drop(start(at_rest(scratch.path())));
+    let refused = |what: &str| {
+        let socket = scratch.path().join("socket");
+        let said =
+            Service::start(Config { socket: socket.clone(), ..at_rest(scratch.path()) }).unwrap_err().to_string();
+        assert!(said.contains(what), "{said}");
+        assert!(!socket.exists());
+    };
+    fs::write(scratch.path().join("passphrase"), "open simsim").unwrap();
+    refused("the passphrase is not the one");
+    fs::write(scratch.path().join("passphrase"), "open sesame").unwrap();
+    fs::write(scratch.path().join("keys/notes"), "").unwrap();
+    refused("none of the service's files");
+    fs::remove_file(scratch.path().join("keys/notes")).unwrap();
+    let mut without = at_rest(scratch.path());
+    without.keys.passphrase_file = None;
+    assert!(Service::start(without).unwrap_err().to_string().contains("--passphrase-file"));
+    let running = start(at_rest(scratch.path()));
+    refused("another service");
+    drop(running);
+    drop(start(at_rest(scratch.path())));
+}
+
+#[test]
+fn more_keys_than_the_limit_are_refused_and_none_is_dropped() {
+    let scratch = tempfile::tempdir().unwrap();
+    let limited = |keys| {
+        let limits = LimitsConfig { keys, ..LimitsConfig::default() };
+        Config { limits, ..at_rest(scratch.path()) }
+    };
+    {
+        let service = start(limited(2));
+        let mut client = connect(&service);
+        generate(&mut client, "a", Kind::P256).unwrap();
+        generate(&mut client, "b", Kind::P256).unwrap();
+        assert!(generate(&mut client, "c", Kind::P256).unwrap_err().to_string().contains("limits.keys"));
+        delete(&mut client, "a").unwrap();
+        generate(&mut client, "c", Kind::P256).unwrap();
+    }
+    let socket = scratch.path().join("socket");
+    let said = Service::start(Config { socket, ..limited(1) }).unwrap_err().to_string();
+    assert!(said.contains("limits.keys"), "{said}");
+    assert_eq!(list(&mut connect(&start(limited(2)))), ["b", "c"]);
 }

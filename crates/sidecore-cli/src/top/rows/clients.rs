@@ -3,6 +3,7 @@
 use super::{Rows, View};
 use crate::top::units::{amount, count, quantiles};
 use sidecore::core::histogram::Summary;
+use sidecore::core::policy::notify::Audit;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Histogram, LaneCounter, LaneStats, Snapshot};
 use std::cmp::Reverse;
@@ -63,21 +64,24 @@ pub(in crate::top) fn clients(view: &View, sort: Sort) -> Rows {
         columns: &[
             ("CLIENT", false),
             ("PID", true),
+            ("USER", false),
             ("REQ/S", true),
             ("FLIGHT", true),
             ("QUEUE p50/p99", true),
             ("DEVICE p50/p99", true),
             ("DELIVER* p50/p99", true),
             ("TOTAL* p50/p99", true),
+            ("REFUSED", true),
+            ("FAILED", true),
+            ("DONE", true),
             ("WAKES/S", true),
             ("SAVED/S", true),
             ("SPIN*", true),
+            ("WAITS*/S", true),
+            ("EMPTY*/S", true),
             ("PARKS*/S", true),
-            ("DONE", true),
-            ("REFUSED", true),
-            ("FAILED", true),
+            ("WAIT/OPT*", true),
             ("LANES", true),
-            ("UID", true),
         ],
         cells: clients.iter().map(|client| cells(view, client)).collect(),
     }
@@ -92,21 +96,24 @@ fn cells(view: &View, client: &Client) -> Vec<String> {
     vec![
         name(first),
         client.pid.to_string(),
+        view.users.name(first.uid),
         rate(LaneCounter::Submitted),
         total(LaneCounter::InFlight),
         stage(Stage::Queue),
         stage(Stage::Device),
         stage(Stage::Deliver),
         stage(Stage::Total),
+        total(LaneCounter::Refused),
+        total(LaneCounter::Failed),
+        total(LaneCounter::Done),
         rate(LaneCounter::WakeupsSent),
         rate(LaneCounter::WakeupsSaved),
         view.part(sum(&view.recent, client, LaneCounter::ClientSpunNs)),
+        rate(LaneCounter::ClientWaits),
+        rate(LaneCounter::ClientEmptyPolls),
         rate(LaneCounter::ClientParks),
-        total(LaneCounter::Done),
-        total(LaneCounter::Refused),
-        total(LaneCounter::Failed),
+        ratio(view, client),
         client.lanes.len().to_string(),
-        first.uid.to_string(),
     ]
 }
 
@@ -121,6 +128,17 @@ fn grouped(view: &View) -> Vec<Client> {
         Client { pid, lanes, stages }
     };
     by_pid.into_iter().map(client).collect()
+}
+
+/// What the client's waits cost, as a multiple of what they would have cost had their lengths been known.
+fn ratio(view: &View, client: &Client) -> String {
+    let audit = Audit {
+        waits: sum(&view.recent, client, LaneCounter::ClientWaits),
+        cost_ns: sum(&view.recent, client, LaneCounter::ClientCostNs),
+        optimum_ns: sum(&view.recent, client, LaneCounter::ClientOptimumNs),
+        ..Audit::default()
+    };
+    super::ratio(&audit)
 }
 
 fn merged(times: &Snapshot, lanes: &[usize], stage: Stage) -> Summary {

@@ -1,15 +1,16 @@
 //! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
 
-use super::{ClassStats, DeviceStats, Histogram, LaneStats, ReadReason, SidecoreStats, Snapshot};
-use crate::counters::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+use super::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadReason, SidecoreStats, Snapshot};
+use crate::counters::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use crate::counters::layout::{
-    GENERATION, HISTOGRAM, MAGIC, NAME_WORDS, VERSION, device, header, lane, sidecore as core_block,
+    GENERATION, HISTOGRAM, MAGIC, NAME_WORDS, VERSION, device, header, key as key_block, lane, sidecore as core_block,
 };
 use crate::counters::{Shape, Start, WORD, text};
 use crate::sys::clock;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use std::collections::BTreeMap;
@@ -52,6 +53,11 @@ fn fill(file: &File, snapshot: &mut Snapshot) -> Read<()> {
         let found = block(file, shape.device(index))?;
         snapshot.devices.extend(found.map(|words| device(&words, index)));
     }
+    // A key is counted by sidecores; without one there is nothing to read.
+    for place in 0..if shape.sidecores > 0 { shape.keys as usize } else { 0 } {
+        let found = block(file, shape.key(place))?;
+        snapshot.keys.extend(found.map(|words| key(&words, place)));
+    }
     for index in 0..shape.lanes as usize {
         let found = block(file, shape.lane(index))?;
         snapshot.lanes.extend(found.map(|words| lane(&words, index)));
@@ -69,8 +75,12 @@ fn describe(head: &[u64]) -> Read<Snapshot> {
         return Err(ReadReason::Version(head[header::VERSION]));
     }
     let small = |word: usize| u32::try_from(head[word]).map_err(|_| ReadReason::Damaged);
-    let shape =
-        Shape { sidecores: small(header::SIDECORES)?, lanes: small(header::LANES)?, devices: small(header::DEVICES)? };
+    let shape = Shape {
+        sidecores: small(header::SIDECORES)?,
+        lanes: small(header::LANES)?,
+        devices: small(header::DEVICES)?,
+        keys: small(header::KEYS)?,
+    };
     if !shape.is_within_limits() {
         return Err(ReadReason::Damaged);
     }
@@ -86,7 +96,9 @@ fn describe(head: &[u64]) -> Read<Snapshot> {
         interval: taken.saturating_sub(start.now),
         notify: std::array::from_fn(|hop| Notify::from_word(head[header::NOTIFY + hop])),
         balance: usize::try_from(head[header::BALANCE]).ok().and_then(|index| Balance::ALL.get(index).copied()),
+        order: usize::try_from(head[header::ORDER]).ok().and_then(|index| Order::ALL.get(index).copied()),
         sidecores: Vec::new(),
+        keys: Vec::new(),
         devices: Vec::new(),
         lanes: Vec::new(),
         classes: Vec::new(),
@@ -135,6 +147,24 @@ fn device(words: &[u64], index: usize) -> DeviceStats {
         counters: counters::<{ DeviceCounter::COUNT }>(words, device::COUNTERS),
         time: Histogram::from_words(&words[device::TIME..][..HISTOGRAM]),
     }
+}
+
+/// Adds up what the sidecores counted.
+fn key(words: &[u64], place: usize) -> KeyStats {
+    let mut sum = KeyStats {
+        place,
+        generation: words[GENERATION],
+        name: text::unpack(&words[key_block::NAME..][..key_block::NAME_WORDS]),
+        counters: [0; KeyCounter::COUNT],
+        stages: std::array::from_fn(|_| Histogram::default()),
+    };
+    for words in words.chunks_exact(key_block::WORDS) {
+        let more = counters::<{ KeyCounter::COUNT }>(words, key_block::COUNTERS);
+        sum.counters.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        let histograms = words[key_block::STAGES..].chunks_exact(HISTOGRAM).take(key_block::KEPT_STAGES);
+        sum.stages.iter_mut().zip(histograms).for_each(|(sum, more)| sum.merge(&Histogram::from_words(more)));
+    }
+    sum
 }
 
 fn lane(words: &[u64], index: usize) -> LaneStats {

@@ -1,7 +1,7 @@
 //! What was counted between two snapshots.
 
-use super::{ClassStats, DeviceStats, Histogram, LaneStats, SidecoreStats, Snapshot};
-use crate::counters::kinds::{DeviceCounter, LaneCounter, SidecoreCounter};
+use super::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot};
+use crate::counters::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use std::cmp::Ordering;
 
 /// A block that was opened since, and all those of a service that started since, counts from its opening on.
@@ -24,6 +24,11 @@ pub(super) fn since(now: &Snapshot, then: &Snapshot) -> Snapshot {
     for lane in &mut since.lanes {
         if let Some(then) = find(&then.lanes, |then| then.index.cmp(&lane.index)) {
             lane.subtract(then);
+        }
+    }
+    for key in &mut since.keys {
+        if let Some(then) = find(&then.keys, |then| then.place.cmp(&key.place)) {
+            key.subtract(then);
         }
     }
     for class in &mut since.classes {
@@ -56,6 +61,16 @@ impl LaneStats {
             return;
         }
         subtract_sums(&mut self.counters, &then.counters, |i| LaneCounter::ALL[i].is_level());
+        subtract_all(&mut self.stages, &then.stages);
+    }
+}
+
+impl KeyStats {
+    fn subtract(&mut self, then: &Self) {
+        if self.generation != then.generation {
+            return;
+        }
+        subtract_sums(&mut self.counters, &then.counters, |i| KeyCounter::ALL[i].is_level());
         subtract_all(&mut self.stages, &then.stages);
     }
 }

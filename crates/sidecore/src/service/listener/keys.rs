@@ -2,7 +2,7 @@
 
 use super::{Listener, Reply};
 use crate::engine::crypto::{Scheme, Session};
-use crate::keys::{Acl, KeyCommand, KeyInfo, Kind, Material};
+use crate::keys::{Acl, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
 use crate::service::command::{Command, Event, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::sys::peer::{self, Peer};
@@ -39,7 +39,8 @@ impl Listener {
         }
         match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                self.store.import(&name, pkcs8, acl).map(|entry| Some(Reply::Keys(vec![entry])))
+                let entry = self.store.import(&name, pkcs8, acl)?;
+                self.counted(entry).map(|entry| Some(Reply::Keys(vec![entry])))
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
@@ -48,6 +49,7 @@ impl Listener {
             KeyCommand::Delete { name } => {
                 let place = self.store.delete(&name)?;
                 self.close_sessions_on(place);
+                self.counters.close_key(place.into());
                 Ok(Some(Reply::Done))
             }
             KeyCommand::SetAcl { name, acl } => {
@@ -56,6 +58,16 @@ impl Listener {
                 Ok(Some(Reply::Done))
             }
         }
+    }
+
+    /// Begins to count for a new key. One that cannot be counted for is not kept.
+    fn counted(&mut self, entry: KeyEntry) -> Result<KeyEntry, String> {
+        let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
+        if let Err(error) = self.counters.open_key(place.into(), &entry.name) {
+            self.store.delete(&entry.name)?;
+            return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
+        }
+        Ok(entry)
     }
 
     /// Who is at the other end of a connection.
@@ -133,6 +145,7 @@ impl Listener {
     pub(super) fn generated(&mut self, made: Result<Material, String>) {
         let Some(Wanted { asker, name, acl, .. }) = self.wanted.pop_front() else { return };
         let stored = made.and_then(|material| self.store.insert(&name, material, acl));
+        let stored = stored.and_then(|entry| self.counted(entry));
         let reply = stored.map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
         if self.connections.contains_key(&asker) && self.reply(asker, &reply).is_err() {
             self.disconnect(asker);

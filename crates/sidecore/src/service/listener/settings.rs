@@ -79,7 +79,7 @@ impl Listener {
     pub(super) fn publish_policies(&self) {
         let notify = self.config.notify;
         let hops = [notify.service, notify.to_device, notify.from_device, notify.client];
-        self.counters.set_policies(hops, self.config.balance);
+        self.counters.set_policies(hops, self.config.balance, self.config.order);
     }
 
     /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.

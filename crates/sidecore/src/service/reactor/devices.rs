@@ -183,13 +183,13 @@ impl Reactor {
     /// A request that can be neither replayed nor called done.
     fn fail(&mut self, ticket: Ticket) {
         let Some(done) = self.dispatch.complete(ticket, None) else { return };
-        self.jobs[ticket.index()] = None;
-        self.give_up(&done);
+        self.give_up(ticket, &done);
     }
 
-    fn give_up(&mut self, done: &Done) {
+    fn give_up(&mut self, ticket: Ticket, done: &Done) {
+        let key = self.end_job(ticket);
         self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
-        self.answer(done, Status::DeviceFailed { device: done.device }, None);
+        self.answer(done, Status::DeviceFailed { device: done.device }, None, key);
     }
 
     fn replay(&mut self, ticket: Ticket) {
@@ -198,10 +198,7 @@ impl Reactor {
         match self.dispatch.replace(self.now, ticket) {
             None => {}
             Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
-            Some(Replaced::GivenUp(done)) => {
-                self.jobs[ticket.index()] = None;
-                self.give_up(&done);
-            }
+            Some(Replaced::GivenUp(done)) => self.give_up(ticket, &done),
             Some(Replaced::Now(done)) => {
                 self.count_replay(lost);
                 self.redo_now(ticket, &done);

@@ -11,6 +11,7 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::order;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::stage::{Stage, Stamps};
+use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Status};
 
 /// Requests that one lane may have served before the others are looked at, however small they are.
@@ -198,10 +199,12 @@ impl Reactor {
             }
             Placed::On { device, ticket } => {
                 let (session, memory) = (session.clone(), lane.memory.clone());
+                self.count_given(session.key(), submission.op());
                 self.submit(device, ticket, Job { session, memory, submission: *submission });
             }
             Placed::Held { ticket, .. } => {
                 let (session, memory) = (session.clone(), lane.memory.clone());
+                self.count_given(session.key(), submission.op());
                 self.jobs[ticket.index()] = Some(Job { session, memory, submission: *submission });
             }
             Placed::Full => {
@@ -224,6 +227,7 @@ impl Reactor {
         // The caller found it a moment ago.
         let Some(session) = lane.sessions.get(submission.session()) else { return };
         self.devices[device].count(u64::from(work.size));
+        let (key, op) = (session.key(), submission.op());
         let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
         let stamps = work.submitted.map(|submitted| {
             let handed = std::mem::replace(&mut self.now, clock::now());
@@ -239,6 +243,9 @@ impl Reactor {
         if let Some(stamps) = stamps {
             self.record(work.class, lane, &stamps);
         }
+        if let Some(key) = key {
+            self.count_now(key, op, status(outcome), stamps.as_ref());
+        }
         match outcome {
             Ok(len) => {
                 turn.done += 1;
@@ -251,6 +258,7 @@ impl Reactor {
 
     fn refuse(&mut self, id: LaneId, lane: &mut Lane, refusal: Refusal, turn: &mut Turn) {
         let submission = lane.pending.first();
+        self.count_refused(lane.sessions.get(submission.session()).and_then(|session| session.key()));
         self.dispatch.refuse(id, submission.is_urgent());
         lane.push(&Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None });
         turn.refused += 1;
@@ -292,7 +300,7 @@ impl Reactor {
         if let Some(Job { session, memory, submission }) = self.jobs[ticket.index()].take() {
             self.devices[usize::from(done.device)].count(submission.input_len());
             let outcome = execute(&session, &memory, &submission, &mut self.scratch);
-            self.answer_now(done, status(outcome));
+            self.answer_now(done, status(outcome), session.key());
         }
     }
 
@@ -315,23 +323,29 @@ impl Reactor {
         let Reply { ticket, outcome, took, .. } = *reply;
         // A void ticket: the request was taken from this device before, and its place may be another's now.
         let Some(done) = self.dispatch.complete(ticket, outcome.is_ok().then_some(took)) else { return };
-        self.jobs[ticket.index()] = None;
+        let key = self.end_job(ticket);
         self.devices[usize::from(done.device)].counters.record(took);
         self.release(usize::from(done.device));
-        self.answer_now(&done, status(outcome));
+        self.answer_now(&done, status(outcome), key);
+    }
+
+    /// Lets go of a job; its stored key, if it had one.
+    pub(super) fn end_job(&mut self, ticket: Ticket) -> Option<u16> {
+        self.jobs[ticket.index()].take().and_then(|job| job.session.key())
     }
 
     /// Answers a request whose result is there now, with its stage times if it is sampled.
-    fn answer_now(&mut self, done: &Done, status: Status) {
+    fn answer_now(&mut self, done: &Done, status: Status, key: Option<u16>) {
         let stamps = done.work.submitted.map(|submitted| {
             self.now = clock::now();
             Stamps { submitted, handed: done.handed, taken: self.now }
         });
-        self.answer(done, status, stamps);
+        self.answer(done, status, stamps, key);
     }
 
     /// Writes and announces the completion of a request that was in flight.
-    pub(super) fn answer(&mut self, done: &Done, status: Status, stamps: Option<Stamps>) {
+    pub(super) fn answer(&mut self, done: &Done, status: Status, stamps: Option<Stamps>, key: Option<u16>) {
+        self.count_answered(key, status, stamps.as_ref());
         let index = done.work.lane.0 as usize;
         let Some(mut lane) = self.lanes[index].take_if(|_| done.lane_open) else { return };
         lane.push(&Completion { tag: done.work.tag, status, stamps });
@@ -349,14 +363,14 @@ impl Reactor {
         };
         lane.counters.add(counter, 1);
         lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
+        lane.counters.set(LaneCounter::InFlight, u64::from(self.dispatch.in_flight(done.work.lane)));
         let ring = self.dispatch.announce(self.now, done.work.lane);
         self.timers.ring(&mut lane, ring);
         self.lanes[index] = Some(lane);
     }
 
     fn record(&self, class: Class, lane: &Lane, stamps: &Stamps) {
-        let times = [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())];
-        for (stage, time) in times {
+        for (stage, time) in times(stamps) {
             self.counters.record(class, stage, time);
             lane.counters.record(stage, time);
         }
@@ -377,6 +391,12 @@ impl Reactor {
             }
         }
     }
+}
+
+/// The stages that the service sees.
+#[inline]
+pub(super) fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
+    [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())]
 }
 
 #[inline]

@@ -1,0 +1,182 @@
+//! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most connections that are answered at a time; more are closed at once.
+const CONNECTIONS: usize = 16;
+/// Longest request, bytes.
+const REQUEST: usize = 8 * 1024;
+/// Most header lines.
+const HEADERS: usize = 64;
+/// A connection ends after so long, whatever its other end does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is sent back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Code and reason.
+    pub(super) status: &'static str,
+    /// Content type.
+    pub(super) kind: &'static str,
+    pub(super) body: String,
+}
+
+impl Answer {
+    /// One line of text.
+    pub(super) fn text(status: &'static str, body: &str) -> Self {
+        Self { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct Server {
+    listener: TcpListener,
+    patience: Duration,
+}
+
+/// A connection and when it ends.
+struct Connection {
+    stream: TcpStream,
+    until: Instant,
+}
+
+/// What a request asks for.
+struct Wanted {
+    path: String,
+    head_only: bool,
+}
+
+impl Server {
+    pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address)?, patience: PATIENCE })
+    }
+
+    /// The same with less patience.
+    #[cfg(test)]
+    pub(super) fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap_or_else(|_| SocketAddr::from(([0; 4], 0)))
+    }
+
+    /// Answers for ever. `page` makes the answer to a path.
+    ///
+    /// # Errors
+    /// The socket can take no connections any more.
+    pub(super) fn run(&self, page: &(impl Fn(&str) -> Answer + Sync)) -> Result<(), String> {
+        let busy = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            loop {
+                match self.listener.accept() {
+                    Ok((stream, _)) => {
+                        if busy.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+                            busy.fetch_sub(1, Ordering::Relaxed);
+                            continue;
+                        }
+                        let (busy, until) = (&busy, Instant::now() + self.patience);
+                        scope.spawn(move || {
+                            // Whoever does not take the answer goes without.
+                            let _ = Connection { stream, until }.serve(page);
+                            busy.fetch_sub(1, Ordering::Relaxed);
+                        });
+                    }
+                    Err(error) if is_passing(&error) => std::thread::sleep(Duration::from_millis(10)),
+                    Err(error) => return Err(format!("cannot take connections any more: {error}")),
+                }
+            }
+        })
+    }
+}
+
+/// The connection was given up, or descriptors or memory are short: another one may work.
+fn is_passing(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let passing = [
+        Errno::ECONNABORTED,
+        Errno::EINTR,
+        Errno::EMFILE,
+        Errno::ENFILE,
+        Errno::ENOBUFS,
+        Errno::ENOMEM,
+        Errno::EPERM,
+        Errno::EPROTO,
+    ];
+    error.raw_os_error().is_some_and(|code| passing.contains(&Errno::from_raw(code)))
+}
+
+impl Connection {
+    fn serve(mut self, page: &impl Fn(&str) -> Answer) -> io::Result<()> {
+        let (answer, head_only) = match self.request()? {
+            Ok(wanted) => (page(&wanted.path), wanted.head_only),
+            Err(refusal) => (refusal, false),
+        };
+        let allow = if answer.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        let head = format!(
+            "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+            answer.status,
+            answer.kind,
+            answer.body.len()
+        );
+        self.send(head.as_bytes())?;
+        if !head_only {
+            self.send(answer.body.as_bytes())?;
+        }
+        self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// Reads until the request is whole.
+    fn request(&mut self) -> io::Result<Result<Wanted, Answer>> {
+        let (mut bytes, mut len) = ([0; REQUEST], 0);
+        while len < REQUEST {
+            self.stream.set_read_timeout(Some(self.left()?))?;
+            match self.stream.read(&mut bytes[len..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                more => len += more,
+            }
+            if let Some(request) = parse(&bytes[..len]) {
+                return Ok(request);
+            }
+        }
+        Ok(Err(Answer::text("431 Request Header Fields Too Large", "the request is too long\n")))
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.set_write_timeout(Some(self.left()?))?;
+            match self.stream.write(bytes)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                sent => bytes = &bytes[sent..],
+            }
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+/// `None`: the request is not whole yet.
+fn parse(bytes: &[u8]) -> Option<Result<Wanted, Answer>> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Partial) => return None,
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(error) => return Some(Err(Answer::text("400 Bad Request", &format!("{error}\n")))),
+    }
+    let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
+    let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
+    Some(match method {
+        "GET" | "HEAD" => Ok(Wanted { path, head_only: method == "HEAD" }),
+        _ => Err(Answer::text("405 Method Not Allowed", "use GET\n")),
+    })
+}

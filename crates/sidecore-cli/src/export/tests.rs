@@ -1,0 +1,234 @@
+//! Pages of counter files that are made up, and a server on loopback.
+
+use super::http::{Answer, Server};
+use super::page::Exporter;
+use prometheus_parse::{Scrape, Value};
+use sidecore::core::dispatch::DeviceState;
+use sidecore::core::policy::balance::Balance;
+use sidecore::core::policy::notify::Notify;
+use sidecore::core::policy::order::Order;
+use sidecore::core::session::Class;
+use sidecore::core::stage::Stage;
+use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Start};
+use sidecore::sys::clock;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A service that exists only in its counters.
+struct Service {
+    folder: TempDir,
+    counters: Arc<Counters>,
+}
+
+impl Service {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let counters = Self::counters(&folder);
+        let service = Self { folder, counters };
+        service.fill();
+        service
+    }
+
+    fn counters(folder: &TempDir) -> Arc<Counters> {
+        let start = Start { pid: 4242, sample_every: 64, now: clock::now().saturating_sub(10_000_000_000) };
+        let shape = Shape { sidecores: 2, lanes: 16, devices: 2, keys: 8 };
+        Counters::create(&folder.path().join("counters"), shape, start).unwrap()
+    }
+
+    fn fill(&self) {
+        let counters = &self.counters;
+        counters.heartbeat(clock::now());
+        counters.set_policies([Notify::Park; 4], Balance::Eft, Order::Fifo);
+        counters.sidecore(0).open(None);
+        counters.sidecore(0).add(SidecoreCounter::CpuNs, 1_500_000_000);
+        counters.sidecore(0).class(Class::NOOP, 7, 0);
+        counters.device(0).open("w0", 0, "worker");
+        counters.device(0).set_state(DeviceState::Active);
+        counters.device(0).set(DeviceCounter::InFlight, 3);
+        counters.device(0).record(1_000);
+        self.lane(0, 900, "nginx", 10);
+        counters.open_key(0, "www").unwrap();
+        for sidecore in 0..2 {
+            counters.key(sidecore, 0).add(KeyCounter::Sign, 4);
+            counters.key(sidecore, 0).record(Stage::Host, 3_000);
+        }
+    }
+
+    fn lane(&self, index: usize, pid: u32, name: &str, requests: u64) {
+        let lane = self.counters.lane(index);
+        lane.open(pid, 0, 0, name).unwrap();
+        lane.add(LaneCounter::Submitted, requests);
+        lane.record(Stage::Queue, 300);
+        lane.record(Stage::Queue, 512);
+        lane.record(Stage::Queue, 5_000_000_000);
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("counters")
+    }
+
+    fn exporter(&self) -> Exporter {
+        Exporter::new(self.path(), 2, 2)
+    }
+}
+
+fn parsed(text: &str) -> Scrape {
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    Scrape::parse(text.lines().map(|line| Ok(line.to_owned()))).unwrap()
+}
+
+/// The number of this name and these labels.
+fn number(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let sample = scrape.samples.iter().find(|sample| {
+        sample.metric == name && labels.iter().all(|(label, value)| sample.labels.get(label) == Some(value))
+    })?;
+    match sample.value {
+        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => Some(value),
+        Value::Histogram(_) | Value::Summary(_) => None,
+    }
+}
+
+#[test]
+fn everything_has_its_name_unit_and_labels() {
+    let service = Service::new();
+    let text = service.exporter().metrics();
+    let scrape = parsed(&text);
+    for (name, labels, value) in [
+        ("sidecore_up", &[][..], 1.0),
+        ("sidecore_cpu_seconds_total", &[("sidecore", "0")], 1.5),
+        ("sidecore_device_in_flight", &[("device", "w0"), ("kind", "worker"), ("sidecore", "0")], 3.0),
+        ("sidecore_device_active", &[("device", "w0")], 1.0),
+        ("sidecore_class_requests_total", &[("class", "noop")], 7.0),
+        ("sidecore_client_requests_total", &[("client", "nginx"), ("pid", "900"), ("user", "root")], 10.0),
+        ("sidecore_client_lanes", &[("client", "nginx")], 1.0),
+        ("sidecore_key_signatures_total", &[("key", "www")], 8.0),
+        ("sidecore_policies_info", &[("service", "park"), ("balance", "eft"), ("order", "fifo")], 1.0),
+    ] {
+        assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
+    }
+    assert!(text.contains("# TYPE sidecore_cpu_seconds counter\n# UNIT sidecore_cpu_seconds seconds\n"), "{text}");
+    assert!(number(&scrape, "sidecore_uptime_seconds", &[]).unwrap() >= 10.0);
+}
+
+#[test]
+fn histograms_are_cumulative_with_exact_sums() {
+    let service = Service::new();
+    let text = service.exporter().metrics();
+    let (client, queue) = ("client=\"nginx\",pid=\"900\",user=\"root\"", "stage=\"queue\"");
+    let line = |suffix: &str, le: &str| {
+        let begin = format!("sidecore_client_stage_seconds_{suffix}{{");
+        let found = text.lines().find(|line| line.starts_with(&begin) && line.contains(queue) && line.contains(le));
+        let found = found.unwrap_or_else(|| panic!("{suffix} {le} in\n{text}"));
+        assert!(found.contains(client), "{found}");
+        found.rsplit_once(' ').unwrap().1.to_owned()
+    };
+    let counts = ["le=\"2.56e-7\"", "le=\"5.12e-7\"", "le=\"0.000001024\"", "le=\"4.294967296\"", "le=\"+Inf\""];
+    assert_eq!(counts.map(|le| line("bucket", le)), ["0", "1", "2", "2", "3"]);
+    assert_eq!((&*line("count", ""), &*line("sum", "")), ("3", "5.000000812"));
+    let host = "sidecore_key_stage_seconds_count{key=\"www\",stage=\"host\"} 2";
+    assert!(text.contains(host) && !text.contains("key=\"www\",stage=\"total\""), "{text}");
+}
+
+#[test]
+fn hostile_names_stay_inside_their_labels() {
+    let service = Service::new();
+    service.lane(1, 901, "a\"} 1\nsidecore_up 0\\", 5);
+    let text = service.exporter().metrics();
+    let ups: Vec<&str> = text.lines().filter(|line| line.starts_with("sidecore_up ")).collect();
+    assert_eq!(ups, ["sidecore_up 1"]);
+    assert!(text.contains("client=\"a\\\"} 1\u{fffd}sidecore_up 0\\\\\""), "{text}");
+    let fine = |line: &str| line.starts_with("# ") || line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok();
+    assert!(text.lines().all(|line| line == "# EOF" || fine(line)), "{text}");
+}
+
+#[test]
+fn clients_that_close_disappear_and_many_share_one_account() {
+    let service = Service::new();
+    let mut exporter = service.exporter();
+    (1..6).for_each(|index| service.lane(index, 900 + index as u32, "curl", 1));
+    let requests = |scrape: &Scrape, labels: &[(&str, &str)]| number(scrape, "sidecore_client_requests_total", labels);
+    let scrape = parsed(&exporter.metrics());
+    assert_eq!(requests(&scrape, &[("client", "(other)")]), Some(4.0));
+    let clients = scrape.samples.iter().filter(|sample| sample.metric == "sidecore_client_requests_total").count();
+    assert_eq!(clients, 3);
+    service.counters.lane(0).close();
+    let scrape = parsed(&exporter.metrics());
+    assert_eq!(requests(&scrape, &[("client", "nginx")]), None);
+    assert_eq!(requests(&scrape, &[("client", "(other)")]), Some(4.0), "what was counted stays");
+}
+
+#[test]
+fn a_service_that_goes_and_comes_is_down_and_up_again() {
+    let service = Service::new();
+    let mut exporter = service.exporter();
+    let up = |exporter: &mut Exporter| number(&parsed(&exporter.metrics()), "sidecore_up", &[]);
+    assert_eq!(up(&mut exporter), Some(1.0));
+    assert!(exporter.links().contains("process 4242"));
+    service.counters.heartbeat(1);
+    assert_eq!(up(&mut exporter), Some(0.0));
+    assert!(!exporter.metrics().contains("nginx"), "old numbers are not given out as new ones");
+    std::fs::remove_file(service.path()).unwrap();
+    assert_eq!(up(&mut exporter), Some(0.0));
+    assert!(exporter.links().contains("sidecore serve"));
+    let next = Service { counters: Service::counters(&service.folder), folder: tempfile::tempdir().unwrap() };
+    next.fill();
+    assert_eq!(up(&mut exporter), Some(1.0));
+    std::fs::write(service.path(), "something else").unwrap();
+    assert_eq!(up(&mut exporter), Some(0.0));
+}
+
+/// Sends this and reads to the end.
+fn ask(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // The server may have answered and closed before all of it was sent.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+/// A server that lives as long as the process.
+fn serve(patience: Duration) -> SocketAddr {
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(patience);
+    let address = server.address();
+    std::thread::spawn(move || server.run(&|path| Answer::text("200 OK", path)));
+    address
+}
+
+#[test]
+fn requests_get_their_answers() {
+    let address = serve(Duration::from_secs(30));
+    let get = ask(address, b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\n/metrics"), "{get}");
+    assert!(get.contains("Content-Length: 8\r\n") && get.contains("Connection: close\r\n"));
+    let head = ask(address, b"HEAD / HTTP/1.0\r\n\r\n");
+    assert!(head.contains("Content-Length: 1\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    assert!(ask(address, b"POST / HTTP/1.1\r\n\r\n").contains("405 Method Not Allowed\r\n"));
+    assert!(ask(address, b"\x16\x03\x01 hello\r\n\r\n").contains("400 Bad Request"));
+    assert!(ask(address, &[b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(65)].concat()).contains("400"));
+}
+
+#[test]
+fn a_request_is_limited_in_length_and_time_and_their_number_too() {
+    let long = serve(Duration::from_secs(30));
+    let request = [b"GET /".as_slice(), &[b'a'; 8187]].concat();
+    assert!(ask(long, &request).contains("431 Request Header Fields Too Large"));
+    let quick = serve(Duration::from_millis(50));
+    assert_eq!(ask(quick, b"GET / HT"), "", "it waits no longer");
+    // More than are answered at a time: some are closed at once, none is left waiting for ever.
+    let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(quick).unwrap()).collect();
+    for mut stream in silent {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    }
+    let again = (0..1000).find_map(|_| {
+        let answer = ask(quick, b"GET / HTTP/1.1\r\n\r\n");
+        (!answer.is_empty()).then_some(answer)
+    });
+    assert!(again.unwrap().contains("200 OK"));
+}

@@ -1,0 +1,81 @@
+//! One table in the room that there is.
+
+use crate::top::rows::Rows;
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+
+/// Columns between two columns.
+const GAP: u16 = 2;
+/// The name of a row is not cut shorter than that.
+const NAME: u16 = 12;
+
+/// Draws the columns and rows that have room, and says how many rows have not. The last line stays empty. Passes over
+/// so many columns after the first and so many rows; returns how many of them there were to pass over.
+pub(super) fn draw_table(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: &Rows,
+    sorted: Option<&str>,
+    skipped: (usize, usize),
+) -> (usize, usize) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let cut = rows.cells.len() > room;
+    let shown = if cut { room.saturating_sub(1) } else { rows.cells.len() };
+    let skipped = (skipped.0.min(last_shift(rows, area.width)), skipped.1.min(rows.cells.len() - shown));
+    let columns = fitting(rows, area.width, skipped.0);
+    let lines = rows.cells.iter().skip(skipped.1).take(shown).map(|cells| line(rows, cells, &columns));
+    let widths = columns.iter().map(|column| width(rows, *column, area.width));
+    let table = Table::new(lines, widths).header(heading(rows, sorted, &columns));
+    frame.render_widget(table.column_spacing(GAP), area);
+    if cut {
+        let last = Rect { y: area.y + room as u16, height: 1.min(area.height), ..area };
+        let above = if skipped.1 > 0 { format!(", {} above", skipped.1) } else { String::new() };
+        let below = rows.cells.len() - shown - skipped.1;
+        frame.render_widget(Paragraph::new(format!("and {below} more{above}")), last);
+    }
+    skipped
+}
+
+fn heading(rows: &Rows, sorted: Option<&str>, columns: &[usize]) -> Row<'static> {
+    let cells = columns.iter().map(|column| {
+        let (name, number) = rows.columns[*column];
+        let style = if sorted == Some(name) { Modifier::BOLD | Modifier::REVERSED } else { Modifier::BOLD };
+        cell(name, number).style(Style::new().add_modifier(style))
+    });
+    Row::new(cells)
+}
+
+fn line(rows: &Rows, cells: &[String], columns: &[usize]) -> Row<'static> {
+    Row::new(columns.iter().map(|column| cell(&cells[*column], rows.columns[*column].1)))
+}
+
+fn cell(text: &str, number: bool) -> Cell<'static> {
+    let alignment = if number { Alignment::Right } else { Alignment::Left };
+    Cell::from(Line::raw(text.to_owned()).alignment(alignment))
+}
+
+/// The first column, which others name, leaves them two thirds of the room.
+fn width(rows: &Rows, column: usize, room: u16) -> u16 {
+    let cells = rows.cells.iter().map(|cells| cells[column].chars().count());
+    let most = if column == 0 { room.div_ceil(3).max(NAME) } else { u16::MAX };
+    (cells.chain([rows.columns[column].0.len()]).max().unwrap_or(0) as u16).min(most)
+}
+
+/// The columns that have room: the first, which says what a row is, and those after the ones passed over. At least one.
+fn fitting(rows: &Rows, room: u16, skipped: usize) -> Vec<usize> {
+    let mut used = 0_u16;
+    let fits = |column: &usize| {
+        used = used.saturating_add(width(rows, *column, room)).saturating_add(GAP);
+        used <= room.saturating_add(GAP) || *column == 0
+    };
+    (0..1).chain(1 + skipped..rows.columns.len()).take_while(fits).collect()
+}
+
+/// How many columns can be passed over before the last one is in sight.
+fn last_shift(rows: &Rows, room: u16) -> usize {
+    let last = rows.columns.len() - 1;
+    (0..last).find(|skipped| fitting(rows, room, *skipped).contains(&last)).unwrap_or(last.saturating_sub(1))
+}

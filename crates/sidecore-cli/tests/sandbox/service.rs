@@ -1,0 +1,145 @@
+//! A real service process.
+
+use rustix::process::{Pid, Signal, kill_process};
+use sidecore::client::{Client, Options};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The user that a service started by root becomes here. Every Linux has it.
+pub(crate) const USER: &str = "nobody";
+pub(crate) const USER_ID: u32 = 65534;
+
+/// How often to look for what takes milliseconds, 10 ms apart.
+const PATIENCE: u32 = 3000;
+
+pub(crate) fn sidecore() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecore"))
+}
+
+/// A directory with a configuration in it, for services one after the other.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    /// `top` and `sandbox`: what stands in the configuration, beside the paths and in its section `[sandbox]`.
+    pub(crate) fn new(top: &str, sandbox: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        // Other users are to reach what the service makes in it.
+        fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let config = format!("socket = '{}'\n{top}\n[sandbox]\n{sandbox}\n", place.socket().display());
+        fs::write(place.config(), config).unwrap();
+        place
+    }
+
+    /// In a directory that the service makes.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.file("run/sidecore/socket")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.file("sidecore.toml")
+    }
+
+    /// Starts a service and waits until it is shut in: that is when it says that it serves.
+    pub(crate) fn start(&self) -> Running {
+        self.start_by(sidecore())
+    }
+
+    /// As `start`, by this command: `sidecore`, or what runs it.
+    pub(crate) fn start_by(&self, mut command: Command) -> Running {
+        let log = self.file("log");
+        let stderr = fs::File::create(&log).unwrap();
+        let child = command.arg("serve").arg("--config").arg(self.config()).stderr(stderr).spawn().unwrap();
+        let mut running = Running { child, log };
+        running.await_serving();
+        running
+    }
+
+    /// Runs a service that is to refuse to start.
+    pub(crate) fn refusal(&self, mut command: Command) -> String {
+        let output = command.arg("serve").arg("--config").arg(self.config()).stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        sidecore().args(arguments).env("SIDECORE_SOCKET", self.socket()).output().unwrap()
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        let options = Options { socket: self.socket(), name: "test".to_owned(), ..Options::default() };
+        Client::connect(&options).unwrap()
+    }
+}
+
+/// A service process. Killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    fn await_serving(&mut self) {
+        for _ in 0..PATIENCE {
+            if self.said().contains("serving at") {
+                return;
+            }
+            assert_eq!(self.child.try_wait().unwrap(), None, "{}", self.said());
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not serve: {}", self.said());
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// The value of a line of its `/proc` status.
+    pub(crate) fn status(&self, key: &str) -> String {
+        value(&format!("/proc/{}/status", self.child.id()), key)
+    }
+
+    /// The same of each of its threads.
+    pub(crate) fn status_of_threads(&self, key: &str) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        tasks.map(|task| value(task.unwrap().path().join("status").to_str().unwrap(), key)).collect()
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end(mut self, signal: Signal) -> ExitStatus {
+        kill_process(self.pid(), signal).unwrap();
+        for _ in 0..PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{signal:?} does not end it");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn value(file: &str, key: &str) -> String {
+    let status = fs::read_to_string(file).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {key} in {file}")).trim().to_owned()
+}

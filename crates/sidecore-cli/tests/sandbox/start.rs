@@ -1,0 +1,60 @@
+//! Starting: what is refused, what is a warning, and whom the service tells.
+
+use crate::root_or_say;
+use crate::service::{Place, USER, sidecore};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+/// `sidecore` with 64 KiB of memory that it may lock, and without root's right to lift that.
+fn with_little_to_lock() -> Command {
+    let mut command = Command::new("prlimit");
+    command.arg("--memlock=65536:65536");
+    if rustix::process::geteuid().is_root() {
+        command.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+    }
+    command.arg(sidecore().get_program());
+    command
+}
+
+#[test]
+fn memory_that_cannot_be_locked_is_a_warning_or_a_refusal_where_it_was_demanded() {
+    let place = Place::new("", "");
+    let service = place.start_by(with_little_to_lock());
+    let said = service.said();
+    assert!(said.contains("warning: memory is not locked: only 64 KiB") && said.contains("LimitMEMLOCK"), "{said}");
+    let refused = Place::new("", "lock_memory = true").refusal(with_little_to_lock());
+    assert!(refused.contains("memory is not locked") && !refused.contains("warning"), "{refused}");
+    let place = Place::new("", "lock_memory = false");
+    let quiet = place.start_by(with_little_to_lock());
+    assert!(!quiet.said().contains("warning"), "{}", quiet.said());
+}
+
+#[test]
+fn a_user_that_is_not_there_is_named() {
+    let said = Place::new("", "user = 'no-such-user'").refusal(sidecore());
+    assert!(said.contains("\"no-such-user\" (sandbox.user)") && said.contains("useradd"), "{said}");
+}
+
+#[test]
+fn a_directory_that_the_user_cannot_write_is_named() {
+    if !root_or_say("a directory of another user") {
+        return;
+    }
+    let place = Place::new("", &format!("user = '{USER}'"));
+    std::fs::create_dir_all(place.socket().parent().unwrap()).unwrap();
+    let said = place.refusal(sidecore());
+    assert!(said.contains(&place.socket().display().to_string()) && said.contains("may write"), "{said}");
+}
+
+#[test]
+fn whoever_started_it_is_told_when_it_serves() {
+    let place = Place::new("", "seccomp = true");
+    let path = place.file("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let mut command = sidecore();
+    command.env("NOTIFY_SOCKET", &path);
+    let _service = place.start_by(command);
+    let mut message = [0; 64];
+    let len = socket.recv(&mut message).unwrap();
+    assert_eq!(&message[..len], b"READY=1\n");
+}

@@ -1,0 +1,86 @@
+//! All that a service does, done by one that is shut in.
+
+use crate::service::{Place, USER};
+use rustix::process::{Signal, geteuid};
+use sidecore::client::Client;
+use sidecore::core::session::{Class, Op};
+use sidecore::engine::crypto::sample::sample;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Output;
+
+fn place() -> Place {
+    let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
+    let place = Place::new("record = 'RECORD'", &format!("{user}seccomp = true\nlandlock = true"));
+    let record = place.file("run/record/record");
+    let config = fs::read_to_string(place.config()).unwrap().replace("RECORD", record.to_str().unwrap());
+    fs::write(place.config(), config).unwrap();
+    place
+}
+
+/// One request of every operation that there is.
+fn every_operation(client: &mut Client) -> usize {
+    let classes: Vec<Class> = Class::all().collect();
+    for class in &classes {
+        let sample = sample(*class, 1000, 7);
+        let session = client.open_session(&sample.spec).unwrap();
+        let output = client.call(session, sample.op, sample.head_len as u32, &sample.input, sample.output_len as u32);
+        assert!(output.is_ok() || class.op() == Op::Noop, "{}: {output:?}", class.name());
+        client.close_session(session).unwrap();
+    }
+    classes.len()
+}
+
+fn fine(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn it_serves_is_changed_grows_records_and_is_watched() {
+    let place = place();
+    let service = place.start();
+    let mut client = place.connect();
+    assert!(every_operation(&mut client) > 50);
+    for setting in ["notify=park", "balance=sed", "order=shortest", "notify.client=coalesce(8,50us)"] {
+        fine(&place.run(&["set", setting]));
+    }
+    // Threads that are started, tied to a core and killed after the filter.
+    fine(&place.run(&["set", "device={name=\"w\",kind=\"worker\",cpu=0}", "device.inline=drain"]));
+    every_operation(&mut client);
+    fine(&place.run(&["set", "device={name=\"e\",kind=\"emulated\",fixed_ns=1000}", "device.w=kill"]));
+    every_operation(&mut client);
+    fine(&place.run(&["set", "record=off"]));
+    let threads = service.status_of_threads("Seccomp");
+    assert!(threads.iter().all(|mode| mode == "2"), "{threads:?}");
+    let text = fine(&place.run(&["top", "--once"]));
+    assert!(text.contains("park") && text.contains("test"), "{text}");
+    let replayed = place.run(&["sim", "replay", place.file("run/record/record").to_str().unwrap()]);
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+    let owner = fs::metadata(place.socket()).unwrap().uid();
+    assert_eq!(owner.to_string(), service.status("Uid").split_whitespace().next().unwrap());
+}
+
+#[test]
+fn a_signal_ends_it_and_nothing_is_left_behind() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = place();
+        let service = place.start();
+        let mut client = place.connect();
+        every_operation(&mut client);
+        assert!(service.end(signal).success());
+        let left = fs::read_dir(place.socket().parent().unwrap()).unwrap().count();
+        assert_eq!(left, 0, "socket and counter file are gone");
+        assert!(place.file("run/record/record").exists(), "the record is written at the end");
+    }
+}
+
+#[test]
+fn the_next_one_takes_over_the_socket_of_one_that_was_killed() {
+    let place = place();
+    place.start().end(Signal::KILL);
+    assert!(place.socket().exists());
+    let service = place.start();
+    every_operation(&mut place.connect());
+    assert!(service.end(Signal::TERM).success());
+}

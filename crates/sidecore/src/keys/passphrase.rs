@@ -1,0 +1,78 @@
+//! The passphrase, from a file: a systemd credential, or a file that only the reader's user may read.
+
+use crate::engine::crypto::Secret;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Longest passphrase, bytes.
+const MAX_PASSPHRASE: usize = 4096;
+
+/// Reads a passphrase: all of the file but one line end at its end.
+///
+/// # Errors
+/// The file cannot be read, others may read it too, or it is empty or too long; in words, with its path.
+pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
+    let at = |what: String| format!("passphrase file {}: {what}", path.display());
+    let system = |error: io::Error| at(error.to_string());
+    let mut file = File::open(path).map_err(system)?;
+    let metadata = file.metadata().map_err(system)?;
+    if metadata.is_file() && metadata.mode() & 0o007 != 0 {
+        return Err(at(format!("everybody may use it (mode {:o}): chmod 600", metadata.mode() & 0o777)));
+    }
+    let mut buffer = Zeroizing::new([0; MAX_PASSPHRASE + 2]);
+    let mut len = 0;
+    while len < buffer.len() {
+        match file.read(&mut buffer[len..]).map_err(system)? {
+            0 => break,
+            more => len += more,
+        }
+    }
+    let text = &buffer[..len];
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    match text.len() {
+        0 => Err(at("it is empty".to_owned())),
+        1..=MAX_PASSPHRASE => Ok(text.into()),
+        _ => Err(at(format!("a passphrase has at most {MAX_PASSPHRASE} bytes"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(content: &[u8], mode: u32) -> Result<Vec<u8>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        write(file.path(), content).unwrap();
+        set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+        read_passphrase(file.path()).map(|secret| secret.expose().to_vec())
+    }
+
+    #[test]
+    fn it_is_the_file_without_its_line_end() {
+        assert_eq!(read(b"open sesame\n", 0o600).unwrap(), b"open sesame");
+        assert_eq!(read(b"open sesame\r\n", 0o400).unwrap(), b"open sesame");
+        assert_eq!(read(b" a\n\n", 0o440).unwrap(), b" a\n");
+        assert_eq!(read(&[7; MAX_PASSPHRASE], 0o600).unwrap().len(), MAX_PASSPHRASE);
+    }
+
+    #[test]
+    fn what_is_no_passphrase_is_refused_in_words() {
+        for (content, mode, what) in [
+            (&b""[..], 0o600, "empty"),
+            (b"\n", 0o600, "empty"),
+            (b"secret", 0o604, "chmod 600"),
+            (&[7; MAX_PASSPHRASE + 1], 0o600, "at most"),
+            (&[7; 2 * MAX_PASSPHRASE], 0o600, "at most"),
+        ] {
+            let said = read(content, mode).unwrap_err();
+            assert!(said.contains(what), "{said}");
+        }
+        assert!(read_passphrase(Path::new("no/such/file")).unwrap_err().contains("no/such/file"));
+    }
+}

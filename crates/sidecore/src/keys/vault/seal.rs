@@ -1,0 +1,299 @@
+//! The two kinds of files, as bytes: the master key under the passphrase, and a key under the master key.
+//!
+//! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line
+//! and a key's name) is authenticated with it. Reading is total.
+
+use super::super::Acl;
+use crate::engine::crypto::Secret;
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, Zeroizing};
+
+const MASTER_LINE: &[u8] = b"sidecore master key v1\n";
+const KEY_LINE: &[u8] = b"sidecore key v1\n";
+const TAG_LEN: usize = 16;
+const MASTER_LEN: usize = 32;
+/// Largest file, bytes.
+pub(super) const MAX_FILE: usize = 32 * 1024;
+
+/// What the key from the passphrase costs: RFC 9106's second recommendation. A file says what it was made with.
+const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
+/// The most that a file may ask for.
+const MOST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
+
+/// The cost of Argon2id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cost {
+    memory_kib: u32,
+    passes: u32,
+    lanes: u32,
+}
+
+impl Cost {
+    /// As little as there is: for tests, which make many stores.
+    #[cfg(test)]
+    pub(super) const LEAST: Self = Self { memory_kib: 8, passes: 1, lanes: 1 };
+
+    fn is_allowed(self) -> bool {
+        self.memory_kib <= MOST.memory_kib && self.passes <= MOST.passes && self.lanes <= MOST.lanes
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        COST
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unsealing {
+    /// It does not begin as such a file does.
+    Foreign,
+    /// It begins as one of another version does.
+    Version,
+    /// It is not what was written.
+    Damaged,
+    /// The passphrase is not the one that it was written with.
+    Passphrase,
+    /// It holds the key of another name.
+    Name(String),
+    /// The library or the system failed.
+    System,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MasterFile {
+    cost: Cost,
+    salt: [u8; 16],
+    nonce: [u8; NONCE_LEN],
+    sealed: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeyFile {
+    name: String,
+    nonce: [u8; NONCE_LEN],
+    sealed: Vec<u8>,
+}
+
+/// What a key's file keeps secret.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sealed {
+    pub(super) acl: Acl,
+    pub(super) pkcs8: Secret,
+}
+
+/// The key that seals the keys.
+pub(super) struct Master(LessSafeKey);
+
+impl Master {
+    /// A new one, and its file.
+    pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<(Self, Vec<u8>), Unsealing> {
+        let mut master = Zeroizing::new(random::<MASTER_LEN>()?);
+        let (salt, nonce) = (random()?, random()?);
+        let key = aead_key(&*stretched(passphrase, &salt, cost)?)?;
+        let opened = Self(aead_key(&*master)?);
+        let sealed = seal(&key, nonce, MASTER_LINE, &mut *master)?;
+        let mut file = MASTER_LINE.to_vec();
+        file.extend(postcard::to_stdvec(&MasterFile { cost, salt, nonce, sealed }).map_err(|_| Unsealing::System)?);
+        // Tells damage from a wrong passphrase.
+        let sum = digest(&SHA256, &file);
+        file.extend(sum.as_ref());
+        Ok((opened, file))
+    }
+
+    /// Opens its file.
+    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<Self, Unsealing> {
+        let body = body_of(file, MASTER_LINE)?;
+        let (body, sum) = body.split_last_chunk::<SHA256_OUTPUT_LEN>().ok_or(Unsealing::Damaged)?;
+        if digest(&SHA256, &file[..MASTER_LINE.len() + body.len()]).as_ref() != sum {
+            return Err(Unsealing::Damaged);
+        }
+        let MasterFile { cost, salt, nonce, sealed } = decode(body)?;
+        if !cost.is_allowed() {
+            return Err(Unsealing::Damaged);
+        }
+        let key = aead_key(&*stretched(passphrase, &salt, cost)?)?;
+        let master = open(&key, nonce, MASTER_LINE, sealed).ok_or(Unsealing::Passphrase)?;
+        Ok(Self(aead_key(&master)?))
+    }
+
+    /// The file of a key.
+    pub(super) fn seal(&self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            acl: &'a Acl,
+            pkcs8: &'a Secret,
+        }
+        let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
+        let used = postcard::to_slice(&Borrowed { acl, pkcs8 }, &mut plain).map_err(|_| Unsealing::System)?;
+        let nonce = random()?;
+        let sealed = seal(&self.0, nonce, &associated(name), used)?;
+        let file = KeyFile { name: name.to_owned(), nonce, sealed };
+        let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
+        Ok([KEY_LINE, &body].concat())
+    }
+
+    /// Opens the file of a key.
+    pub(super) fn open_key(&self, name: &str, file: &[u8]) -> Result<Sealed, Unsealing> {
+        let KeyFile { name: found, nonce, sealed } = decode(body_of(file, KEY_LINE)?)?;
+        if found != name {
+            return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
+        }
+        let plain = open(&self.0, nonce, &associated(name), sealed).ok_or(Unsealing::Damaged)?;
+        decode(&plain)
+    }
+}
+
+/// What is authenticated with a key: that it is one, in this version, of this name.
+fn associated(name: &str) -> Vec<u8> {
+    [KEY_LINE, name.as_bytes()].concat()
+}
+
+fn body_of<'f>(file: &'f [u8], line: &[u8]) -> Result<&'f [u8], Unsealing> {
+    if let Some(body) = file.strip_prefix(line) {
+        return Ok(body);
+    }
+    // All but the number and the end of the line.
+    let kind = &line[..line.len() - 2];
+    Err(if file.starts_with(kind) { Unsealing::Version } else { Unsealing::Foreign })
+}
+
+fn decode<'f, T: Deserialize<'f>>(body: &'f [u8]) -> Result<T, Unsealing> {
+    match postcard::take_from_bytes(body) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(Unsealing::Damaged),
+    }
+}
+
+/// The key from the passphrase. The memory that it takes is wiped.
+fn stretched(passphrase: &Secret, salt: &[u8], cost: Cost) -> Result<Zeroizing<[u8; MASTER_LEN]>, Unsealing> {
+    let Cost { memory_kib, passes, lanes } = cost;
+    let parameters = Params::new(memory_kib, passes, lanes, Some(MASTER_LEN)).map_err(|_| Unsealing::Damaged)?;
+    let mut memory = vec![Block::default(); parameters.block_count()];
+    let mut key = Zeroizing::new([0; MASTER_LEN]);
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
+    let made = argon2.hash_password_into_with_memory(passphrase.expose(), salt, &mut *key, &mut memory);
+    memory.iter_mut().for_each(Zeroize::zeroize);
+    made.map(|()| key).map_err(|_| Unsealing::System)
+}
+
+fn aead_key(key: &[u8]) -> Result<LessSafeKey, Unsealing> {
+    UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| Unsealing::System)
+}
+
+/// Encrypts in place, so that no plaintext stays behind, and returns a copy with its tag.
+fn seal(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], plain: &mut [u8]) -> Result<Vec<u8>, Unsealing> {
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(associated), plain).map_err(|_| Unsealing::System)?;
+    Ok([plain, tag.as_ref()].concat())
+}
+
+fn open(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], sealed: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
+    let mut sealed = Zeroizing::new(sealed);
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let len = key.open_in_place(nonce, Aad::from(associated), &mut sealed).ok()?.len();
+    debug_assert_eq!(len + TAG_LEN, sealed.len());
+    // Shorter, in the same place.
+    sealed.truncate(len);
+    Some(sealed)
+}
+
+/// Random bytes. A nonce is never used twice but by chance: 96 bits, and a file is written by hand.
+fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
+    let mut bytes = [0; N];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(len) if len == N => Ok(bytes),
+        _ => Err(Unsealing::System),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn secret(bytes: &[u8]) -> Secret {
+        bytes.into()
+    }
+
+    fn master() -> (Master, Vec<u8>) {
+        Master::create(&secret(b"open sesame"), Cost::LEAST).unwrap()
+    }
+
+    fn acl() -> Acl {
+        Acl { uids: vec![1000], gids: vec![33] }
+    }
+
+    #[test]
+    fn what_was_sealed_is_opened_by_the_passphrase() {
+        let (first, file) = master();
+        let key = first.seal("www", &acl(), &secret(b"private")).unwrap();
+        let again = Master::open(&secret(b"open sesame"), &file).unwrap();
+        assert_eq!(again.open_key("www", &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
+        assert!(!key.windows(7).any(|window| window == b"private"));
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_has_its_name() {
+        let (first, file) = master();
+        let open = |passphrase: &[u8], file: &[u8]| Master::open(&secret(passphrase), file).err().unwrap();
+        assert_eq!(open(b"open simsim", &file), Unsealing::Passphrase);
+        assert_eq!(open(b"open sesame", &file[..file.len() - 1]), Unsealing::Damaged);
+        assert_eq!(open(b"open sesame", b"something else"), Unsealing::Foreign);
+        assert_eq!(open(b"open sesame", b"sidecore master key v2\nx"), Unsealing::Version);
+        let key = first.seal("www", &acl(), &secret(b"private")).unwrap();
+        assert_eq!(first.open_key("mail", &key), Err(Unsealing::Name("www".to_owned())));
+        let (other, _) = master();
+        assert_eq!(other.open_key("www", &key), Err(Unsealing::Damaged));
+        assert_eq!(first.open_key("www", &file), Err(Unsealing::Foreign));
+    }
+
+    #[test]
+    fn a_name_that_was_changed_inside_the_file_does_not_open_it() {
+        let (master, _) = master();
+        let mut key = master.seal("www", &acl(), &secret(b"private")).unwrap();
+        let at = KEY_LINE.len() + 1;
+        key[at..at + 3].copy_from_slice(b"xyz");
+        assert_eq!(master.open_key("xyz", &key), Err(Unsealing::Damaged));
+    }
+
+    #[test]
+    fn a_file_cannot_ask_for_any_cost() {
+        let (_, mut file) = master();
+        let bodies = MASTER_LINE.len()..file.len() - SHA256_OUTPUT_LEN;
+        let mut body: MasterFile = postcard::from_bytes(&file[bodies.clone()]).unwrap();
+        body.cost.memory_kib = u32::MAX;
+        file.truncate(bodies.start);
+        file.extend(postcard::to_stdvec(&body).unwrap());
+        let sum = digest(&SHA256, &file);
+        file.extend(sum.as_ref());
+        assert_eq!(Master::open(&secret(b"open sesame"), &file).err(), Some(Unsealing::Damaged));
+    }
+
+    proptest! {
+        #[test]
+        fn any_changed_bit_is_found(place: prop::sample::Index, bit in 0..8_u32) {
+            let (master, mut file) = master();
+            let mut key = master.seal("www", &acl(), &secret(b"private")).unwrap();
+            let at = place.index(key.len());
+            key[at] ^= 1 << bit;
+            prop_assert!(master.open_key("www", &key).is_err());
+            let at = place.index(file.len());
+            file[at] ^= 1 << bit;
+            prop_assert!(Master::open(&secret(b"open sesame"), &file).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let (master, _) = master();
+            prop_assert!(master.open_key("www", &bytes).is_err());
+            prop_assert!(master.open_key("www", &[KEY_LINE, &bytes].concat()).is_err());
+            prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat()).is_err());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The directory: what is found again, and what is wrong with it.
+
+use super::*;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use tempfile::TempDir;
+
+fn directory() -> (TempDir, PathBuf) {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("keys");
+    (scratch, path)
+}
+
+fn open(path: &Path) -> Result<(Vault, Vec<Found>), String> {
+    Vault::open_at(path, &Secret::from(&b"open sesame"[..]), Cost::LEAST)
+}
+
+fn acl(uid: u32) -> Acl {
+    Acl { uids: vec![uid], gids: vec![] }
+}
+
+/// A directory with the keys `mail` and `www`.
+fn filled() -> (TempDir, PathBuf) {
+    let (scratch, path) = directory();
+    let (vault, found) = open(&path).unwrap();
+    assert!(found.is_empty());
+    for name in ["www", "mail"] {
+        vault.write(name, &acl(7), &Secret::from(name.as_bytes())).unwrap();
+    }
+    (scratch, path)
+}
+
+fn names(path: &Path) -> Vec<String> {
+    open(path).unwrap().1.into_iter().map(|found| found.name).collect()
+}
+
+fn refused(path: &Path, what: &str) {
+    let said = open(path).map(|(_, found)| found).unwrap_err();
+    assert!(said.contains(what) && said.contains(path.to_str().unwrap()), "{said}");
+}
+
+#[test]
+fn keys_are_found_again_with_those_who_may_use_them() {
+    let (_scratch, path) = filled();
+    let (vault, found) = open(&path).unwrap();
+    let found: Vec<_> = found.iter().map(|key| (key.name.as_str(), key.pkcs8.expose(), key.acl.uids[0])).collect();
+    assert_eq!(found, [("mail", &b"mail"[..], 7), ("www", b"www", 7)]);
+    vault.write("www", &acl(8), &Secret::from(&b"www"[..])).unwrap();
+    vault.delete("mail").unwrap();
+    vault.delete("mail").unwrap();
+    drop(vault);
+    let (_, found) = open(&path).unwrap();
+    assert_eq!(found.iter().map(|key| (key.name.as_str(), key.acl.uids[0])).collect::<Vec<_>>(), [("www", 8)]);
+}
+
+#[test]
+fn nobody_else_may_read_what_is_written() {
+    let (_scratch, path) = filled();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for file in ["master", "www.key", "mail.key"] {
+        assert_eq!(mode(&path.join(file)), 0o600, "{file}");
+    }
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
+}
+
+#[test]
+fn a_wrong_passphrase_is_told_from_damage() {
+    let (_scratch, path) = filled();
+    let wrong = Vault::open_at(&path, &Secret::from(&b"open simsim"[..]), Cost::LEAST).map(|_| ()).unwrap_err();
+    assert!(wrong.contains("passphrase"), "{wrong}");
+    for (file, what) in [("master", "restore it from a backup"), ("www.key", "damaged")] {
+        let good = fs::read(path.join(file)).unwrap();
+        let mut bad = good.clone();
+        bad[good.len() / 2] ^= 1;
+        fs::write(path.join(file), bad).unwrap();
+        refused(&path, what);
+        fs::write(path.join(file), &good[..good.len() - 5]).unwrap();
+        refused(&path, what);
+        fs::write(path.join(file), good).unwrap();
+    }
+    assert_eq!(names(&path), ["mail", "www"]);
+}
+
+#[test]
+fn files_that_changed_places_are_told_by_name() {
+    let (_scratch, path) = filled();
+    fs::rename(path.join("www.key"), path.join("web.key")).unwrap();
+    refused(&path, "it holds the key \"www\"");
+}
+
+#[test]
+fn a_missing_master_key_is_not_replaced() {
+    let (_scratch, path) = filled();
+    fs::rename(path.join("master"), path.with_extension("away")).unwrap();
+    refused(&path, "2 keys stay sealed");
+    assert!(!path.join("master").exists());
+    fs::rename(path.with_extension("away"), path.join("master")).unwrap();
+    assert_eq!(names(&path), ["mail", "www"]);
+}
+
+#[test]
+fn what_is_not_the_services_is_not_skipped() {
+    let (scratch, path) = filled();
+    for foreign in ["notes.txt", "-x.key", ".hidden", "www.key~", "a b.key", "x.tmp"] {
+        fs::write(path.join(foreign), "").unwrap();
+        refused(&path, "none of the service's files");
+        fs::remove_file(path.join(foreign)).unwrap();
+    }
+    fs::write(path.join("x.key"), "-----BEGIN PRIVATE KEY-----").unwrap();
+    fs::set_permissions(path.join("x.key"), Permissions::from_mode(0o600)).unwrap();
+    refused(&path, "no key of sidecore");
+    fs::write(path.join("x.key"), vec![0; MAX_FILE + 1]).unwrap();
+    refused(&path, "larger than");
+    fs::remove_file(path.join("x.key")).unwrap();
+    fs::create_dir(path.join("x.key")).unwrap();
+    refused(&path, "it is no file");
+    fs::remove_dir(path.join("x.key")).unwrap();
+    fs::copy(path.join("www.key"), scratch.path().join("elsewhere")).unwrap();
+    symlink(scratch.path().join("elsewhere"), path.join("x.key")).unwrap();
+    refused(&path, "it is a link");
+}
+
+#[test]
+fn a_directory_or_a_file_that_others_may_use_is_refused() {
+    let (_scratch, path) = filled();
+    fs::set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
+    refused(&path, "chmod 700");
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(path.join("www.key"), Permissions::from_mode(0o640)).unwrap();
+    refused(&path, "chmod 600");
+}
+
+#[test]
+fn one_service_at_a_time_has_the_directory() {
+    let (_scratch, path) = filled();
+    let first = open(&path).unwrap();
+    refused(&path, "another service");
+    drop(first);
+    assert_eq!(names(&path).len(), 2);
+}
+
+#[test]
+fn an_interrupted_write_leaves_the_old_file() {
+    let (_scratch, path) = filled();
+    // As a service leaves it that is killed before it renames.
+    fs::write(path.join("www.key.tmp"), "half").unwrap();
+    fs::write(path.join("master.tmp"), "half").unwrap();
+    let (vault, found) = open(&path).unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(!path.join("www.key.tmp").exists() && !path.join("master.tmp").exists());
+    fs::write(path.join("www.key.tmp"), "half").unwrap();
+    vault.write("www", &acl(9), &Secret::from(&b"www"[..])).unwrap();
+    drop(vault);
+    assert_eq!(open(&path).unwrap().1[1].acl, acl(9));
+}
+
+#[test]
+fn a_write_that_fails_changes_nothing() {
+    let (_scratch, path) = filled();
+    let (vault, _) = open(&path).unwrap();
+    // A directory stands where the file is to be.
+    fs::create_dir_all(path.join("new.key")).unwrap();
+    let said = vault.write("new", &acl(1), &Secret::from(&b"x"[..])).unwrap_err();
+    assert!(said.contains("nothing was changed"), "{said}");
+    fs::remove_dir(path.join("new.key")).unwrap();
+    drop(vault);
+    assert_eq!(names(&path), ["mail", "www"]);
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
+}

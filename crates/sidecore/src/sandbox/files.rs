@@ -1,0 +1,127 @@
+//! The few directories that a service works in.
+
+use super::SandboxError;
+use super::user::User;
+use crate::config::Config;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus, Scope,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+
+/// What the kernel is asked to deny. An older one denies what it knows of it.
+const KNOWN: ABI = ABI::V6;
+
+/// Makes the directories that are missing. They belong to that user.
+pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
+    for directory in directories(config).into_keys() {
+        let at = |error| SandboxError::Path(directory.clone(), error);
+        for missing in missing(&directory) {
+            let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
+            fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
+            if let Some(user) = owner {
+                chown(&missing, Some(user.uid), Some(user.gid)).map_err(at)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts all files but those below the service's directories out of reach, for reading as for writing, and with them
+/// connections over TCP and signals to other processes.
+pub(super) fn restrict(config: &Config) -> Result<(), SandboxError> {
+    match enforce(&directories(config)) {
+        Ok(RulesetStatus::NotEnforced) => Err(SandboxError::Unavailable(
+            "the kernel has no landlock: files outside the service's directories stay in reach of its user; use Linux \
+             5.13 or later with landlock among its security modules (lsm=), or set sandbox.landlock = false"
+                .to_owned(),
+        )),
+        Ok(_) => Ok(()),
+        Err(error) => Err(SandboxError::System("restrict files (sandbox.landlock)", io::Error::other(error))),
+    }
+}
+
+fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<RulesetStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(AccessNet::from_all(KNOWN))?
+        .scope(Scope::from_all(KNOWN))?
+        .create()?;
+    for (directory, access) in directories {
+        // One that cannot be opened cannot be used either: whoever needs it says so.
+        if let Ok(parent) = PathFd::new(directory) {
+            rules = rules.add_rule(PathBeneath::new(parent, *access))?;
+        }
+    }
+    Ok(rules.restrict_self()?.ruleset)
+}
+
+/// The directories of the service, and what it does there.
+fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
+    let files =
+        AccessFs::MakeReg | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::RemoveFile;
+    let mut directories = BTreeMap::new();
+    let mut add = |directory: PathBuf, access: BitFlags<AccessFs>| {
+        *directories.entry(directory).or_default() |= access;
+    };
+    add(parent(&config.socket), AccessFs::MakeSock | AccessFs::RemoveFile);
+    add(parent(&config.counters_path()), files);
+    if let Some(record) = &config.record {
+        add(parent(record), files);
+    }
+    if let Some(keys) = &config.keys.directory {
+        add(keys.clone(), files | AccessFs::ReadDir);
+    }
+    directories
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The directories on the way there that do not exist, the outermost first.
+fn missing(directory: &Path) -> Vec<PathBuf> {
+    let exists = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let mut missing: Vec<PathBuf> = directory.ancestors().take_while(exists).map(Path::to_owned).collect();
+    missing.reverse();
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::KeysConfig;
+
+    #[test]
+    fn each_directory_gives_what_is_done_there() {
+        let config = Config {
+            socket: "/run/a/socket".into(),
+            counters: Some("/run/b/counters".into()),
+            record: Some("record".into()),
+            keys: KeysConfig { directory: Some("/var/keys".into()), passphrase_file: None },
+            ..Config::default()
+        };
+        let directories = directories(&config);
+        let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
+        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new("/var/keys"), Path::new(".")]);
+        assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
+        assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));
+    }
+
+    #[test]
+    fn missing_directories_are_found_from_outside_in() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (outer, inner) = (scratch.path().join("a"), scratch.path().join("a/b"));
+        assert_eq!(missing(&inner), [outer, inner.clone()]);
+        fs::create_dir_all(&inner).unwrap();
+        assert!(missing(&inner).is_empty());
+        assert!(missing(Path::new(".")).is_empty());
+    }
+}

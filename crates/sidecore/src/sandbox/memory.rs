@@ -1,0 +1,69 @@
+//! Memory that nobody else reads: no debugger, no core dump, no swap.
+
+use super::{SandboxError, user};
+use rustix::io::Errno;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{CapabilitySet, set_no_new_privs};
+
+const UNLIMITED: Rlimit = Rlimit { current: None, maximum: None };
+
+/// As much locked memory as the system lets us have.
+pub(super) fn raise_limit() {
+    if setrlimit(Resource::Memlock, UNLIMITED).is_err() {
+        // Not root: as far as it goes. `lock` looks at the outcome.
+        let maximum = getrlimit(Resource::Memlock).maximum;
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// The capability that locking takes: the one to ignore a limit that could not be lifted.
+pub(super) fn capability() -> CapabilitySet {
+    match getrlimit(Resource::Memlock).current {
+        Some(_) => CapabilitySet::IPC_LOCK,
+        None => CapabilitySet::empty(),
+    }
+}
+
+/// No debugger of the same user, no core dump, no more rights by executing files. After the user was changed, which
+/// resets the first.
+pub(super) fn deny_inspection() -> Result<(), SandboxError> {
+    let system = |purpose| move |error: Errno| SandboxError::System(purpose, error.into());
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(system("shut out debuggers"))?;
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(system("switch core dumps off"))?;
+    set_no_new_privs(true).map_err(system("give up new privileges"))
+}
+
+/// Keeps all memory of the process, present and future, out of swap, each page from its first use on.
+pub(super) fn lock() -> Result<(), SandboxError> {
+    if let Some(bytes) = getrlimit(Resource::Memlock).current
+        && !user::permitted().contains(CapabilitySet::IPC_LOCK)
+    {
+        return Err(SandboxError::Unavailable(too_small(bytes)));
+    }
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    mlockall(flags).map_err(|error| {
+        SandboxError::Unavailable(format!("memory cannot be locked ({error}): keys may reach swap; switch swap off"))
+    })
+}
+
+/// With all of a process locked, a limit makes allocations fail that would not have failed without.
+fn too_small(bytes: u64) -> String {
+    format!(
+        "memory is not locked: only {} KiB may be, and keys may reach swap; lift the limit (LimitMEMLOCK=infinity in the \
+         unit, ulimit -l unlimited), switch swap off, or set sandbox.lock_memory = false",
+        bytes / 1024
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_says_what_to_do() {
+        let message = too_small(8 << 20);
+        assert!(message.contains("8192 KiB") && message.contains("LimitMEMLOCK=infinity"), "{message}");
+    }
+}

@@ -1,0 +1,60 @@
+//! What is counted for stored keys. A request without one passes by with a single branch.
+
+use super::Reactor;
+use super::requests::times;
+use crate::counters::{KeyBlock, KeyCounter};
+use sidecore_core::session::Op;
+use sidecore_core::stage::Stamps;
+use sidecore_core::wire::Status;
+
+impl Reactor {
+    /// A request is done here and now.
+    #[cold]
+    pub(super) fn count_now(&self, key: u16, op: Op, status: Status, stamps: Option<&Stamps>) {
+        let Some(counters) = self.stored_keys.get(usize::from(key)) else { return };
+        counters.add(KeyCounter::Submitted, 1);
+        counters.add(KeyCounter::of(op), 1);
+        end(counters, status, stamps);
+    }
+
+    /// A request is given to a device that answers later, or kept for one.
+    #[inline]
+    pub(super) fn count_given(&self, key: Option<u16>, op: Op) {
+        let Some(counters) = self.counters_of(key) else { return };
+        counters.add(KeyCounter::Submitted, 1);
+        counters.add(KeyCounter::of(op), 1);
+        counters.add(KeyCounter::InFlight, 1);
+    }
+
+    /// A request that was given to a device has its answer.
+    #[inline]
+    pub(super) fn count_answered(&self, key: Option<u16>, status: Status, stamps: Option<&Stamps>) {
+        let Some(counters) = self.counters_of(key) else { return };
+        counters.sub(KeyCounter::InFlight, 1);
+        end(counters, status, stamps);
+    }
+
+    /// A request is refused before any device has it.
+    pub(super) fn count_refused(&self, key: Option<u16>) {
+        let Some(counters) = self.counters_of(key) else { return };
+        counters.add(KeyCounter::Submitted, 1);
+        counters.add(KeyCounter::Refused, 1);
+    }
+
+    #[inline]
+    fn counters_of(&self, key: Option<u16>) -> Option<&KeyBlock> {
+        self.stored_keys.get(usize::from(key?))
+    }
+}
+
+fn end(counters: &KeyBlock, status: Status, stamps: Option<&Stamps>) {
+    let counter = match status {
+        Status::Done { .. } => KeyCounter::Done,
+        Status::Refused(_) => KeyCounter::Refused,
+        Status::DeviceFailed { .. } => KeyCounter::Failed,
+    };
+    counters.add(counter, 1);
+    for (stage, time) in stamps.into_iter().flat_map(times) {
+        counters.record(stage, time);
+    }
+}

@@ -1,0 +1,109 @@
+//! What is counted for each stored key, whatever device does its requests.
+
+use crate::common::{Running, connect, start};
+use crate::devices::{devices_when, worker};
+use sidecore::client::{Client, Error, Job, Session};
+use sidecore::config::{Config, DeviceConfig};
+use sidecore::core::session::{Op, Refusal};
+use sidecore::core::stage::Stage;
+use sidecore::core::wire::Status;
+use sidecore::counters::{DeviceCounter, KeyCounter, KeyStats, Snapshot};
+use sidecore::engine::crypto::{Cipher, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
+use sidecore::keys::{Acl, KeyCommand, Kind};
+
+fn service(device: DeviceConfig) -> Running {
+    start(Config { sample_every: 1, devices: vec![device], ..Config::default() })
+}
+
+fn generate(client: &mut Client, name: &str) {
+    let acl = Acl::default();
+    client.keys(KeyCommand::Generate { name: name.to_owned(), kind: Kind::Rsa2048, acl }).unwrap();
+}
+
+fn delete(client: &mut Client, name: &str) {
+    client.keys(KeyCommand::Delete { name: name.to_owned() }).unwrap();
+}
+
+fn open(client: &mut Client, name: &str) -> Session {
+    let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
+    client.open_session(&SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) }).unwrap()
+}
+
+fn keys(service: &Running) -> Vec<KeyStats> {
+    Snapshot::read(service.counters()).unwrap().keys
+}
+
+fn counts(key: &KeyStats) -> [u64; KeyCounter::COUNT] {
+    KeyCounter::ALL.map(|counter| key.get(counter))
+}
+
+#[test]
+fn requests_are_counted_by_the_key_that_they_use() {
+    for device in [DeviceConfig::inline("d"), worker("d"), DeviceConfig::emulated("d", 10_000, 0.1)] {
+        let service = service(device);
+        let mut client = connect(&service);
+        generate(&mut client, "idle");
+        generate(&mut client, "busy");
+        let session = open(&mut client, "busy");
+        let signature = client.call(session, Op::Sign, 0, b"message", 256).unwrap();
+        client.call(session, Op::Sign, 0, b"another", 256).unwrap();
+        client.call(session, Op::Verify, 256, &[&signature[..], b"message"].concat(), 0).unwrap();
+        let forged = client.call(session, Op::Verify, 256, &[&signature[..], b"another"].concat(), 0);
+        assert!(matches!(forged, Err(Error::Refused(Refusal::Authentication))), "{forged:?}");
+        let unsupported = client.call(session, Op::Digest, 0, b"message", 32);
+        assert!(matches!(unsupported, Err(Error::Refused(Refusal::Unsupported))));
+        // A key that the client brought is nobody's here.
+        let material = KeyMaterial::Symmetric(Secret::from(&[7; 32][..]));
+        let own = SessionSpec { scheme: Scheme::Cipher(Cipher::Aes256Gcm), key: material };
+        let own = client.open_session(&own).unwrap();
+        client.call(own, Op::Encrypt, 0, &[1; 28], 32).unwrap();
+        let [idle, busy] = &keys(&service)[..] else { panic!("{:?}", keys(&service)) };
+        assert_eq!((&*idle.name, counts(idle)), ("idle", [0; KeyCounter::COUNT]));
+        // Submitted, done, refused, failed, in flight; signatures, decryptions, derivations, public operations.
+        assert_eq!((&*busy.name, counts(busy)), ("busy", [5, 3, 2, 0, 0, 2, 0, 0, 2]));
+        let times = busy.stages.each_ref().map(|stage| stage.summary().count);
+        assert_eq!(times, [4, 4, 4, 0, 0], "an operation that it cannot do has no stages");
+        assert!(busy.stages[Stage::Host as usize].sum() >= busy.stages[Stage::Device as usize].sum());
+    }
+}
+
+#[test]
+fn a_new_key_at_the_place_of_a_deleted_one_begins_at_zero() {
+    let service = service(DeviceConfig::inline("d"));
+    let mut client = connect(&service);
+    generate(&mut client, "first");
+    let session = open(&mut client, "first");
+    client.call(session, Op::Sign, 0, b"message", 256).unwrap();
+    delete(&mut client, "first");
+    assert!(keys(&service).is_empty());
+    let refused = client.call(session, Op::Sign, 0, b"message", 256);
+    assert!(matches!(refused, Err(Error::Refused(Refusal::NoSession))));
+    generate(&mut client, "second");
+    let [second] = &keys(&service)[..] else { panic!("{:?}", keys(&service)) };
+    assert_eq!((second.place, &*second.name, counts(second)), (0, "second", [0; KeyCounter::COUNT]));
+}
+
+#[test]
+fn requests_in_flight_are_a_level_and_those_of_dead_devices_failed() {
+    let service = service(DeviceConfig::emulated("dies", 1_000_000_000, 0.0));
+    let mut client = connect(&service);
+    generate(&mut client, "k");
+    let session = open(&mut client, "k");
+    let (input, output) = (client.alloc(8).unwrap(), client.alloc(256).unwrap());
+    let (inputs, outputs) = ([input.extent()], [output.extent()]);
+    let job = Job { session, op: Op::Sign, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+    (0..2).for_each(|tag| client.submit(tag, &job).unwrap());
+    client.ring();
+    devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 2);
+    let level = keys(&service)[0].get(KeyCounter::InFlight);
+    assert_eq!(level, 2);
+    connect(&service).set("device.dies=kill").unwrap();
+    for _ in 0..2 {
+        let received = client.wait().unwrap();
+        assert!(!matches!(received.status, Status::Done { .. }), "{received:?}");
+    }
+    let key = &keys(&service)[0];
+    assert_eq!((key.get(KeyCounter::InFlight), key.get(KeyCounter::Done)), (0, 0));
+    assert_eq!(key.get(KeyCounter::Failed) + key.get(KeyCounter::Refused), 2);
+    assert_eq!(Snapshot::read(service.counters()).unwrap().devices[0].get(DeviceCounter::InFlight), 0);
+}

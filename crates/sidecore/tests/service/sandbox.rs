@@ -1,0 +1,143 @@
+//! Someone who broke into a service: a process that is shut in as `sidecore serve` is tries what an intruder would.
+//! Each attempt is made without the sandbox first, where it must succeed, so that a refusal means something.
+
+use rustix::io::Errno;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+/// What an attempt comes to.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Refused(Errno),
+    Killed,
+    /// This machine has no such sandbox.
+    NoSandbox(String),
+}
+
+fn attempt(what: &str, how: &str, victim: &str) -> Outcome {
+    let scratch = tempfile::tempdir().unwrap();
+    attempt_in(scratch.path(), what, how, victim)
+}
+
+fn attempt_in(directory: &Path, what: &str, how: &str, victim: &str) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+    let output = command.args(["attempt", what, how]).arg(directory).arg(victim).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.signal() == Some(libc::SIGSYS) {
+        return Outcome::Killed;
+    }
+    if let Some(why) = said.strip_prefix("no sandbox: ") {
+        return Outcome::NoSandbox(why.to_owned());
+    }
+    assert!(output.status.success(), "{what} {how}: {}", String::from_utf8_lossy(&output.stderr));
+    if let Some(number) = said.strip_prefix("refused ") {
+        return Outcome::Refused(Errno::from_raw_os_error(number.parse().unwrap()));
+    }
+    assert_eq!(said, "done", "{what} {how}");
+    Outcome::Done
+}
+
+/// Possible outside, and inside comes to that.
+fn inside(what: &str, victim: &str, expected: &Outcome) {
+    assert_eq!(attempt(what, "outside", victim), Outcome::Done, "{what} without the sandbox");
+    match attempt(what, "inside", victim) {
+        Outcome::NoSandbox(why) => not_tried(what, &why),
+        outcome => assert_eq!(&outcome, expected, "{what}"),
+    }
+}
+
+/// Says it past the harness, which keeps what a passing test prints.
+fn not_tried(what: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT TRIED: {what} inside the sandbox: {why}");
+}
+
+/// A process to attack. Killed when dropped.
+struct Victim(Child);
+
+impl Victim {
+    fn start() -> Self {
+        Self(Command::new("sleep").arg("60").spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn no_program_and_no_process_is_started() {
+    inside("execute", "", &Outcome::Killed);
+    inside("spawn", "", &Outcome::Refused(Errno::PERM));
+    inside("fork", "", &Outcome::Refused(Errno::PERM));
+}
+
+#[test]
+fn no_socket_of_any_kind_is_made() {
+    for kind in ["udp", "tcp", "unix", "pair"] {
+        inside(kind, "", &Outcome::Refused(Errno::PERM));
+    }
+}
+
+#[test]
+fn no_other_process_is_traced_read_or_signalled() {
+    for (what, expected) in
+        [("trace", Outcome::Killed), ("memory", Outcome::Killed), ("signal", Outcome::Refused(Errno::PERM))]
+    {
+        // One each: a traced process that was left behind stands still.
+        inside(what, &Victim::start().pid(), &expected);
+    }
+}
+
+#[test]
+fn no_file_outside_is_read_or_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "data").unwrap();
+    let file = file.to_str().unwrap();
+    let denied = Outcome::Refused(Errno::ACCESS);
+    inside("read", "/etc/passwd", &denied);
+    inside("read", "/proc/self/maps", &denied);
+    inside("read", file, &denied);
+    inside("write", file, &denied);
+    inside("create", scratch.path().join("new").to_str().unwrap(), &denied);
+    if rustix::process::geteuid().is_root() {
+        inside("read", "/etc/shadow", &denied);
+    } else {
+        not_tried("read /etc/shadow", "only root can read it without the sandbox either");
+    }
+}
+
+#[test]
+fn no_memory_becomes_code_and_the_kernels_wide_doors_are_shut() {
+    inside("executable", "", &Outcome::Refused(Errno::PERM));
+    inside("unshare", "", &Outcome::Killed);
+    inside("limit", "", &Outcome::Refused(Errno::PERM));
+    // Many systems have switched it off for all.
+    match attempt("io_uring", "outside", "") {
+        Outcome::Done => inside("io_uring", "", &Outcome::Killed),
+        outcome => not_tried("io_uring_setup", &format!("{outcome:?} without the sandbox as well")),
+    }
+}
+
+#[test]
+fn what_serving_takes_is_still_possible() {
+    let scratch = tempfile::tempdir().unwrap();
+    let own = scratch.path().join("own");
+    for (what, victim) in [("thread", ""), ("create", own.to_str().unwrap())] {
+        match attempt_in(scratch.path(), what, "inside", victim) {
+            Outcome::NoSandbox(why) => not_tried(what, &why),
+            outcome => assert_eq!(outcome, Outcome::Done, "{what}"),
+        }
+    }
+}
