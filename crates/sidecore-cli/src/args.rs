@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
     Export(Export),
+    /// Say what this machine lacks for the promises; changes nothing
+    Check(Check),
     /// Measure here; starts a service for itself
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
@@ -59,6 +61,19 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look at the directories of this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The service's socket, where no configuration names it
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
 }
 
 #[derive(Debug, Args)]

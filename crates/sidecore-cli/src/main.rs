@@ -3,6 +3,7 @@
 mod args;
 mod baseline;
 mod bench;
+mod check;
 mod export;
 mod ffi;
 mod keys;
@@ -46,9 +47,15 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => return sim::run(&args).map(|yes| if yes { 0 } else { NO }),
+        Command::Sim(args) => return sim::run(&args).map(answer),
+        Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
     };
     done.map(|()| 0)
+}
+
+/// The exit code of an answer.
+fn answer(yes: bool) -> u8 {
+    if yes { 0 } else { NO }
 }

@@ -1,6 +1,7 @@
 //! `sidecore serve` in its sandbox: what others see of it, what it still does, and what it says where it cannot.
 
 mod attack;
+mod check;
 mod service;
 mod start;
 mod unit;

@@ -1,7 +1,7 @@
 //! No answer holds a byte of a private key: each request there is, looked at as packets.
 
 use crate::common::{connect, start};
-use crate::peer::until;
+use crate::peer::{Peer, until};
 use der::asn1::{OctetStringRef, UintRef};
 use der::{AnyRef, Decode, Sequence};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,6 +9,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, recv, send,
     socket_with,
 };
+use sidecore::client::{Client, Options};
 use sidecore::config::Config;
 use sidecore::control::{Reply, Request, decode, encode};
 use sidecore::core::layout::ABI;
@@ -18,7 +19,10 @@ use sidecore::engine::crypto::{
 };
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
+use std::collections::HashSet;
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
@@ -272,4 +276,73 @@ fn a_key_that_is_being_made_keeps_nobody_waiting() {
     let Reply::Refused(why) = decode(&last.hear()).unwrap() else { panic!("two keys of one name") };
     assert!(why.contains("already"), "{why}");
     until("all are made", || other.keys(KeyCommand::List { after: String::new() }).unwrap().len() == 8);
+}
+
+/// Pieces of the secret numbers, for a search through much memory.
+struct Pieces {
+    /// Whether a piece begins with these two bytes.
+    begins: Vec<bool>,
+    pieces: HashSet<[u8; TRACE]>,
+}
+
+impl Pieces {
+    fn of(numbers: &[Vec<u8>]) -> Self {
+        let mut found = Self { begins: vec![false; 1 << 16], pieces: HashSet::new() };
+        for number in numbers {
+            let reversed: Vec<u8> = number.iter().rev().copied().collect();
+            let both = number.as_chunks::<TRACE>().0.iter().chain(reversed.as_chunks::<TRACE>().0);
+            for piece in both {
+                found.begins[usize::from(piece[0]) << 8 | usize::from(piece[1])] = true;
+                found.pieces.insert(*piece);
+            }
+        }
+        found
+    }
+
+    fn count(&self, memory: &[u8]) -> usize {
+        let is_piece = |window: &[u8]| {
+            self.begins[usize::from(window[0]) << 8 | usize::from(window[1])] && self.pieces.contains(window)
+        };
+        memory.windows(TRACE).filter(|window| is_piece(window)).count()
+    }
+
+    /// How many are in the memory that a process can write.
+    fn in_process(&self, pid: u32) -> usize {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+        let mut count = 0;
+        for line in maps.lines().filter(|line| line.contains(" rw") && !line.contains("memfd:")) {
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+            let mut bytes = vec![0; (to - from) as usize];
+            memory.read_exact_at(&mut bytes, from).unwrap();
+            count += self.count(&bytes);
+        }
+        count
+    }
+}
+
+#[test]
+fn a_deleted_key_leaves_nothing_in_the_services_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let service = Peer::serve(&path, "");
+    let pieces = Pieces::of(&numbers().0);
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    let mut client = Client::connect(&Options { socket: path, ..Options::default() }).unwrap();
+    let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
+    client.keys(command).unwrap();
+    let mut sessions = Vec::new();
+    for scheme in schemes().into_iter().filter(|scheme| Kind::Rsa2048.does(scheme)) {
+        let spec = SessionSpec { scheme, key: KeyMaterial::Stored("www".to_owned()) };
+        sessions.push(client.open_session(&spec).unwrap());
+    }
+    let sign = |client: &mut Client| client.call(sessions[0], Op::Sign, 0, b"message", 256);
+    sign(&mut client).unwrap();
+    // The control: while there is a key, the search finds it.
+    assert!(pieces.in_process(service.pid()) > 100);
+    client.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
+    assert!(sign(&mut client).is_err());
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    service.finish();
 }
