@@ -5,6 +5,7 @@
 
 mod sessions;
 
+use crate::aside::aside;
 use crate::failure::{Failure, Reason};
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
@@ -67,7 +68,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize) -> Result<Self, ConnectError> {
+    fn connect(options: &Options, bytes: usize) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
@@ -78,7 +79,8 @@ impl Lane {
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let socket = options.socket.clone();
-        Ok(Self { number, client, sessions: Sessions::default(), wake: Arc::new(wake), socket, large })
+        let sessions = Sessions::default();
+        Ok(Box::new(Self { number, client, sessions, wake: Arc::new(wake), socket, large }))
     }
 
     /// The session of a key, opened if there is none yet.
@@ -160,8 +162,8 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match Lane::connect(options, bytes) {
-            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(Box::new(lane)) })),
+        match aside(|| Lane::connect(options, bytes)).unwrap_or_else(|error| Err(ConnectError::System(error))) {
+            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
                 // Limits of the service or of this process: those who have a lane give it back.

@@ -1,6 +1,7 @@
 //! Services that end and begin, keys that go and change.
 
 use crate::common::Site;
+use crate::tls::Server;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 
 #[test]
@@ -29,4 +30,15 @@ fn the_keys_are_there_when_the_service_starts_again() {
     site.ok(&[&sign[..], &options].concat());
     let check = ["pkeyutl", "-verify", "-pubin", "-inkey", "rsa2048.pub", "-in", "digest", "-sigfile", "signature"];
     site.plain(&[&check[..], &options].concat());
+}
+
+#[test]
+fn a_key_that_was_replaced_is_not_used() {
+    let site = Site::with(&["p256"]);
+    let server = Server::start(&site, "p256", &[]);
+    site.plain(&server.connect(&[]));
+    site.client().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+    let command = KeyCommand::Generate { name: "p256".to_owned(), kind: Kind::P256, acl: Acl::default() };
+    site.client().keys(command).unwrap();
+    site.plain_fails(&server.connect(&[]));
 }
