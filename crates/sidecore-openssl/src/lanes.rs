@@ -106,6 +106,8 @@ struct State {
     made: usize,
     /// How often a lane came back or ended.
     given: u64,
+    /// Threads that wait: without any, nobody is woken, which would be a system call.
+    threads: usize,
     /// Jobs that wait, the longest first.
     waiting: VecDeque<Weak<Bell>>,
 }
@@ -180,8 +182,11 @@ impl Pool {
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
     pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.given.wait_timeout_while(self.state(), left, |state| state.given == seen);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.threads += 1;
+        let waited = self.given.wait_timeout_while(state, left, |state| state.given == seen);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
         state.given != seen
     }
 
@@ -224,8 +229,11 @@ impl Pool {
                 break;
             }
         }
+        let threads_wait = state.threads > 0;
         drop(state);
-        self.given.notify_one();
+        if threads_wait {
+            self.given.notify_one();
+        }
     }
 
     /// Ends the idle lanes: their service is gone, or nobody needs them.
