@@ -5,8 +5,8 @@
 
 mod sessions;
 
+use crate::aside::aside;
 use crate::failure::{Failure, Reason};
-use crate::ffi::fibre;
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
 use crate::waiting::{Alarm, Bell};
@@ -31,8 +31,6 @@ const SLOTS: u32 = 2;
 /// Bytes of a lane's arena. Larger requests get a lane made for them.
 const ARENA_BYTES: u32 = 32 << 10;
 const PAGE: usize = 4096;
-/// Bytes of stack on which lanes are made and sessions opened.
-const LARGE_STACK: usize = 256 << 10;
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -56,12 +54,6 @@ pub(crate) fn is_current(pool: &Pool) -> bool {
     POOL.peek().is_some_and(|current| current.number == pool.number)
 }
 
-/// Does that where there is stack enough: an asynchronous job has 32 KiB without a guard page, and to make a lane takes
-/// more. Not on a thread of its own, for `HAProxy` lets its workers make none.
-fn on_large_stack<T>(work: impl FnOnce() -> T) -> T {
-    if fibre::current().is_some() { stacker::grow(LARGE_STACK, work) } else { work() }
-}
-
 /// A connection to the service with one request in flight at most.
 pub(crate) struct Lane {
     /// No other lane of this process has it.
@@ -76,7 +68,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize) -> Result<Self, ConnectError> {
+    fn connect(options: &Options, bytes: usize) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
@@ -87,12 +79,13 @@ impl Lane {
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let socket = options.socket.clone();
-        Ok(Self { number, client, sessions: Sessions::default(), wake: Arc::new(wake), socket, large })
+        let sessions = Sessions::default();
+        Ok(Box::new(Self { number, client, sessions, wake: Arc::new(wake), socket, large }))
     }
 
     /// The session of a key, opened if there is none yet.
     pub(crate) fn open(&mut self, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
-        on_large_stack(|| self.sessions.get(&mut self.client, key, scheme))
+        self.sessions.get(&mut self.client, key, scheme)
     }
 }
 
@@ -113,6 +106,8 @@ struct State {
     made: usize,
     /// How often a lane came back or ended.
     given: u64,
+    /// Threads that wait: without any, nobody is woken, which would be a system call.
+    threads: usize,
     /// Jobs that wait, the longest first.
     waiting: VecDeque<Weak<Bell>>,
 }
@@ -169,7 +164,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match on_large_stack(|| Lane::connect(options, bytes).map(Box::new)) {
+        match aside(|| Lane::connect(options, bytes)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
@@ -187,8 +182,11 @@ impl Pool {
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
     pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.given.wait_timeout_while(self.state(), left, |state| state.given == seen);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.threads += 1;
+        let waited = self.given.wait_timeout_while(state, left, |state| state.given == seen);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
         state.given != seen
     }
 
@@ -231,8 +229,11 @@ impl Pool {
                 break;
             }
         }
+        let threads_wait = state.threads > 0;
         drop(state);
-        self.given.notify_one();
+        if threads_wait {
+            self.given.notify_one();
+        }
     }
 
     /// Ends the idle lanes: their service is gone, or nobody needs them.

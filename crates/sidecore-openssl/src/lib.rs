@@ -4,6 +4,7 @@
 //! is safe code. It does not link libcrypto: numbers of functions and names of parameters are OpenSSL's stable interface.
 
 mod algorithm_id;
+mod aside;
 mod call;
 mod decrypt;
 mod digest;

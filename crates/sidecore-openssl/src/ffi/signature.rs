@@ -224,12 +224,12 @@ impl Context {
     }
 
     fn sign(&mut self, output: Output<'_>, tbs: &[u8]) -> Result<bool, Failure> {
-        let signature = self.settings.sign(&self.provider.options, self.key()?, tbs)?;
+        let signature = self.settings.sign(self.provider.options()?, self.key()?, tbs)?;
         output.put(&signature)
     }
 
     fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
-        self.settings.verify(&self.provider.options, self.key()?, signature, tbs)
+        self.settings.verify(self.provider.options()?, self.key()?, signature, tbs)
     }
 
     fn longest(&self) -> Result<usize, Failure> {
