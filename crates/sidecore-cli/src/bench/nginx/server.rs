@@ -1,7 +1,7 @@
 //! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
 
 use crate::bench::crew::BenchError;
-use crate::bench::programs::{done, on_core};
+use crate::bench::programs::{cpu, done, on_core};
 use sidecore::sys::clock;
 use std::fmt::Write;
 use std::fs;
@@ -64,10 +64,7 @@ impl Nginx {
 
     /// CPU time that the worker used so far, ns.
     pub(super) fn cpu(&self) -> Result<u64, BenchError> {
-        let path = format!("/proc/{}/schedstat", self.worker);
-        let text = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
-        let ran = text.split(' ').next().and_then(|ns| ns.parse().ok());
-        ran.ok_or_else(|| BenchError::new(format!("{path} does not begin with a time")))
+        cpu(self.worker, self.worker)
     }
 }
 
