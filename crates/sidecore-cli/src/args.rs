@@ -1,5 +1,7 @@
 //! What was typed.
 
+pub(crate) mod keys;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,12 +18,16 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the service
     Serve(Serve),
+    /// The keys that stay in a running service
+    Keys(keys::Keys),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
     /// Watch a running service
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
     Export(Export),
+    /// Say what this machine lacks for the promises; changes nothing
+    Check(Check),
     /// Measure here; starts a service for itself
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
@@ -39,6 +45,19 @@ pub(crate) struct Serve {
     /// The passphrase of the stored keys, whatever the configuration says
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look at the directories of this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The service's socket, where no configuration names it
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -3,8 +3,10 @@
 mod args;
 mod baseline;
 mod bench;
+mod check;
 mod export;
 mod ffi;
+mod keys;
 mod machine;
 mod progress;
 mod report;
@@ -40,11 +42,13 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<bool, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Keys(args) => keys::run(args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
         Command::Sim(args) => return sim::run(&args),
+        Command::Check(args) => return check::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
     };
     done.map(|()| true)
