@@ -104,6 +104,8 @@ struct State {
     made: usize,
     /// How often a lane came back or ended.
     given: u64,
+    /// Threads that wait.
+    sleepers: usize,
     /// Jobs that wait, the longest first.
     waiting: VecDeque<Weak<Bell>>,
 }
@@ -178,8 +180,11 @@ impl Pool {
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
     pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.given.wait_timeout_while(self.state(), left, |state| state.given == seen);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.sleepers += 1;
+        let waited = self.given.wait_timeout_while(state, left, |state| state.given == seen);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.sleepers -= 1;
         state.given != seen
     }
 
@@ -222,8 +227,12 @@ impl Pool {
                 break;
             }
         }
+        let sleepers = state.sleepers;
         drop(state);
-        self.given.notify_one();
+        // A system call whether somebody sleeps or not, and this is the way of every operation.
+        if sleepers > 0 {
+            self.given.notify_one();
+        }
     }
 
     /// Ends the idle lanes: their service is gone, or nobody needs them.
