@@ -117,6 +117,23 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 }
 
 #[test]
+fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
+    build_provider();
+    let rows = rows(&["nginx", "--op", "p-256-sign"]);
+    if Command::new("nginx").arg("-v").output().is_err() {
+        assert!(rows.is_empty());
+        return;
+    }
+    for variant in ["key in a file", "key in sidecore"] {
+        let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0);
+    }
+    // The service signs only where it has the key.
+    let service = |row: usize| rows[row]["cpu_us_per_op"]["service"].as_f64().unwrap();
+    assert!(service(0) == 0.0 && service(1) > 0.0);
+}
+
+#[test]
 fn waking_is_compared_with_timers_and_with_what_was_published() {
     build_provider();
     let rows = rows(&["keys", "--op", "p-256-sign"]);
