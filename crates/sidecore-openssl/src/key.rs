@@ -1,5 +1,6 @@
 //! A key as OpenSSL holds it: its public part, and where the private part is.
 
+mod curve25519;
 mod der;
 
 use crate::failure::{Failure, Reason};
@@ -7,6 +8,7 @@ use sidecore::engine::crypto::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use self::curve25519::ed25519_public;
 pub(crate) use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
 
 /// What OpenSSL calls the type of a key.

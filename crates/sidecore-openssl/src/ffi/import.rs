@@ -3,7 +3,9 @@
 use super::abi::{Param, select};
 use super::params::Params;
 use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private};
+use crate::key::{
+    Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, ed25519_public, rsa_private,
+};
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
@@ -91,8 +93,9 @@ fn ec(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
 }
 
 fn ed25519(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok()).ok_or_else(missing)?;
     let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
+    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
+    let point = point.or_else(|| seed.map(ed25519_public)).ok_or_else(missing)?;
     let private = match seed.filter(|_| private) {
         Some(seed) => Private::Imported(ed25519_private(seed)?),
         None => Private::None,

@@ -1,0 +1,61 @@
+//! OpenSSL's own test vectors and Wycheproof's, through libcrypto with the provider loaded, against a service in this
+//! process.
+//!
+//! Keys go both ways: imported from the program, and into the service's store and used by URI. What the provider does
+//! not offer must fail with an error that says so: it is counted and listed by reason.
+
+mod ffi;
+mod keys;
+mod signing;
+mod site;
+mod stanza;
+mod tally;
+mod vectors;
+mod wycheproof;
+
+use site::Site;
+use tally::Tally;
+
+#[test]
+fn openssls_vectors_of_rsa() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    vectors::run(&site, "evppkey_rsa_common.txt", include_str!("data/evppkey_rsa_common.txt"), &mut tally);
+    vectors::run(&site, "evppkey_rsa.txt", include_str!("data/evppkey_rsa.txt"), &mut tally);
+    tally.is_complete(&[]);
+}
+
+#[test]
+fn openssls_vectors_of_elliptic_curves() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    vectors::run(&site, "evppkey_ecdsa.txt", include_str!("data/evppkey_ecdsa.txt"), &mut tally);
+    tally.is_complete(&[]);
+}
+
+#[test]
+fn wycheproofs_vectors_of_rsa_signatures() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    wycheproof::pkcs1(&site, &mut tally);
+    wycheproof::pss(&site, &mut tally);
+    tally.is_complete(&[]);
+}
+
+#[test]
+fn wycheproofs_vectors_of_rsa_decryption() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    wycheproof::oaep(&site, &mut tally);
+    wycheproof::pkcs1_decrypt(&site, &mut tally);
+    tally.is_complete(&[]);
+}
+
+#[test]
+fn wycheproofs_vectors_of_signatures_on_curves() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    wycheproof::ecdsa(&site, &mut tally);
+    wycheproof::ed25519(&site, &mut tally);
+    tally.is_complete(&[]);
+}
