@@ -1,6 +1,7 @@
 //! What was typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
+    /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`
+    Run(Run),
     /// Watch a running service
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
@@ -39,6 +42,19 @@ pub(crate) struct Serve {
     /// The passphrase of the stored keys, whatever the configuration says
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The provider; without it, the one beside this program or in ../lib/sidecore
+    #[arg(long, value_name = "FILE")]
+    pub(crate) module: Option<PathBuf>,
+    /// The service's socket
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

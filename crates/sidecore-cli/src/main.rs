@@ -5,6 +5,7 @@ mod baseline;
 mod bench;
 mod export;
 mod ffi;
+mod launch;
 mod machine;
 mod progress;
 mod report;
@@ -27,8 +28,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(NO),
+        Ok(code) => ExitCode::from(code),
         Err(message) => {
             eprintln!("sidecore: {message}");
             ExitCode::from(USAGE)
@@ -36,16 +36,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// `false`: the answer is no.
-fn run(command: Command) -> Result<bool, String> {
+/// The exit code.
+fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => return sim::run(&args),
+        Command::Sim(args) => return sim::run(&args).map(|yes| if yes { 0 } else { NO }),
+        Command::Run(args) => return launch::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
     };
-    done.map(|()| true)
+    done.map(|()| 0)
 }

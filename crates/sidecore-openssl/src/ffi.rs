@@ -4,6 +4,7 @@ pub(crate) mod abi;
 mod asym_cipher;
 mod decoder;
 pub(crate) mod fibre;
+mod generate;
 mod import;
 mod keymgmt;
 mod params;

@@ -30,8 +30,6 @@ const SLOTS: u32 = 2;
 /// Bytes of a lane's arena. Larger requests get a lane made for them.
 const ARENA_BYTES: u32 = 32 << 10;
 const PAGE: usize = 4096;
-/// Room that buffers take beyond their length: they begin at cache lines.
-const ROUNDING: usize = 256;
 
 static POOL: PerProcess<Pool> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -70,7 +68,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     fn connect(options: &Options, bytes: usize) -> Result<Self, ConnectError> {
-        let needed = (bytes + ROUNDING).next_multiple_of(PAGE);
+        let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
         let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, ..options.clone() })?;
@@ -101,7 +99,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    idle: Vec<Lane>,
+    idle: VecDeque<Box<Lane>>,
     /// Lanes that there are, idle or not.
     made: usize,
     /// How often a lane came back or ended.
@@ -145,11 +143,10 @@ impl Pool {
     ) -> Result<Take, Failure> {
         let mut state = self.state();
         let fits = |lane: &Lane| lane.socket == options.socket;
-        if bytes + ROUNDING <= ARENA_BYTES as usize {
+        if room(bytes) <= ARENA_BYTES as usize {
             let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
-            if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(fits)) {
-                let lane = state.idle.remove(place);
-                return Ok(Take::Lane(Taken { pool: self, lane: Some(lane) }));
+            if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(|lane| fits(lane))) {
+                return Ok(Take::Lane(Taken { pool: self, lane: state.idle.remove(place) }));
             }
         }
         if state.made == MAX_LANES {
@@ -157,14 +154,14 @@ impl Pool {
             if state.idle.is_empty() {
                 return Ok(Take::Full(state.given));
             }
-            state.idle.remove(0);
+            state.idle.pop_front();
             state.made -= 1;
         }
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
         match Lane::connect(options, bytes) {
-            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
+            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(Box::new(lane)) })),
             Err(error) => {
                 self.ended();
                 // Limits of the service or of this process: those who have a lane give it back.
@@ -201,12 +198,12 @@ impl Pool {
         self.news(self.state());
     }
 
-    fn give_back(&self, lane: Lane) {
+    fn give_back(&self, lane: Box<Lane>) {
         let mut state = self.state();
         if lane.large {
             state.made -= 1;
         } else {
-            state.idle.push(lane);
+            state.idle.push_back(lane);
         }
         self.news(state);
     }
@@ -244,7 +241,7 @@ impl Pool {
 pub(crate) struct Taken {
     pool: &'static Pool,
     /// There until given back.
-    lane: Option<Lane>,
+    lane: Option<Box<Lane>>,
 }
 
 impl Taken {
@@ -284,6 +281,12 @@ impl Drop for Taken {
         }
         drop(lane);
     }
+}
+
+/// Bytes of arena for two buffers of so many bytes together: they begin at cache lines, and the allocator's sizes are up
+/// to an eighth apart.
+fn room(bytes: usize) -> usize {
+    bytes + bytes / 4 + 256
 }
 
 /// Why an operation got no lane in time.

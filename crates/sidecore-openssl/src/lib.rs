@@ -10,6 +10,7 @@ mod digest;
 pub mod failure;
 pub mod ffi;
 mod find;
+mod generate;
 mod key;
 mod lanes;
 mod pem;

@@ -124,11 +124,10 @@ impl Settings {
         let longest = longest_salt(key, hash.len())
             .ok_or_else(|| Failure::input("the key is too small for PSS with this digest: use a shorter digest"))?;
         Ok(match self.salt {
-            Salt::Digest => SaltLength::Digest,
             Salt::Auto => SaltLength::Any,
             Salt::Max => SaltLength::Bytes(longest),
             Salt::AutoDigestMax if usize::from(longest) < hash.len() => SaltLength::Bytes(longest),
-            Salt::AutoDigestMax => SaltLength::Digest,
+            Salt::Digest | Salt::AutoDigestMax => SaltLength::Digest,
             Salt::Bytes(bytes) if bytes <= longest => SaltLength::Bytes(bytes),
             Salt::Bytes(bytes) => {
                 return Err(Failure::input(format!("a PSS salt of {bytes} bytes: this key takes at most {longest}")));

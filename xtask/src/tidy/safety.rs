@@ -147,7 +147,7 @@ fn comments_below<'a>(lines: &[&'a str], line: usize) -> Vec<&'a str> {
 /// Whether what follows is not covered by a comment above this line.
 fn ends_statement(text: &str) -> bool {
     let code = text.split(" //").next().unwrap_or(text).trim_end();
-    code.is_empty() || code.ends_with([';', '{', '}']) || code.contains("unsafe")
+    code.is_empty() || code.ends_with([';', '{', '}']) || code.contains("unsafe") && !code.starts_with("#[")
 }
 
 #[cfg(test)]
@@ -180,6 +180,7 @@ mod tests {
             "// SAFETY: for it.\n#[cfg(unix)]\nunsafe impl Send for X {}",
             "// SAFETY: as in the header.\nunsafe extern \"C\" { fn f(); }",
             "#[unsafe(no_mangle)]\nfn f(g: unsafe extern \"C\" fn(i32)) {}",
+            "/// X.\n///\n/// # Safety\n/// Y.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn f() {}",
         ];
         for text in good {
             assert_eq!(wrongs("tests/a.rs", text), [""; 0], "{text}");

@@ -56,14 +56,20 @@ static GETTABLE: [Param; 7] = [
     Param::END,
 ];
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn gettable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     GETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     SETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context.
@@ -72,6 +78,8 @@ unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn freectx(context: *mut c_void) {
     guard((), || {
         if !context.is_null() {
@@ -81,6 +89,8 @@ unsafe extern "C" fn freectx(context: *mut c_void) {
     });
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: OpenSSL's context.
@@ -113,7 +123,7 @@ impl Context {
         self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
     }
 
-    fn set(&mut self, params: &Params<'_>) -> Result<bool, Failure> {
+    fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         let settings = &mut self.settings;
         if let Some(mode) = params.get(c"pad-mode") {
             settings.padding = padding(mode)?;
@@ -163,6 +173,8 @@ fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn decrypt_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context, key and list.
     unsafe {
@@ -171,11 +183,13 @@ unsafe extern "C" fn decrypt_init(context: *mut c_void, key: *mut c_void, params
                 context.key = Some(key);
             }
             context.key()?;
-            context.set(&Params::new(params))
+            context.set(Params::new(params))
         })
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn decrypt(
     context: *mut c_void,
     room: *mut u8,
@@ -198,12 +212,16 @@ unsafe extern "C" fn decrypt(
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
     unsafe { with(context, c"get parameters", |context| Ok(context.answer(&mut Questions::new(params)).is_ok())) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context| context.set(&Params::new(params))) }
+    unsafe { with(context, c"set parameters", |context| context.set(Params::new(params))) }
 }

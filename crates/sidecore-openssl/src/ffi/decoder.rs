@@ -33,6 +33,8 @@ macro_rules! family {
         pub(crate) mod $module {
             use super::*;
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn decode(
                 context: *mut c_void,
                 bio: *mut Bio,
@@ -62,6 +64,8 @@ family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
 family!(ed25519, Family::Ed25519);
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context.
@@ -69,6 +73,8 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn freectx(context: *mut c_void) {
     guard((), || {
         // SAFETY: made by `newctx`, for the last time.
@@ -76,10 +82,14 @@ unsafe extern "C" fn freectx(context: *mut c_void) {
     });
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn does_selection(_context: *mut c_void, selection: c_int) -> c_int {
     c_int::from(selection == 0 || selection & select::KEY_PAIR != 0)
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn decode_pem(
     context: *mut c_void,
     bio: *mut Bio,
@@ -136,6 +146,8 @@ unsafe fn decode_der(
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn export_object(
     context: *mut c_void,
     reference: *const c_void,

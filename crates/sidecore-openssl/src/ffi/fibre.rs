@@ -145,6 +145,8 @@ fn key() -> *const c_void {
     (&raw const KEY).cast()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
     super::guard((), || {
         // SAFETY: made by `put`, and the context is at its end.

@@ -41,7 +41,7 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
 }
 
 /// The key that the parameters say.
-pub(super) fn read(family: Family, private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+pub(super) fn read(family: Family, private: bool, params: Params<'_>) -> Result<Key, Failure> {
     match family {
         Family::Rsa => rsa(private, params),
         Family::Ec => ec(private, params),
@@ -53,31 +53,34 @@ fn missing() -> Failure {
     Failure::new(Reason::Key, "the key lacks a part: give one with its public part, for RSA also primes and exponents")
 }
 
-fn secret(params: &Params<'_>, name: &CStr) -> Option<Zeroizing<Vec<u8>>> {
+fn secret(params: Params<'_>, name: &CStr) -> Option<Zeroizing<Vec<u8>>> {
     params.number(name).map(Zeroizing::new).filter(|number| !number.is_empty())
 }
 
-fn rsa(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
-    let (n, e) = (params.number(c"n").ok_or_else(missing)?, params.number(c"e").ok_or_else(missing)?);
-    let public = Public::Rsa { n: n.clone(), e: e.clone() };
+fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let modulus = params.number(c"n").ok_or_else(missing)?;
+    let exponent = params.number(c"e").ok_or_else(missing)?;
+    let public = Public::Rsa { n: modulus.clone(), e: exponent.clone() };
     if ![1024, 2048, 3072, 4096].contains(&public.bits()) {
         let bits = public.bits();
         return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
     }
-    let Some(d) = secret(params, c"d").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
-    let [p, q, dp, dq, qinv] = RSA_REST.map(|name| secret(params, name));
+    let Some(secret_exponent) = secret(params, c"d").filter(|_| private) else {
+        return Ok(Key::new(public, Private::None));
+    };
+    let [first, second, first_exponent, second_exponent, coefficient] = RSA_REST.map(|name| secret(params, name));
     let parts = RsaParts {
-        n: Zeroizing::new(n),
-        e: Zeroizing::new(e),
-        d,
-        primes: [p.ok_or_else(missing)?, q.ok_or_else(missing)?],
-        exponents: [dp.ok_or_else(missing)?, dq.ok_or_else(missing)?],
-        coefficient: qinv.ok_or_else(missing)?,
+        n: Zeroizing::new(modulus),
+        e: Zeroizing::new(exponent),
+        d: secret_exponent,
+        primes: [first.ok_or_else(missing)?, second.ok_or_else(missing)?],
+        exponents: [first_exponent.ok_or_else(missing)?, second_exponent.ok_or_else(missing)?],
+        coefficient: coefficient.ok_or_else(missing)?,
     };
     Ok(Key::new(public, Private::Imported(rsa_private(&parts)?)))
 }
 
-fn ec(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let group = params.text(c"group").ok_or_else(missing)?;
     let curve = Curve::from_name(group)
         .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
@@ -92,7 +95,7 @@ fn ec(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
 }
 
-fn ed25519(private: bool, params: &Params<'_>) -> Result<Key, Failure> {
+fn ed25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
     let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
     let point = point.or_else(|| seed.map(ed25519_public)).ok_or_else(missing)?;

@@ -1,9 +1,9 @@
 //! Key management: what OpenSSL may know of a key, and how it gets one.
 
 use super::abi::{Callback, Dispatch, Param, keymgmt as entry, object, operation, select};
-use super::import;
 use super::params::{List, Misfit, Params, Questions};
 use super::provider::Provider;
+use super::{generate, import};
 use super::{guard, shared};
 use crate::failure::{Failure, Reason};
 use crate::key::{Curve, Family, Key, Public};
@@ -15,9 +15,16 @@ pub(crate) struct KeyObject {
     pub(crate) provider: Arc<Provider>,
     pub(crate) family: Family,
     pub(crate) key: Option<Arc<Key>>,
+    /// Parameters without a key.
+    pub(crate) parameters: Option<Curve>,
 }
 
 impl KeyObject {
+    /// Without a key yet.
+    pub(crate) fn new(provider: Arc<Provider>, family: Family) -> Self {
+        Self { provider, family, key: None, parameters: None }
+    }
+
     /// Tells a store's or decoder's callback of this object, which [`load`] takes over.
     ///
     /// # Safety
@@ -46,29 +53,54 @@ macro_rules! family {
         pub(crate) mod $module {
             use super::*;
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn new(context: *mut c_void) -> *mut c_void {
                 // SAFETY: OpenSSL gives the provider's context.
                 unsafe { super::new(context, $family) }
             }
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+            unsafe extern "C" fn gen_init(context: *mut c_void, selection: c_int, params: *const Param) -> *mut c_void {
+                // SAFETY: OpenSSL gives the provider's context and a list.
+                guard(std::ptr::null_mut(), || unsafe {
+                    generate::begin(shared::<Provider>(context), $family, selection, params)
+                })
+            }
+
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn query_operation_name(number: c_int) -> *const c_char {
                 super::query_operation_name(number, $family)
             }
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn gettable_params(_context: *mut c_void) -> *const Param {
                 gettable($family).as_ptr()
             }
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn exported_types(selection: c_int) -> *const Param {
                 exported($family, selection)
             }
 
+            /// # Safety
+            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
             unsafe extern "C" fn imported_types(selection: c_int) -> *const Param {
                 import::types($family, selection)
             }
 
-            pub(crate) static FUNCTIONS: [Dispatch; 15] = [
+            pub(crate) static FUNCTIONS: [Dispatch; 21] = [
                 entry::new(new),
+                entry::gen_init(gen_init),
+                entry::gen_set_template(generate::set_template),
+                entry::gen_set_params(generate::set_params),
+                entry::gen_settable_params(generate::settable_params),
+                entry::generate(generate::generate),
+                entry::gen_cleanup(generate::end),
                 entry::load(load),
                 entry::free(free),
                 entry::get_params(get_params),
@@ -98,7 +130,7 @@ unsafe fn new(context: *mut c_void, family: Family) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context, see above.
         let provider = unsafe { shared::<Provider>(context) };
-        Box::into_raw(Box::new(KeyObject { provider, family, key: None })).cast()
+        Box::into_raw(Box::new(KeyObject::new(provider, family))).cast()
     })
 }
 
@@ -127,6 +159,8 @@ pub(super) unsafe fn key_in(object: *const c_void) -> Option<Arc<Key>> {
     unsafe { object.cast::<KeyObject>().as_ref()?.key.clone() }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
     if reference.is_null() || len != size_of::<*mut KeyObject>() {
         return std::ptr::null_mut();
@@ -135,7 +169,8 @@ unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
     unsafe { std::ptr::replace(reference.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut()) }
 }
 
-/// Exports the public part of an object that was offered by [`KeyObject::offer`].
+/// Exports an object that was offered by [`KeyObject::offer`], if it has a public part only. OpenSSL asks this for other
+/// providers; a private key is loaded here when they do not get it.
 ///
 /// # Safety
 /// `reference` is null or has `len` bytes; `callback` is OpenSSL's and goes with `argument`.
@@ -148,17 +183,21 @@ pub(super) unsafe fn export_reference(
     if reference.is_null() || len != size_of::<*mut KeyObject>() {
         return 0;
     }
-    // SAFETY: a reference made by `offer`, which is still full.
-    unsafe {
-        let object = *reference.cast::<*mut c_void>();
-        if object.is_null() {
-            0
-        } else {
-            export(object, select::PUBLIC | select::DOMAIN_PARAMETERS, callback, argument)
+    // SAFETY: a reference made by `offer`, which is empty once it was loaded.
+    let object = unsafe { *reference.cast::<*mut c_void>() };
+    // SAFETY: a key object, or null.
+    match unsafe { object.cast::<KeyObject>().as_ref() } {
+        Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
+            let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
+            // SAFETY: OpenSSL's own callback.
+            public(key, selection).with(|list| unsafe { callback(list, argument) })
         }
+        _ => 0,
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn free(key: *mut c_void) {
     guard((), || {
         if !key.is_null() {
@@ -168,18 +207,27 @@ unsafe extern "C" fn free(key: *mut c_void) {
     });
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     // SAFETY: OpenSSL's key object.
-    let Some(key) = (unsafe { key_in(key) }) else { return 0 };
-    c_int::from(selection & select::PRIVATE == 0 || key.has_private())
+    let object = unsafe { from_pointer(key) };
+    c_int::from(match &object.key {
+        Some(key) => selection & select::PRIVATE == 0 || key.has_private(),
+        None => selection & select::KEY_PAIR == 0 && object.parameters.is_some(),
+    })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _kind: c_int) -> c_int {
     // Keys were checked by the service that holds them.
     // SAFETY: as for `has`.
     unsafe { has(key, selection) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
     // SAFETY: OpenSSL's key objects.
     let (Some(one), Some(other)) = (unsafe { (key_in(one), key_in(other)) }) else { return 0 };
@@ -193,6 +241,8 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     c_int::from(one.public.family() == other.public.family() && curve(&one) == curve(&other))
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn dup(key: *const c_void, selection: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: OpenSSL's key object.
@@ -201,17 +251,24 @@ unsafe extern "C" fn dup(key: *const c_void, selection: c_int) -> *mut c_void {
             Some(key) if selection & select::PRIVATE == 0 && key.has_private() => Some(Arc::new(key.without_private())),
             other => other.clone(),
         };
-        Box::into_raw(Box::new(KeyObject { provider: Arc::clone(&from.provider), family: from.family, key })).cast()
+        let object = KeyObject::new(Arc::clone(&from.provider), from.family);
+        Box::into_raw(Box::new(KeyObject { key, parameters: from.parameters, ..object })).cast()
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's key object, which nobody uses yet.
         let object = unsafe { &mut *key.cast::<KeyObject>() };
         // SAFETY: OpenSSL's list.
         let params = unsafe { Params::new(params) };
-        match import::read(object.family, selection & select::PRIVATE != 0, &params) {
+        if selection & select::KEY_PAIR == 0 {
+            object.parameters = params.text(c"group").and_then(Curve::from_name);
+            return c_int::from(object.parameters.is_some());
+        }
+        match import::read(object.family, selection & select::PRIVATE != 0, params) {
             Ok(key) => {
                 object.key = Some(Arc::new(key));
                 1
@@ -221,11 +278,17 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callback, argument: *mut c_void) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's key object.
         let object = unsafe { from_pointer(key) };
-        let Some(key) = &object.key else { return 0 };
+        let Some(key) = &object.key else {
+            let Some(curve) = object.parameters else { return 0 };
+            // SAFETY: OpenSSL's own callback.
+            return List::default().text(c"group", curve.name()).with(|list| unsafe { callback(list, argument) });
+        };
         if selection & select::PRIVATE != 0 && key.has_private() {
             // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
             let text = "use the key by its URI, and export the public part only";
@@ -297,20 +360,25 @@ fn gettable(family: Family) -> &'static [Param] {
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's key object.
-        let Some(key) = (unsafe { key_in(key) }) else { return 0 };
-        // SAFETY: OpenSSL's list.
-        let mut questions = unsafe { Questions::new(params) };
-        c_int::from(answer(&key.public, &mut questions).is_ok())
+        // SAFETY: OpenSSL's key object and list.
+        let (object, mut questions) = unsafe { (from_pointer(key), Questions::new(params)) };
+        let answered = match (&object.key, object.parameters) {
+            (Some(key), _) => answer(&key.public, &mut questions),
+            (None, Some(curve)) => answer_curve(curve, &mut questions),
+            (None, None) => return 0,
+        };
+        c_int::from(answered.is_ok())
     })
 }
 
 fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    questions.integer(c"bits", public.bits() as i32)?;
+    questions.length(c"bits", public.bits())?;
     questions.integer(c"security-bits", public.security_bits())?;
-    questions.integer(c"max-size", public.max_len() as i32)?;
+    questions.length(c"max-size", public.max_len())?;
     match public {
         Public::Rsa { n, e } => {
             questions.text(c"default-digest", c"SHA256")?;
@@ -326,12 +394,16 @@ fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> 
     }
 }
 
-fn answer_ec(curve: Curve, point: &[u8], questions: &mut Questions<'_>) -> Result<(), Misfit> {
+fn answer_curve(curve: Curve, questions: &mut Questions<'_>) -> Result<(), Misfit> {
     questions.text(c"default-digest", c"SHA256")?;
     questions.text(c"group", curve.name())?;
     questions.text(c"encoding", c"named_curve")?;
     questions.text(c"point-format", c"uncompressed")?;
-    questions.text(c"field-type", c"prime-field")?;
+    questions.text(c"field-type", c"prime-field")
+}
+
+fn answer_ec(curve: Curve, point: &[u8], questions: &mut Questions<'_>) -> Result<(), Misfit> {
+    answer_curve(curve, questions)?;
     questions.bytes(c"pub", point)?;
     questions.bytes(c"encoded-pub-key", point)?;
     let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.len()).unwrap_or_default();

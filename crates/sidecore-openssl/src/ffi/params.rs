@@ -85,7 +85,7 @@ impl<'a> Params<'a> {
     }
 
     /// What the parameter of this name says, if it is there and has a value.
-    pub(crate) fn get(&self, name: &CStr) -> Option<Value<'a>> {
+    pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
         // SAFETY: the list is valid, see `new`.
         let param = unsafe { find(self.list, name)?.as_ref()? };
         // SAFETY: data and size are as the type says, see `new`.
@@ -93,7 +93,7 @@ impl<'a> Params<'a> {
     }
 
     /// The text of this name.
-    pub(crate) fn text(&self, name: &CStr) -> Option<&'a str> {
+    pub(crate) fn text(self, name: &CStr) -> Option<&'a str> {
         match self.get(name)? {
             Value::Text(text) => Some(text),
             _ => None,
@@ -101,7 +101,7 @@ impl<'a> Params<'a> {
     }
 
     /// The bytes of this name.
-    pub(crate) fn bytes(&self, name: &CStr) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(self, name: &CStr) -> Option<&'a [u8]> {
         match self.get(name)? {
             Value::Bytes(bytes) => Some(bytes),
             _ => None,
@@ -109,7 +109,7 @@ impl<'a> Params<'a> {
     }
 
     /// The integer of this name.
-    pub(crate) fn integer(&self, name: &CStr) -> Option<i64> {
+    pub(crate) fn integer(self, name: &CStr) -> Option<i64> {
         match self.get(name)? {
             Value::Integer(number) => Some(number),
             _ => None,
@@ -117,7 +117,7 @@ impl<'a> Params<'a> {
     }
 
     /// The number of this name, the most significant byte first, without zeros before it.
-    pub(crate) fn number(&self, name: &CStr) -> Option<Vec<u8>> {
+    pub(crate) fn number(self, name: &CStr) -> Option<Vec<u8>> {
         match self.get(name)? {
             Value::Integer(number) => Some(big_endian(&u64::try_from(number).ok()?.to_le_bytes())),
             Value::Number(bytes) => Some(big_endian(bytes)),
@@ -228,6 +228,11 @@ impl Questions<'_> {
             UNSIGNED if !negative => fill(param, &i64::from(number).to_le_bytes(), 0, 4),
             _ => Err(Misfit),
         }
+    }
+
+    /// Answers with a length.
+    pub(crate) fn length(&mut self, name: &CStr, length: usize) -> Result<(), Misfit> {
+        self.integer(name, i32::try_from(length).map_err(|_| Misfit)?)
     }
 
     /// Answers with a number, given the most significant byte first.

@@ -39,19 +39,19 @@ impl<T: Send + Sync> PerProcess<T> {
         if let Some(made) = unsafe { before.as_ref() }.filter(|made| !made.guard.forked()) {
             return Ok(&made.value);
         }
-        let made = Box::into_raw(Box::new(Made { guard: ForkGuard::new()?, value: make()? }));
-        match self.current.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire) {
+        let fresh = Box::into_raw(Box::new(Made { guard: ForkGuard::new()?, value: make()? }));
+        match self.current.compare_exchange(before, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 // SAFETY: as in `peek`.
                 if let Some(parents) = unsafe { before.as_ref() } {
                     inherit(&parents.value);
                 }
                 // SAFETY: as in `peek`.
-                Ok(unsafe { &(*made).value })
+                Ok(unsafe { &(*fresh).value })
             }
             Err(others) => {
                 // SAFETY: made above, and nobody else knows it.
-                drop(unsafe { Box::from_raw(made) });
+                drop(unsafe { Box::from_raw(fresh) });
                 // SAFETY: as in `peek`; another thread of this process made it.
                 Ok(unsafe { &(*others).value })
             }

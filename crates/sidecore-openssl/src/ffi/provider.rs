@@ -111,6 +111,8 @@ pub unsafe extern "C" fn OSSL_provider_init(
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn teardown(context: *mut c_void) {
     super::guard((), || {
         // SAFETY: the context made by `OSSL_provider_init`, for the last time.
@@ -118,10 +120,14 @@ unsafe extern "C" fn teardown(context: *mut c_void) {
     });
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn gettable_params(_context: *mut c_void) -> *const Param {
     GETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_params(_context: *mut c_void, params: *mut Param) -> c_int {
     super::guard(0, || {
         // SAFETY: OpenSSL's list.
@@ -141,6 +147,8 @@ unsafe extern "C" fn get_params(_context: *mut c_void, params: *mut Param) -> c_
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_store: *mut c_int) -> *const Algorithm {
     if !no_store.is_null() {
         // SAFETY: OpenSSL wants an answer here.
@@ -149,6 +157,8 @@ unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_st
     super::algorithms(number).map_or(std::ptr::null(), <[Algorithm]>::as_ptr)
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_reason_strings(_context: *mut c_void) -> *const Item {
     REASONS.as_ptr()
 }

@@ -81,14 +81,20 @@ static GETTABLE: [Param; 7] = [
     Param::END,
 ];
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn gettable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     GETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     SETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context.
@@ -97,6 +103,8 @@ unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn freectx(context: *mut c_void) {
     guard((), || {
         if !context.is_null() {
@@ -106,6 +114,8 @@ unsafe extern "C" fn freectx(context: *mut c_void) {
     });
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: OpenSSL's context.
@@ -135,7 +145,7 @@ unsafe fn with(
 
 impl Context {
     /// Begins with a key, or again with the same.
-    fn begin(&mut self, key: Option<Arc<Key>>, params: &Params<'_>) -> Result<bool, Failure> {
+    fn begin(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(key) = key {
             self.key = Some(key);
         }
@@ -152,7 +162,7 @@ impl Context {
         self.key.as_ref().is_some_and(|key| key.public.family() != Family::Ed25519)
     }
 
-    fn set(&mut self, params: &Params<'_>) -> Result<bool, Failure> {
+    fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(name) = params.text(c"digest") {
             if self.hasher.is_some() && self.settings.digest != Digest::from_name(name) {
                 return Err(Failure::input("the digest cannot change after the message has begun"));
@@ -237,7 +247,7 @@ impl Context {
     fn answer_settings(&self, questions: &mut Questions<'_>) -> Result<(), Misfit> {
         let digest = self.settings.digest;
         questions.text(c"digest", digest.map_or(c"", Digest::name))?;
-        questions.integer(c"digest-size", digest.map_or(0, |digest| digest.len() as i32))?;
+        questions.length(c"digest-size", digest.map_or(0, Digest::len))?;
         questions.text(c"mgf1-digest", self.settings.mgf1.or(digest).map_or(c"", Digest::name))?;
         let (number, text) = match self.settings.padding {
             Padding::Pkcs1 => (1, c"pkcs1"),
@@ -300,7 +310,7 @@ pub(super) struct Output<'a> {
     len: &'a mut usize,
 }
 
-impl<'a> Output<'a> {
+impl Output<'_> {
     /// # Safety
     /// `room` is null or has `size` bytes; `len` is null or may be written.
     pub(super) unsafe fn new(room: *mut u8, len: *mut usize, size: usize) -> Option<Self> {
@@ -328,16 +338,22 @@ impl<'a> Output<'a> {
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context, key and list.
-    unsafe { with(context, c"sign", |context| context.begin(key_in(key), &Params::new(params))) }
+    unsafe { with(context, c"sign", |context| context.begin(key_in(key), Params::new(params))) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: as for `sign_init`.
-    unsafe { with(context, c"verify", |context| context.begin(key_in(key), &Params::new(params))) }
+    unsafe { with(context, c"verify", |context| context.begin(key_in(key), Params::new(params))) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign(
     context: *mut c_void,
     room: *mut u8,
@@ -358,6 +374,8 @@ unsafe extern "C" fn sign(
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify(
     context: *mut c_void,
     signature: *const u8,
@@ -369,6 +387,8 @@ unsafe extern "C" fn verify(
     unsafe { with(context, c"verify", |context| context.verify(bytes(signature, len), bytes(tbs, tbs_len))) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_init(
     context: *mut c_void,
     name: *const c_char,
@@ -379,22 +399,28 @@ unsafe extern "C" fn digest_init(
     unsafe {
         with(context, c"sign", |context| {
             let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
-            context.begin(key_in(key), &Params::new(params))?;
+            context.begin(key_in(key), Params::new(params))?;
             context.begin_message(name)
         })
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
     // SAFETY: OpenSSL's context and buffer.
     unsafe { with(context, c"sign", |context| context.update(bytes(piece, len))) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_sign_final(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
     // SAFETY: as for `digest_sign`, with nothing left of the message.
     unsafe { digest_sign(context, room, len, size, std::ptr::null(), 0) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_sign(
     context: *mut c_void,
     room: *mut u8,
@@ -416,11 +442,15 @@ unsafe extern "C" fn digest_sign(
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, len: usize) -> c_int {
     // SAFETY: as for `digest_verify`, with nothing left of the message.
     unsafe { digest_verify(context, signature, len, std::ptr::null(), 0) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_verify(
     context: *mut c_void,
     signature: *const u8,
@@ -437,12 +467,16 @@ unsafe extern "C" fn digest_verify(
     }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
     unsafe { with(context, c"get parameters", |context| context.answer(&mut Questions::new(params))) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context| context.set(&Params::new(params))) }
+    unsafe { with(context, c"set parameters", |context| context.set(Params::new(params))) }
 }

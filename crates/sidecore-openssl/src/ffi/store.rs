@@ -35,6 +35,8 @@ pub(super) static FUNCTIONS: [Dispatch; 8] = [
 
 static SETTABLE: [Param; 2] = [Param::integer(c"expect"), Param::END];
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn open(context: *mut c_void, uri: *const c_char) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context, and OpenSSL's string.
@@ -52,10 +54,14 @@ unsafe extern "C" fn open(context: *mut c_void, uri: *const c_char) -> *mut c_vo
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn settable_ctx_params(_context: *mut c_void) -> *const Param {
     SETTABLE.as_ptr()
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(loader: *mut c_void, params: *const Param) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's context and list.
@@ -67,6 +73,8 @@ unsafe extern "C" fn set_ctx_params(loader: *mut c_void, params: *const Param) -
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn load(
     loader: *mut c_void,
     callback: Callback,
@@ -99,16 +107,20 @@ unsafe extern "C" fn load(
 /// `callback` is OpenSSL's and goes with `argument`.
 pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callback, argument: *mut c_void) -> c_int {
     let family = key.public.family();
-    let object = KeyObject { provider: Arc::clone(provider), family, key: Some(Arc::new(key)) };
+    let object = KeyObject { key: Some(Arc::new(key)), ..KeyObject::new(Arc::clone(provider), family) };
     // SAFETY: see above.
     unsafe { object.offer(List::default().text(c"data-type", family.name()), callback, argument) }
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn eof(loader: *mut c_void) -> c_int {
     // SAFETY: OpenSSL's context.
     c_int::from(unsafe { (*loader.cast::<Loader>()).over })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
     guard(0, || {
         // SAFETY: made by `open`, for the last time.
@@ -117,6 +129,8 @@ unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
     })
 }
 
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn export_object(
     loader: *mut c_void,
     reference: *const c_void,

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// Longest line of a PEM file that is read at once.
-const LINE: usize = 256;
+const LINE: u16 = 256;
 
 /// The functions, and the handle that OpenSSL knows this provider by.
 #[derive(Clone, Copy)]
@@ -85,11 +85,11 @@ impl Core {
     /// # Safety
     /// `bio` is valid.
     pub(crate) unsafe fn line(&self, bio: *mut Bio) -> Vec<u8> {
-        let mut buffer = [0u8; LINE];
+        let mut buffer = [0u8; LINE as usize];
         let Some(gets) = self.bio_gets else { return Vec::new() };
         // SAFETY: room for LINE bytes with the end of the string.
-        let got = unsafe { gets(bio, buffer.as_mut_ptr().cast(), LINE as c_int) };
-        buffer[..usize::try_from(got).unwrap_or(0).min(LINE)].to_vec()
+        let got = unsafe { gets(bio, buffer.as_mut_ptr().cast(), LINE.into()) };
+        buffer[..usize::try_from(got).unwrap_or(0).min(LINE.into())].to_vec()
     }
 
     /// What is left in a BIO, up to `limit` bytes.

@@ -21,7 +21,9 @@ fn settings(kind: Kind, digest: Option<&str>) -> Vec<Vec<(&'static str, &'static
 
 fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool, how: &[(&str, &str)]) -> Message {
     let message = Message::new(&site.context, key, who, digest, verifies).unwrap();
-    how.iter().for_each(|(name, value)| message.set(name, value).unwrap());
+    for (name, value) in how {
+        message.set(name, value).unwrap();
+    }
     assert_eq!(message.provider().as_deref(), who.split('=').next_back());
     message
 }
@@ -42,10 +44,9 @@ fn openssls_own_code_verifies_what_the_service_signs() {
             for how in settings(kind, digest) {
                 let (text, other) = (b"a message to sign", b"another message..");
                 let signature = begin(&site, &key, REQUIRED, digest, false, &how).sign(text).unwrap();
-                for who in [OPENSSL, REQUIRED] {
+                for (who, key) in [(OPENSSL, &public), (REQUIRED, &public), (REQUIRED, &key)] {
                     let what = format!("{kind:?} {digest:?} {how:?} {who}");
-                    let check =
-                        |message: &[u8]| begin(&site, &key, who, digest, true, &how).verify(&signature, message);
+                    let check = |message: &[u8]| begin(&site, key, who, digest, true, &how).verify(&signature, message);
                     assert!(check(text).is_ok(), "{what}");
                     assert!(check(other).is_err(), "{what}");
                 }
@@ -62,7 +63,9 @@ fn the_service_decrypts_what_openssls_own_code_encrypts() {
     for how in [&[][..], &oaep[..1], &oaep[..]] {
         let operation = |key, who, action| {
             let operation = Operation::new(&site.context, key, who, action).unwrap();
-            how.iter().for_each(|(name, value)| operation.set(name, value).unwrap());
+            for (name, value) in how {
+                operation.set(name, value).unwrap();
+            }
             operation
         };
         let ciphertext = operation(&public, OPENSSL, Action::Encrypt).encrypt(b"a secret").unwrap();

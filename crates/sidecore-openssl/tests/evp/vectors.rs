@@ -59,7 +59,7 @@ fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> R
         _ => (Action::Derive, keys.private(key)),
     };
     let operation = Operation::new(&site.context, usable(entry)?, REQUIRED, action)?;
-    is_ours(operation.provider())?;
+    is_ours(operation.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         operation.set(name, value)?;
     }
@@ -76,8 +76,8 @@ fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> R
     }
 }
 
-fn is_ours(provider: Option<String>) -> Result<(), Trouble> {
-    match provider.as_deref() {
+fn is_ours(provider: Option<&str>) -> Result<(), Trouble> {
+    match provider {
         Some("sidecore") => Ok(()),
         other => Err(Trouble::Wrong(format!("done by {other:?}"))),
     }
@@ -98,7 +98,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     let entry = if verifies { keys.any(key) } else { keys.private(key) };
     let digest = Some(digest).filter(|digest| *digest != "NULL");
     let message = Message::new(&site.context, usable(entry)?, REQUIRED, digest, verifies)?;
-    is_ours(message.provider())?;
+    is_ours(message.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         message.set(name, value)?;
     }

@@ -5,6 +5,12 @@ use std::ffi::{c_char, c_int, c_void};
 
 functions! {
     new = 1: fn(*mut c_void) -> *mut c_void;
+    gen_init = 2: fn(*mut c_void, c_int, *const Param) -> *mut c_void;
+    gen_set_template = 3: fn(*mut c_void, *mut c_void) -> c_int;
+    gen_set_params = 4: fn(*mut c_void, *const Param) -> c_int;
+    gen_settable_params = 5: fn(*mut c_void, *mut c_void) -> *const Param;
+    generate = 6: fn(*mut c_void, *const c_void, *mut c_void) -> *mut c_void;
+    gen_cleanup = 7: fn(*mut c_void);
     load = 8: fn(*const c_void, usize) -> *mut c_void;
     free = 10: fn(*mut c_void);
     get_params = 11: fn(*mut c_void, *mut Param) -> c_int;

@@ -85,24 +85,32 @@ impl Key {
     }
 }
 
+/// # Safety
+/// `store` is a store, closed once.
 unsafe extern "C" fn close(store: Object) {
-    // SAFETY: `store` is a store, closed once.
+    // SAFETY: see above.
     unsafe { (API.store_close)(store) };
 }
 
+/// # Safety
+/// `bio` is a BIO, freed once.
 unsafe extern "C" fn free_bio(bio: Object) {
-    // SAFETY: `bio` is a BIO, freed once.
+    // SAFETY: see above.
     unsafe { (API.bio_free)(bio) };
 }
 
 fn from_pem(context: &Context, pem: &str, properties: &str, read: FromPem) -> Result<Key, Error> {
     let properties = text(properties);
     // SAFETY: the text lives as long as the BIO.
-    let bio = Owned::new(unsafe { (API.bio_new)(pem.as_ptr().cast(), pem.len() as c_int) }, free_bio)?;
+    let bio = Owned::new(unsafe { (API.bio_new)(pem.as_ptr().cast(), len(pem.as_bytes())) }, free_bio)?;
     let nobody = ptr::null_mut();
     // SAFETY: all live; nobody is asked for a passphrase.
     let key = unsafe { read(bio.object, ptr::null_mut(), nobody, nobody, context.0.object, properties.as_ptr()) };
     Owned::new(key, API.key_free).map(Key)
+}
+
+fn len(bytes: &[u8]) -> c_int {
+    c_int::try_from(bytes.len()).expect("keys are short")
 }
 
 type FromDer =
@@ -112,7 +120,7 @@ fn from_der(context: &Context, der: &[u8], properties: &str, read: FromDer) -> R
     let properties = text(properties);
     let mut at = der.as_ptr();
     // SAFETY: so many bytes are there; context and properties live.
-    let key = unsafe { read(ptr::null_mut(), &raw mut at, der.len() as c_long, context.0.object, properties.as_ptr()) };
+    let key = unsafe { read(ptr::null_mut(), &raw mut at, len(der).into(), context.0.object, properties.as_ptr()) };
     Owned::new(key, API.key_free).map(Key)
 }
 

@@ -30,7 +30,7 @@ impl Operation {
             // SAFETY: the context lives.
             unsafe { init(object) }
         };
-        let begun = match action {
+        let result = match action {
             Action::Sign => begin(API.sign_init),
             Action::Verify => begin(API.verify_init),
             Action::VerifyRecover => begin(API.recover_init),
@@ -38,7 +38,7 @@ impl Operation {
             Action::Decrypt => begin(API.decrypt_init),
             Action::Derive => begin(API.derive_init),
         };
-        done(begun)?;
+        done(result)?;
         Ok(operation)
     }
 
@@ -157,7 +157,7 @@ impl Message {
 
     /// The signature of all pieces.
     pub(crate) fn finish(&self) -> Result<Vec<u8>, Error> {
-        self.in_two_steps(|room, len| {
+        in_two_steps(|room, len| {
             // SAFETY: without room only the length is answered; else the room has it.
             unsafe { (API.message_sign_final)(self.context.object, room, len) }
         })
@@ -165,19 +165,10 @@ impl Message {
 
     /// The signature of a whole message.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        self.in_two_steps(|room, len| {
+        in_two_steps(|room, len| {
             // SAFETY: as above; the message is there.
             unsafe { (API.message_sign)(self.context.object, room, len, message.as_ptr(), message.len()) }
         })
-    }
-
-    fn in_two_steps(&self, sign: impl Fn(*mut c_uchar, *mut usize) -> c_int) -> Result<Vec<u8>, Error> {
-        let mut len = 0;
-        done(sign(ptr::null_mut(), &raw mut len))?;
-        let mut room = vec![0; len];
-        done(sign(room.as_mut_ptr(), &raw mut len))?;
-        room.truncate(len);
-        Ok(room)
     }
 
     /// Whether it is the signature of all pieces.
@@ -192,4 +183,14 @@ impl Message {
         // SAFETY: as above.
         done(unsafe { (API.message_verify)(self.context.object, at, len, message.as_ptr(), message.len()) })
     }
+}
+
+/// Asks for the length, then for the result.
+fn in_two_steps(sign: impl Fn(*mut c_uchar, *mut usize) -> c_int) -> Result<Vec<u8>, Error> {
+    let mut len = 0;
+    done(sign(ptr::null_mut(), &raw mut len))?;
+    let mut room = vec![0; len];
+    done(sign(room.as_mut_ptr(), &raw mut len))?;
+    room.truncate(len);
+    Ok(room)
 }

@@ -1,0 +1,84 @@
+//! `sidecore run`: one command with the OpenSSL provider, without any change to the system.
+
+use crate::args::Run;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
+use std::fs;
+use std::io::{IsTerminal, stdin};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread::{self, JoinHandle};
+
+/// Names of the provider's file: as it is installed, and as cargo builds it.
+const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
+/// Where it may be, seen from the command's directory.
+const PLACES: [&str; 2] = [".", "../lib/sidecore"];
+
+/// Runs the command to its end. Its exit code, or 128 and the number of the signal that ended it.
+pub(crate) fn run(args: &Run) -> Result<u8, String> {
+    let module = match &args.module {
+        Some(module) => module.canonicalize().map_err(|error| format!("{}: {error}", module.display()))?,
+        None => find_module()?,
+    };
+    let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
+    let configuration = scratch.path().join("openssl.cnf");
+    fs::write(&configuration, text(&module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
+    let (program, rest) = args.command.split_first().ok_or("no command: write `sidecore run -- COMMAND`")?;
+    let mut command = Command::new(program);
+    command.args(rest).env("OPENSSL_CONF", &configuration).env("SIDECORE_SOCKET", &args.socket);
+    // Before the command starts, so that no signal is lost.
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(|e| e.to_string())?;
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", Path::new(program).display()))?;
+    let (handle, forwarder) = forward(signals, &child);
+    let status = child.wait().map_err(|error| error.to_string());
+    handle.close();
+    let _ = forwarder.join();
+    Ok(code(status?))
+}
+
+/// Hands signals on. A terminal has sent its own to the command as well.
+fn forward(mut signals: Signals, child: &Child) -> (Handle, JoinHandle<()>) {
+    let (handle, pid) = (signals.handle(), Pid::from_child(child));
+    let from_terminal = stdin().is_terminal();
+    let forwarder = thread::spawn(move || {
+        for number in signals.forever() {
+            if from_terminal && matches!(number, SIGINT | SIGQUIT) {
+                continue;
+            }
+            if let Some(signal) = Signal::from_named_raw(number) {
+                // It may have ended.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    });
+    (handle, forwarder)
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+fn find_module() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let candidates = PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name)));
+    candidates.into_iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+        format!(
+            "no provider beside {} or in ../lib/sidecore: build it with `cargo build --release -p sidecore-openssl`, \
+             or name it with --module",
+            own.display()
+        )
+    })
+}
+
+/// The configuration: OpenSSL's own provider does what ours does not.
+fn text(module: &Path) -> String {
+    format!(
+        "openssl_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = default\nsidecore = sidecore\n\
+         [default]\nactivate = 1\n[sidecore]\nmodule = {}\nactivate = 1\n",
+        module.display()
+    )
+}

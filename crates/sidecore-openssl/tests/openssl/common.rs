@@ -1,0 +1,147 @@
+//! A service with keys, and the `openssl` command with and without the provider.
+
+use sidecore::client::{Client, Options};
+use sidecore::config::{Config, KeysConfig};
+use sidecore::keys::uri::Uri;
+use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::service::Service;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// No command of a test takes so long, seconds: a hang is a failure.
+const PATIENCE: &str = "120";
+
+/// The keys that each service has: name and kind.
+pub(crate) const KEYS: [(&str, Kind); 6] = [
+    ("rsa2048", Kind::Rsa2048),
+    ("rsa3072", Kind::Rsa3072),
+    ("rsa4096", Kind::Rsa4096),
+    ("p256", Kind::P256),
+    ("p384", Kind::P384),
+    ("ed25519", Kind::Ed25519),
+];
+
+/// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
+pub(crate) struct Site {
+    pub(crate) service: Option<Service>,
+    directory: TempDir,
+}
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) ok: bool,
+}
+
+impl Site {
+    /// A service with the keys of these names.
+    pub(crate) fn with(names: &[&str]) -> Self {
+        let site = Self { service: None, directory: tempfile::tempdir().unwrap() }.started();
+        let mut client = site.client();
+        for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
+            let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
+            client.keys(command).unwrap();
+            fs::write(site.path(&format!("{name}.pem")), Uri::new(name).unwrap().to_pem()).unwrap();
+            let uri = format!("sidecore:{name}");
+            site.ok(&["pkey", "-in", &uri, "-pubout", "-out", &format!("{name}.pub")]);
+        }
+        fs::write(site.path("message"), "a message to sign").unwrap();
+        site
+    }
+
+    fn started(mut self) -> Self {
+        self.service = Some(Service::start(self.config()).unwrap());
+        let cnf = include_str!("../../openssl-sidecore.cnf")
+            .replace("module = sidecore.so", &format!("module = {}", module().display()))
+            .replace("#socket = /run/sidecore/socket", &format!("socket = {}", self.path("socket").display()));
+        fs::write(self.path("openssl.cnf"), &cnf).unwrap();
+        let preferred =
+            cnf.replace("providers = sidecore_providers", "providers = sidecore_providers\nalg_section = preferred");
+        let preferred = format!("{preferred}\n[preferred]\ndefault_properties = ?provider=sidecore\n");
+        fs::write(self.path("preferred.cnf"), preferred).unwrap();
+        self
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&Options { socket: self.path("socket"), ..Options::default() }).unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// `openssl` in the site's directory, with a configuration.
+    pub(crate) fn command(&self, cnf: &str, args: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", PATIENCE, "openssl"]).args(args);
+        command.current_dir(self.directory.path()).env("OPENSSL_CONF", cnf).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, cnf: &str, args: &[&str]) -> Said {
+        let Output { status, stdout, stderr } = self.command(cnf, args).output().expect("install coreutils: timeout");
+        let err = String::from_utf8_lossy(&stderr).into_owned();
+        let code = status.code();
+        assert_ne!(code, Some(127), "no `openssl` here: apt-get install openssl");
+        assert_ne!(code, Some(124), "openssl {args:?} took more than {PATIENCE} s");
+        assert!(matches!(code, Some(0..=123)), "openssl {args:?} died: {status} {err}");
+        Said { out: String::from_utf8_lossy(&stdout).into_owned(), err, ok: status.success() }
+    }
+
+    /// Runs `openssl` with the provider; it must succeed.
+    pub(crate) fn ok(&self, args: &[&str]) -> Said {
+        succeeded(self.run("openssl.cnf", args), args)
+    }
+
+    /// Runs `openssl` with the provider, preferred for all operations; it must succeed.
+    pub(crate) fn preferred(&self, args: &[&str]) -> Said {
+        succeeded(self.run("preferred.cnf", args), args)
+    }
+
+    /// Runs `openssl` with its own code only; it must succeed.
+    pub(crate) fn plain(&self, args: &[&str]) -> Said {
+        succeeded(self.run("/dev/null", args), args)
+    }
+
+    /// Runs `openssl` with its own code only; it must fail.
+    pub(crate) fn plain_fails(&self, args: &[&str]) {
+        assert!(!self.run("/dev/null", args).ok, "openssl {args:?} succeeded");
+    }
+
+    /// Runs `openssl` with the provider; it must fail. What it said.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let said = self.run("openssl.cnf", args);
+        assert!(!said.ok, "openssl {args:?} succeeded: {}", said.err);
+        said.err
+    }
+
+    /// Starts the service again at the same place; it has the keys that are in its directory.
+    pub(crate) fn restart(&mut self) {
+        self.service = None;
+        self.service = Some(Service::start(self.config()).unwrap());
+    }
+
+    fn config(&self) -> Config {
+        fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
+        fs::set_permissions(self.path("passphrase"), Permissions::from_mode(0o600)).unwrap();
+        let keys = KeysConfig { directory: Some(self.path("keys")), passphrase_file: Some(self.path("passphrase")) };
+        Config { socket: self.path("socket"), keys, ..Config::default() }
+    }
+}
+
+fn succeeded(said: Said, args: &[&str]) -> Said {
+    assert!(said.ok, "openssl {args:?}: {}", said.err);
+    said
+}
+
+/// The provider, as cargo built it for this test.
+pub(crate) fn module() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let module = test.parent().map(|directory| directory.join("libsidecore_openssl.so")).unwrap_or_default();
+    assert!(Path::new(&module).exists(), "no module at {}: cargo build -p sidecore-openssl", module.display());
+    module
+}

@@ -1,0 +1,74 @@
+//! Keys by URI and by file, and what is said of those that are not good.
+
+use crate::common::Site;
+use std::fs;
+
+#[test]
+fn a_private_key_does_not_leave_the_service() {
+    let site = Site::with(&["rsa2048", "p256", "ed25519"]);
+    for key in ["rsa2048", "p256", "ed25519"] {
+        let (file, uri) = (format!("{key}.pem"), format!("sidecore:{key}"));
+        for from in [&file, &uri] {
+            // Before OpenSSL 3.2 `pkcs8` takes no URI.
+            for command in [&["pkey", "-in", from][..], &["pkcs8", "-topk8", "-nocrypt", "-in", &file]] {
+                let args = [command, &["-out", "stolen"]].concat();
+                let told = site.fails(&args);
+                assert!(told.contains("does not leave the sidecore service"), "{told}");
+                assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"));
+            }
+            let public = site.ok(&["pkey", "-in", from, "-pubout"]).out;
+            assert_eq!(public, fs::read_to_string(site.path(&format!("{key}.pub"))).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_uri_gives_the_part_that_is_asked_for() {
+    let site = Site::with(&["p256"]);
+    assert!(site.ok(&["storeutl", "-noout", "sidecore:p256"]).out.contains("Pkey"));
+    assert!(site.ok(&["storeutl", "-noout", "-keys", "sidecore:p256"]).out.contains("Total found: 1"));
+    assert!(site.ok(&["storeutl", "-noout", "-certs", "sidecore:p256"]).out.contains("Total found: 0"));
+    assert!(site.ok(&["pkey", "-pubin", "-in", "sidecore:p256", "-text", "-noout"]).out.contains("prime256v1"));
+}
+
+#[test]
+fn key_and_certificate_in_one_file_are_both_found() {
+    let site = Site::with(&["p256"]);
+    site.ok(&["req", "-x509", "-new", "-key", "p256.pem", "-subj", "/CN=bundle", "-out", "certificate"]);
+    let read = |name: &str| fs::read_to_string(site.path(name)).unwrap();
+    let (certificate, key) = (read("certificate"), read("p256.pem"));
+    let other = site.plain(&["genpkey", "-algorithm", "ed25519"]).out;
+    site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
+    for bundle in [format!("{certificate}{key}"), format!("{key}{certificate}"), format!("text\n{certificate}\n{key}")]
+    {
+        fs::write(site.path("bundle"), &bundle).unwrap();
+        site.ok(&["x509", "-in", "bundle", "-noout"]);
+        site.ok(&["pkeyutl", "-sign", "-inkey", "bundle", "-in", "digest", "-out", "signature"]);
+        site.plain(&["pkeyutl", "-verify", "-pubin", "-inkey", "p256.pub", "-in", "digest", "-sigfile", "signature"]);
+        let found = site.ok(&["storeutl", "-noout", "bundle"]).out;
+        assert!(found.contains("Certificate") && found.contains("Pkey"), "{found}");
+    }
+    // Other keys are read as ever.
+    fs::write(site.path("other"), other).unwrap();
+    site.ok(&["pkey", "-in", "other", "-noout"]);
+    site.ok(&["req", "-x509", "-new", "-key", "other", "-subj", "/CN=other", "-out", "certificate"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_key_is_said() {
+    let mut site = Site::with(&["p256"]);
+    let told = site.ok(&["storeutl", "sidecore:nobody"]).err;
+    assert!(told.contains("nobody") && told.contains("sidecore keys list"), "{told}");
+    let told = site.fails(&["storeutl", "sidecore:../p256"]);
+    assert!(told.contains("letters, digits"), "{told}");
+    let pem = fs::read_to_string(site.path("p256.pem")).unwrap();
+    let unknown = sidecore::keys::uri::Uri::new("nobody").unwrap().to_pem();
+    let (cut, spoilt) = (pem.replacen("MD", "MM", 1), pem[..60].to_owned());
+    for (name, contents) in [("unknown", unknown), ("cut", cut), ("spoilt", spoilt)] {
+        fs::write(site.path(name), contents).unwrap();
+        let _ = site.fails(&["pkey", "-in", name, "-pubout"]);
+    }
+    site.service = None;
+    let told = site.ok(&["storeutl", "sidecore:p256"]).err;
+    assert!(told.contains("no service at") && told.contains("sidecore serve"), "{told}");
+}

@@ -1,0 +1,32 @@
+//! Services that end and begin, keys that go and change.
+
+use crate::common::Site;
+use sidecore::keys::{Acl, KeyCommand, Kind};
+
+#[test]
+fn a_key_that_was_deleted_signs_nothing_any_more() {
+    let site = Site::with(&["p256"]);
+    site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
+    let sign = ["pkeyutl", "-sign", "-inkey", "p256.pem", "-in", "digest", "-out", "signature"];
+    site.ok(&sign);
+    site.client().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+    let _ = site.fails(&sign);
+    let command = KeyCommand::Generate { name: "p256".to_owned(), kind: Kind::P256, acl: Acl::default() };
+    site.client().keys(command).unwrap();
+    site.ok(&sign);
+    let check = ["pkeyutl", "-verify", "-pubin", "-inkey", "p256.pub", "-in", "digest", "-sigfile", "signature"];
+    site.plain_fails(&check);
+}
+
+#[test]
+fn the_keys_are_there_when_the_service_starts_again() {
+    let mut site = Site::with(&["rsa2048"]);
+    site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
+    let sign = ["pkeyutl", "-sign", "-inkey", "rsa2048.pem", "-in", "digest", "-out", "signature"];
+    let options = ["-pkeyopt", "digest:sha256"];
+    site.ok(&[&sign[..], &options].concat());
+    site.restart();
+    site.ok(&[&sign[..], &options].concat());
+    let check = ["pkeyutl", "-verify", "-pubin", "-inkey", "rsa2048.pub", "-in", "digest", "-sigfile", "signature"];
+    site.plain(&[&check[..], &options].concat());
+}

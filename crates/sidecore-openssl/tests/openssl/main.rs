@@ -1,0 +1,9 @@
+//! The provider in the system's `openssl` command, against a service in this process.
+
+mod common;
+mod decrypt;
+mod files;
+mod life;
+mod sign;
+mod speed;
+mod tls;
