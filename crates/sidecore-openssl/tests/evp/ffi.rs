@@ -9,7 +9,7 @@ pub(crate) use key::Key;
 pub(crate) use operation::{Action, Message, Operation};
 
 use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uchar, c_ulong, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::fmt;
 use std::path::Path;
 use std::ptr;
@@ -46,6 +46,8 @@ macro_rules! symbols {
 }
 
 symbols! {
+    version = "OPENSSL_version_major": unsafe extern "C" fn() -> c_uint;
+    minor = "OPENSSL_version_minor": unsafe extern "C" fn() -> c_uint;
     get_error = "ERR_get_error_all": unsafe extern "C" fn(
         *mut *const c_char, *mut c_int, *mut *const c_char, *mut *const c_char, *mut c_int) -> c_ulong;
     error_string = "ERR_error_string_n": unsafe extern "C" fn(c_ulong, *mut c_char, usize);
@@ -94,6 +96,12 @@ symbols! {
     derive_peer = "EVP_PKEY_derive_set_peer": unsafe extern "C" fn(Object, Object) -> c_int;
     derive = "EVP_PKEY_derive": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
 
+    encapsulate_init = "EVP_PKEY_encapsulate_init": unsafe extern "C" fn(Object, *const c_void) -> c_int;
+    encapsulate = "EVP_PKEY_encapsulate":
+        unsafe extern "C" fn(Object, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize) -> c_int;
+    decapsulate_init = "EVP_PKEY_decapsulate_init": unsafe extern "C" fn(Object, *const c_void) -> c_int;
+    decapsulate = "EVP_PKEY_decapsulate": Transform;
+
     digest_context = "EVP_MD_CTX_new": unsafe extern "C" fn() -> Object;
     digest_context_free = "EVP_MD_CTX_free": Free;
     message_sign_init = "EVP_DigestSignInit_ex": MessageInit;
@@ -112,6 +120,12 @@ static API: LazyLock<Api> = LazyLock::new(|| {
     let library = unsafe { Library::new(&file) }.unwrap_or_else(|error| panic!("{file}: {error}; install openssl"));
     Api::look_up(library).unwrap_or_else(|error| panic!("{file} is no OpenSSL of version 3.0 or later: {error}"))
 });
+
+/// Major and minor version of libcrypto.
+pub(crate) fn version() -> (u32, u32) {
+    // SAFETY: they ask nothing of their caller.
+    unsafe { ((API.version)(), (API.minor)()) }
+}
 
 /// Something of libcrypto that is freed with its owner.
 struct Owned {

@@ -36,10 +36,28 @@ fn openssls_vectors_of_elliptic_curves() {
     let site = Site::start();
     let mut tally = Tally::default();
     vectors::run(&site, "evppkey_ecdsa.txt", include_str!("data/evppkey_ecdsa.txt"), &mut tally);
+    vectors::run(&site, "evppkey_ecx.txt", include_str!("data/evppkey_ecx.txt"), &mut tally);
     tally.is_complete(&[
         ("evppkey_ecdsa.txt DigestVerify imported", 3),
         ("evppkey_ecdsa.txt DigestVerify stored", 1),
         ("evppkey_ecdsa.txt Verify imported", 2),
+        ("evppkey_ecx.txt Derive imported", 9),
+        ("evppkey_ecx.txt Derive stored", 9),
+        ("evppkey_ecx.txt OneShotDigestSign imported", 11),
+        ("evppkey_ecx.txt OneShotDigestSign stored", 11),
+    ]);
+}
+
+#[test]
+fn openssls_vectors_of_lattices() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    let verify = "evppkey_ml_dsa_65_wycheproof_verify.txt";
+    vectors::run(&site, verify, include_str!("data/evppkey_ml_dsa_65_wycheproof_verify.txt"), &mut tally);
+    vectors::run(&site, "evppkey_ml_kem_768_decap.txt", include_str!("data/evppkey_ml_kem_768_decap.txt"), &mut tally);
+    tally.is_complete(&[
+        ("evppkey_ml_dsa_65_wycheproof_verify.txt Verify-Message-Public imported", 2),
+        ("evppkey_ml_kem_768_decap.txt Kem imported", 8),
     ]);
 }
 

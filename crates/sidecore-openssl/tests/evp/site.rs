@@ -16,6 +16,9 @@ pub(crate) const PREFERRED: &str = "?provider=sidecore";
 /// A program that wants the provider.
 pub(crate) const REQUIRED: &str = "provider=sidecore";
 
+/// A program that wants the provider's key exchange and encapsulation.
+pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
+
 pub(crate) struct Site {
     pub(crate) context: Context,
     _service: Service,

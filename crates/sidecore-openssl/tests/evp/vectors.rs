@@ -2,7 +2,7 @@
 
 use crate::ffi::{Action, Error, Key, Message, Operation};
 use crate::keys::{Entry, Keys, Place};
-use crate::site::{REQUIRED, Site};
+use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
 
@@ -33,6 +33,8 @@ fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Re
     Some(match what {
         "Sign" | "Verify" | "VerifyRecover" | "Decrypt" | "Derive" => direct(site, keys, stanza, what, key),
         "PrivPubKeyPair" => pair(keys, name),
+        "Verify-Message-Public" => verify_message(site, keys, stanza, name),
+        "Kem" => decapsulate(site, stanza, name),
         "DigestSign" | "DigestVerify" | "OneShotDigestSign" | "OneShotDigestVerify" => message(site, keys, stanza, key),
         other => panic!("an unknown test: {other}"),
     })
@@ -58,7 +60,8 @@ fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> R
         "Decrypt" => (Action::Decrypt, keys.private(key)),
         _ => (Action::Derive, keys.private(key)),
     };
-    let operation = Operation::new(&site.context, usable(entry)?, REQUIRED, action)?;
+    let properties = if action == Action::Derive { EXCHANGE } else { REQUIRED };
+    let operation = Operation::new(&site.context, usable(entry)?, properties, action)?;
     is_ours(operation.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         operation.set(name, value)?;
@@ -116,4 +119,21 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
         message.update(&piece)?;
     }
     if verifies { Ok(message.check(&output)?) } else { same(&message.finish()?, &output) }
+}
+
+fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Result<(), Trouble> {
+    let (_, key) = name.split_once(':').expect("algorithm and key");
+    let message = Message::new(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
+    is_ours(message.provider().as_deref())?;
+    for (name, value) in settings(stanza) {
+        message.set(name, value)?;
+    }
+    Ok(message.verify(&stanza.bytes("Output"), &stanza.bytes("Input"))?)
+}
+
+fn decapsulate(site: &Site, stanza: &Stanza, kind: &str) -> Result<(), Trouble> {
+    let key = Key::raw_private(&site.context, kind, &stanza.bytes("EncodedPrivateKey"), EXCHANGE)?;
+    let operation = Operation::new(&site.context, &key, EXCHANGE, Action::Decapsulate)?;
+    is_ours(operation.provider().as_deref())?;
+    same(&operation.decapsulate(&stanza.bytes("Input"))?, &stanza.bytes("Output"))
 }

@@ -13,6 +13,8 @@ pub(crate) enum Action {
     Encrypt,
     Decrypt,
     Derive,
+    Encapsulate,
+    Decapsulate,
 }
 
 /// An `EVP_PKEY_CTX`.
@@ -37,6 +39,10 @@ impl Operation {
             Action::Encrypt => begin(API.encrypt_init),
             Action::Decrypt => begin(API.decrypt_init),
             Action::Derive => begin(API.derive_init),
+            // SAFETY: the context lives; no parameters.
+            Action::Encapsulate => unsafe { (API.encapsulate_init)(object, ptr::null()) },
+            // SAFETY: as above.
+            Action::Decapsulate => unsafe { (API.decapsulate_init)(object, ptr::null()) },
         };
         done(result)?;
         Ok(operation)
@@ -70,6 +76,10 @@ impl Operation {
         self.transform(API.decrypt, input)
     }
 
+    pub(crate) fn decapsulate(&self, input: &[u8]) -> Result<Vec<u8>, Error> {
+        self.transform(API.decapsulate, input)
+    }
+
     fn transform(&self, transform: Transform, input: &[u8]) -> Result<Vec<u8>, Error> {
         let mut len = 0;
         // SAFETY: without room only the length is answered.
@@ -98,6 +108,22 @@ impl Operation {
         done(unsafe { (API.derive)(self.0.object, room.as_mut_ptr(), &raw mut len) })?;
         room.truncate(len);
         Ok(room)
+    }
+
+    /// Encapsulation and secret.
+    pub(crate) fn encapsulate(&self) -> Result<(Vec<u8>, Vec<u8>), Error> {
+        let (mut sent_len, mut secret_len) = (0, 0);
+        let object = self.0.object;
+        let nowhere: *mut c_uchar = ptr::null_mut();
+        // SAFETY: without room only the lengths are answered.
+        done(unsafe { (API.encapsulate)(object, nowhere, &raw mut sent_len, nowhere, &raw mut secret_len) })?;
+        let (mut sent, mut secret) = (vec![0; sent_len], vec![0; secret_len]);
+        let (sent_at, secret_at) = (sent.as_mut_ptr(), secret.as_mut_ptr());
+        // SAFETY: the room has the lengths that were asked for.
+        done(unsafe { (API.encapsulate)(object, sent_at, &raw mut sent_len, secret_at, &raw mut secret_len) })?;
+        sent.truncate(sent_len);
+        secret.truncate(secret_len);
+        Ok((sent, secret))
     }
 }
 
