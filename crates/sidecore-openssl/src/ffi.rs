@@ -13,6 +13,8 @@ pub(crate) mod process;
 mod provider;
 mod signature;
 mod store;
+#[cfg(test)]
+mod tests;
 mod upcalls;
 
 pub use provider::OSSL_provider_init;

@@ -5,6 +5,7 @@
 
 mod sessions;
 
+use crate::aside::aside;
 use crate::failure::{Failure, Reason};
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
@@ -67,7 +68,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize) -> Result<Self, ConnectError> {
+    fn connect(options: &Options, bytes: usize) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
@@ -78,7 +79,8 @@ impl Lane {
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let socket = options.socket.clone();
-        Ok(Self { number, client, sessions: Sessions::default(), wake: Arc::new(wake), socket, large })
+        let sessions = Sessions::default();
+        Ok(Box::new(Self { number, client, sessions, wake: Arc::new(wake), socket, large }))
     }
 
     /// The session of a key, opened if there is none yet.
@@ -104,6 +106,8 @@ struct State {
     made: usize,
     /// How often a lane came back or ended.
     given: u64,
+    /// Threads that wait: without any, nobody is woken, which would be a system call.
+    threads: usize,
     /// Jobs that wait, the longest first.
     waiting: VecDeque<Weak<Bell>>,
 }
@@ -160,8 +164,8 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match Lane::connect(options, bytes) {
-            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(Box::new(lane)) })),
+        match aside(|| Lane::connect(options, bytes)).unwrap_or_else(|error| Err(ConnectError::System(error))) {
+            Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
                 // Limits of the service or of this process: those who have a lane give it back.
@@ -178,8 +182,11 @@ impl Pool {
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
     pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.given.wait_timeout_while(self.state(), left, |state| state.given == seen);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.threads += 1;
+        let waited = self.given.wait_timeout_while(state, left, |state| state.given == seen);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.threads -= 1;
         state.given != seen
     }
 
@@ -222,8 +229,11 @@ impl Pool {
                 break;
             }
         }
+        let threads_wait = state.threads > 0;
         drop(state);
-        self.given.notify_one();
+        if threads_wait {
+            self.given.notify_one();
+        }
     }
 
     /// Ends the idle lanes: their service is gone, or nobody needs them.

@@ -5,6 +5,7 @@
 
 mod agree;
 mod algorithm_id;
+mod aside;
 mod call;
 mod decrypt;
 mod digest;

@@ -134,7 +134,7 @@ unsafe extern "C" fn derive(context: *mut c_void, room: *mut u8, len: *mut usize
                 return Ok(true);
             }
             let peer = context.peer.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
-            output.put(&agree::derive(&context.provider.options, context.key()?, peer)?)
+            output.put(&agree::derive(context.provider.options()?, context.key()?, peer)?)
         })
     }
 }
@@ -158,7 +158,7 @@ unsafe extern "C" fn encapsulate(
             if only_lengths {
                 return Ok(true);
             }
-            let both = agree::encapsulate(&context.provider.options, context.key()?)?;
+            let both = agree::encapsulate(context.provider.options()?, context.key()?)?;
             let (ciphertext, shared) = both.split_at(agree::CIPHERTEXT_LEN);
             Ok(output.put(ciphertext)? && secret.put(shared)?)
         })
@@ -183,7 +183,7 @@ unsafe extern "C" fn decapsulate(
                 return Ok(true);
             }
             let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&agree::decapsulate(&context.provider.options, context.key()?, ciphertext)?)
+            output.put(&agree::decapsulate(context.provider.options()?, context.key()?, ciphertext)?)
         })
     }
 }

@@ -207,7 +207,7 @@ unsafe extern "C" fn decrypt(
                 return Ok(true);
             }
             let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&context.settings.decrypt(&context.provider.options, key, ciphertext)?)
+            output.put(&context.settings.decrypt(context.provider.options()?, key, ciphertext)?)
         })
     }
 }

@@ -140,7 +140,7 @@ unsafe fn decode_der(
                 return 1;
             }
         };
-        match find(&provider.options, uri.name()) {
+        match provider.options().and_then(|options| find(options, uri.name())) {
             // SAFETY: OpenSSL's callback and its argument.
             Ok(key) if key.public.family() == family => unsafe { offer(&provider, key, callback, argument) },
             Ok(_) => 1,

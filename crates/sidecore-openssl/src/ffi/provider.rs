@@ -15,15 +15,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// One loaded provider: there is one for each library context that uses it.
 pub(crate) struct Provider {
     pub(crate) core: Core,
-    /// How lanes are made.
-    pub(crate) options: Options,
+    /// How lanes are made; or what is wrong in the configuration, which OpenSSL would not show while it loads.
+    options: Result<Options, Failure>,
 }
 
 /// Providers that are loaded.
 static LOADED: AtomicUsize = AtomicUsize::new(0);
 
 impl Provider {
-    fn new(core: Core) -> Result<Self, Failure> {
+    fn new(core: Core) -> Self {
+        LOADED.fetch_add(1, Ordering::Relaxed);
+        Self { core, options: Self::read(&core) }
+    }
+
+    fn read(core: &Core) -> Result<Options, Failure> {
         let mut options = Options::default();
         if let Some(socket) = core.setting(c"socket") {
             options.socket = socket.into();
@@ -33,8 +38,12 @@ impl Provider {
                 Notify::parse(&policy).map_err(|error| Failure::input(format!("notify = {policy}: {error}")))?;
             options.notify = Some(policy);
         }
-        LOADED.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { core, options })
+        Ok(options)
+    }
+
+    /// How lanes are made.
+    pub(crate) fn options(&self) -> Result<&Options, Failure> {
+        self.options.as_ref().map_err(Clone::clone)
     }
 
     /// Puts a failure into OpenSSL's queue of errors; what a function returns then.
@@ -95,13 +104,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: OpenSSL's own table and handle.
         let core = unsafe { Core::new(handle, upcalls.cast()) };
         super::fibre::find(&core);
-        let provider = match Provider::new(core) {
-            Ok(provider) => Arc::new(provider),
-            Err(failure) => {
-                core.error(c"load", &failure);
-                return 0;
-            }
-        };
+        let provider = Arc::new(Provider::new(core));
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
             *functions = FUNCTIONS.as_ptr().cast();

@@ -255,12 +255,12 @@ impl Context {
         if self.deterministic {
             return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
         }
-        let signature = self.settings.sign(&self.provider.options, self.key()?, tbs)?;
+        let signature = self.settings.sign(self.provider.options()?, self.key()?, tbs)?;
         output.put(&signature)
     }
 
     fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
-        self.settings.verify(&self.provider.options, self.key()?, signature, tbs)
+        self.settings.verify(self.provider.options()?, self.key()?, signature, tbs)
     }
 
     fn longest(&self) -> Result<usize, Failure> {

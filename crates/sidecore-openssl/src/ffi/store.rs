@@ -90,7 +90,7 @@ unsafe extern "C" fn load(
             // There are keys only; that is no error.
             return 1;
         }
-        match find(&loader.provider.options, &loader.name) {
+        match loader.provider.options().and_then(|options| find(options, &loader.name)) {
             Ok(key) => {
                 let key = if loader.expected == expect::PUBLIC_KEY { key.without_private() } else { key };
                 // SAFETY: OpenSSL's callback and its argument.

@@ -1,5 +1,6 @@
 //! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
 
+use crate::aside::aside;
 use crate::failure::{Failure, Reason};
 use crate::key::{Key, Private, Public};
 use sidecore::client::{Client, Error, Session};
@@ -46,8 +47,13 @@ impl Sessions {
             self.0.push(open);
             return Ok(session);
         }
-        self.make_room(client);
-        let session = open(client, key, scheme)?;
+        let session = aside(|| {
+            self.make_room(client);
+            open(client, key, scheme)
+        });
+        let session = session.map_err(|error| {
+            OpenError::Failure(Failure::new(Reason::Internal, format!("cannot open a session: {error}")))
+        })??;
         let alive = Arc::downgrade(key);
         self.0.push(Open { key: key.remembered(), alive, scheme: scheme.clone(), session });
         Ok(session)

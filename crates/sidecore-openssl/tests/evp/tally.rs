@@ -20,12 +20,13 @@ impl From<Error> for Trouble {
 }
 
 /// The provider's own words for what it does not do, the store's, and OpenSSL's for what nobody offers.
-const CLEAN: [&str; 5] = [
+const CLEAN: [&str; 6] = [
     "not supported by the sidecore service",
     "keys of this kind are not supported",
     "unsupported",
     "operation not supported for this keytype",
     "command not supported",
+    "provider signature not supported",
 ];
 
 /// Vectors of several sets.

@@ -3,6 +3,7 @@
 use crate::common::Site;
 use sidecore::config::counters_beside;
 use sidecore::counters::Snapshot;
+use std::fs;
 
 #[test]
 fn speed_runs_with_and_without_jobs() {
@@ -17,6 +18,24 @@ fn speed_runs_with_and_without_jobs() {
             before = after;
         }
     }
+}
+
+#[test]
+fn jobs_go_on_under_every_policy_of_waiting() {
+    let site = Site::with(&[]);
+    let cnf = fs::read_to_string(site.path("preferred.cnf")).unwrap();
+    let mut before = requests(&site);
+    for policy in ["spin", "park", "timer(1ms)", "coalesce(4,100us)", "break-even", "learn", "predict"] {
+        fs::write(site.path("preferred.cnf"), cnf.replace("#notify = park", &format!("notify = {policy}"))).unwrap();
+        let said = site.preferred(&["speed", "-seconds", "1", "-elapsed", "-async_jobs", "4", "ed25519"]);
+        assert!(!said.err.contains("error"), "{policy}: {}", said.err);
+        let after = requests(&site);
+        assert!(after > before + 100, "{policy}: {} requests", after - before);
+        before = after;
+    }
+    fs::write(site.path("preferred.cnf"), cnf.replace("#notify = park", "notify = sometimes")).unwrap();
+    let told = site.preferred(&["storeutl", "sidecore:name"]).err;
+    assert!(told.contains("notify = sometimes"), "{told}");
 }
 
 /// Requests that the service has done by now, as its counters say.

@@ -6,13 +6,13 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// A running `s_server`; ended when dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: String,
 }
 
 impl Server {
-    fn start(site: &Site, key: &str, options: &[&str]) -> Self {
+    pub(crate) fn start(site: &Site, key: &str, options: &[&str]) -> Self {
         let file = format!("{key}.pem");
         site.ok(&["req", "-x509", "-new", "-key", &file, "-subj", "/CN=localhost", "-out", "certificate"]);
         let mut command = Command::new("openssl");
@@ -24,7 +24,7 @@ impl Server {
         Self { child, address: accepts.trim_start_matches("ACCEPT ").to_owned() }
     }
 
-    fn connect<'a>(&'a self, options: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn connect<'a>(&'a self, options: &[&'a str]) -> Vec<&'a str> {
         let client =
             ["s_client", "-connect", &self.address, "-CAfile", "certificate", "-verify_return_error", "-brief"];
         [&client[..], options].concat()

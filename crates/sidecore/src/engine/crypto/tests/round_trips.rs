@@ -257,3 +257,22 @@ fn threads_share_a_session() {
         });
     }
 }
+
+#[test]
+fn digests_are_verified_as_they_were_signed() {
+    let pss = SignaturePadding::PssRaw { mgf1: Hash::Sha256, salt: SaltLength::Digest };
+    let rsa = Scheme::RsaSignature { padding: pss, hash: Hash::Sha256 };
+    for (name, scheme) in [("p-256-sign", Scheme::EcdsaRaw), ("p-384-sign", Scheme::EcdsaRaw), ("rsa-2048-sign", rsa)] {
+        let session = open(scheme, sample(class(name), 0, 5).spec.key);
+        let signature = run(&session, Op::SignDigest, 0, &[7; 32]).unwrap();
+        let mut signed = [&signature[..], &[7; 32]].concat();
+        assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Ok(vec![]), "{name}");
+        signed[signature.len() + 5] ^= 1;
+        assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Err(Refusal::Authentication), "{name}");
+        for len in [0, 65] {
+            let signed = [&signature[..], &vec![7; len]].concat();
+            assert_eq!(run(&session, Op::Verify, signature.len(), &signed), Err(Refusal::InputLength), "{name} {len}");
+        }
+        assert_eq!(run(&session, Op::Sign, 0, b"message"), Err(Refusal::Unsupported), "{name}");
+    }
+}

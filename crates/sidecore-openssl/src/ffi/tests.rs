@@ -1,0 +1,133 @@
+//! Operations in forked children of busy processes, and on small stacks.
+
+use crate::aside::SMALL;
+use crate::call::{Request, call};
+use crate::generate::Wish;
+use crate::key::{Curve, Family, Key};
+use crate::sign::Settings;
+use sidecore::client::Options;
+use sidecore::config::Config;
+use sidecore::core::session::{Op, Refusal};
+use sidecore::engine::crypto::Scheme;
+use sidecore::service::Service;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// A child that takes so long, seconds, hangs.
+const PATIENCE: u32 = 60;
+
+struct Site {
+    options: Options,
+    key: Arc<Key>,
+    _service: Service,
+    _directory: tempfile::TempDir,
+}
+
+impl Site {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+        let key = Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate().unwrap();
+        let options = Options { socket, ..Options::default() };
+        Self { options, key: Arc::new(key), _service: service, _directory: directory }
+    }
+
+    /// Signs, and verifies what came.
+    fn works(&self) -> bool {
+        let settings = Settings::default();
+        let digest = [7; 32];
+        let signature = settings.sign(&self.options, &self.key, &digest);
+        signature.is_ok_and(|signature| settings.verify(&self.options, &self.key, &signature, &digest).unwrap_or(false))
+    }
+}
+
+/// Ends the child without anything that belongs to its parent.
+fn in_child(work: impl FnOnce() -> bool) -> libc::pid_t {
+    // SAFETY: the child uses what is made to survive a fork, and leaves by `_exit`.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::alarm(PATIENCE);
+            libc::_exit(i32::from(!work()));
+        }
+        pid
+    }
+}
+
+fn succeeded(pid: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: a child of this process, and room for its status.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) == pid && status == 0 }
+}
+
+#[test]
+fn children_of_a_busy_process_have_lanes_of_their_own() {
+    let site = Site::new();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let busy: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        assert!(site.works());
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..25 {
+            let children: Vec<_> = (0..4).map(|_| in_child(|| (0..3).all(|_| site.works()))).collect();
+            assert!(children.into_iter().all(succeeded));
+        }
+        stop.store(true, Ordering::Relaxed);
+        for thread in busy {
+            thread.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn grandchildren_work_as_well() {
+    let site = Site::new();
+    assert!(site.works());
+    assert!(succeeded(in_child(|| site.works() && succeeded(in_child(|| site.works())) && site.works())));
+    assert!(site.works());
+}
+
+#[test]
+fn more_operations_than_lanes_wait_for_one() {
+    let site = Site::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..100).map(|_| scope.spawn(|| (0..5).all(|_| site.works()))).collect();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    });
+}
+
+#[test]
+fn connecting_and_signing_fit_the_stack_of_a_job() {
+    // OpenSSL's jobs have 32 KiB, of which the program and OpenSSL need some. Beyond its end a thread dies.
+    let site = Site::new();
+    thread::scope(|scope| {
+        let small = thread::Builder::new().stack_size(16 << 10);
+        let works = || {
+            SMALL.set(true);
+            site.works()
+        };
+        assert!(small.spawn_scoped(scope, works).unwrap().join().unwrap());
+    });
+}
+
+#[test]
+fn a_refusal_of_the_request_is_told_as_it_is() {
+    let site = Site::new();
+    let request = Request {
+        key: &site.key,
+        scheme: Scheme::EcdsaRaw,
+        op: Op::SignDigest,
+        head: &[],
+        input: &[1],
+        max_output: 72,
+    };
+    assert_eq!(call(&site.options, &request).unwrap(), Err(Refusal::InputLength));
+}
