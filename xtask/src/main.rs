@@ -1,6 +1,8 @@
 //! The project's own tools: `cargo xtask tidy` checks that the source keeps its rules, `cargo xtask test` runs
-//! everything a change must pass, `cargo xtask golden` makes the simulator's pages again.
+//! everything a change must pass, `cargo xtask golden` makes the simulator's pages again, `cargo xtask evp` takes over
+//! OpenSSL's test vectors.
 
+mod evp;
 mod golden;
 mod source;
 mod steps;
@@ -20,7 +22,8 @@ usage: cargo xtask COMMAND
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, simulated faults, model checks: all that a change must pass
   golden           make the simulator's pages again and name those that differ from the committed ones
-  golden --write   replace the committed ones";
+  golden --write   replace the committed ones
+  evp DIRECTORY    take over OpenSSL's test vectors for what the provider does, from test/recipes/30-test_evp_data";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),
+        ["evp", directory] => root().and_then(|root| evp::run(&root, directory.as_ref())),
         ["test"] => root().and_then(|root| steps::run(&root)),
         _ => Err(USAGE.into()),
     };

@@ -14,12 +14,15 @@ const PSS: &str = "1.2.840.113549.1.1.10";
 /// Bytes of salt that PSS has unless it says otherwise.
 const DEFAULT_SALT: u16 = 20;
 const ED25519: &str = "1.3.101.112";
+const ML_DSA_65: &str = "2.16.840.1.101.3.4.3.18";
 
 /// In DER.
 pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
     let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
-    if let Public::Ed25519(_) = key.public {
-        return encode(ED25519, None).ok_or_else(unknown);
+    match key.public {
+        Public::Ed25519(_) => return encode(ED25519, None).ok_or_else(unknown),
+        Public::MlDsa65(_) => return encode(ML_DSA_65, None).ok_or_else(unknown),
+        _ => {}
     }
     let digest = settings.digest.ok_or_else(unknown)?;
     let der = match (&key.public, settings.padding) {

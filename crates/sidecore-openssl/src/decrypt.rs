@@ -69,10 +69,12 @@ impl Settings {
         let Public::Rsa { n, .. } = &key.public else {
             return Err(Failure::unsupported("only RSA keys decrypt"));
         };
-        if ciphertext.len() != n.len() {
+        // Some programs leave out zeros at the front, as OpenSSL's own code lets them.
+        let missing = n.len().checked_sub(ciphertext.len()).filter(|missing| *missing < n.len()).ok_or_else(|| {
             let (found, expected) = (ciphertext.len(), n.len());
-            return Err(Failure::input(format!("a ciphertext of {found} bytes: this key's have {expected}")));
-        }
+            Failure::input(format!("a ciphertext of {found} bytes: this key's have {expected}"))
+        })?;
+        let ciphertext = &[&vec![0; missing], ciphertext].concat();
         let scheme = Scheme::RsaDecryption { padding: self.scheme()? };
         let max_output = n.len();
         let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };

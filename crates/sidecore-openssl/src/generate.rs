@@ -7,6 +7,7 @@ use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::{self, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
+    ML_DSA_65_SIGNING, PqdsaKeyPair,
 };
 use sidecore::engine::crypto::Secret;
 
@@ -43,6 +44,14 @@ impl Wish {
                 let pair = Ed25519KeyPair::generate().map_err(failed)?;
                 let point = pair.public_key().as_ref().try_into().unwrap_or_default();
                 Ok(imported(Public::Ed25519(point), pair.to_pkcs8v1().map_err(failed)?.as_ref()))
+            }
+            Family::MlDsa65 => {
+                let pair = PqdsaKeyPair::generate(&ML_DSA_65_SIGNING).map_err(failed)?;
+                let public = Public::MlDsa65(pair.public_key().as_ref().to_vec());
+                Ok(imported(public, pair.to_pkcs8v1().map_err(failed)?.as_ref()))
+            }
+            Family::X25519 | Family::MlKem768 => {
+                Err(Failure::unsupported("making keys of this type here: use OpenSSL's own code, or sidecore keys"))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A key as OpenSSL holds it: its public part, and where the private part is.
 
+mod bare;
 mod der;
 
 use crate::failure::{Failure, Reason};
@@ -7,6 +8,7 @@ use sidecore::engine::crypto::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use self::bare::{ed25519_public, ml_dsa_public, ml_kem_public, x25519_public};
 pub(crate) use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
 
 /// What OpenSSL calls the type of a key.
@@ -15,15 +17,26 @@ pub(crate) enum Family {
     Rsa,
     Ec,
     Ed25519,
+    X25519,
+    MlKem768,
+    MlDsa65,
 }
 
 impl Family {
+    /// Whether signatures are made over digests, as opposed to whole messages.
+    pub(crate) fn takes_digest(self) -> bool {
+        matches!(self, Self::Rsa | Self::Ec)
+    }
+
     /// OpenSSL's name.
     pub(crate) fn name(self) -> &'static CStr {
         match self {
             Self::Rsa => c"RSA",
             Self::Ec => c"EC",
             Self::Ed25519 => c"ED25519",
+            Self::X25519 => c"X25519",
+            Self::MlKem768 => c"ML-KEM-768",
+            Self::MlDsa65 => c"ML-DSA-65",
         }
     }
 }
@@ -74,6 +87,12 @@ pub(crate) enum Public {
     Ec { curve: Curve, point: Vec<u8> },
     /// The point.
     Ed25519([u8; 32]),
+    /// The point.
+    X25519([u8; 32]),
+    /// The encapsulation key.
+    MlKem768(Vec<u8>),
+    /// The key.
+    MlDsa65(Vec<u8>),
 }
 
 impl Public {
@@ -82,6 +101,9 @@ impl Public {
             Self::Rsa { .. } => Family::Rsa,
             Self::Ec { .. } => Family::Ec,
             Self::Ed25519(_) => Family::Ed25519,
+            Self::X25519(_) => Family::X25519,
+            Self::MlKem768(_) => Family::MlKem768,
+            Self::MlDsa65(_) => Family::MlDsa65,
         }
     }
 
@@ -91,6 +113,9 @@ impl Public {
             Self::Rsa { n, .. } => n.len() * 8 - n.first().map_or(0, |first| first.leading_zeros() as usize),
             Self::Ec { curve, .. } => curve.len() * 8,
             Self::Ed25519(_) => 256,
+            Self::X25519(_) => 253,
+            Self::MlKem768(_) => 768,
+            Self::MlDsa65(key) => key.len() * 8,
         }
     }
 
@@ -103,18 +128,30 @@ impl Public {
                 3072..4096 => 128,
                 _ => 152,
             },
-            Self::Ec { curve: Curve::P384, .. } => 192,
+            Self::Ec { curve: Curve::P384, .. } | Self::MlKem768(_) | Self::MlDsa65(_) => 192,
             _ => 128,
         }
     }
 
-    /// Length of the longest signature or plaintext.
+    /// The bytes, where they are the whole public part.
+    pub(crate) fn raw(&self) -> Option<&[u8]> {
+        match self {
+            Self::Ed25519(key) | Self::X25519(key) => Some(key),
+            Self::MlKem768(key) | Self::MlDsa65(key) => Some(key),
+            Self::Rsa { .. } | Self::Ec { .. } => None,
+        }
+    }
+
+    /// Length of the longest signature, plaintext, secret or ciphertext.
     pub(crate) fn max_len(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len(),
             // Two integers with tag, length and perhaps a zero before, in a sequence.
             Self::Ec { curve, .. } => 2 * (curve.len() + 3) + 2,
             Self::Ed25519(_) => 64,
+            Self::X25519(_) => 32,
+            Self::MlKem768(_) => 1088,
+            Self::MlDsa65(_) => 3309,
         }
     }
 }
@@ -125,7 +162,7 @@ pub(crate) enum Private {
     None,
     /// In the service's store, under this name.
     Stored(String),
-    /// Imported by OpenSSL into this process: PKCS#8.
+    /// Imported by OpenSSL into this process: PKCS#8, or raw for X25519, ML-KEM and ML-DSA.
     Imported(Secret),
 }
 
@@ -156,7 +193,10 @@ impl Key {
     /// What a session on this key is opened with.
     pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
         Ok(match &self.private {
-            Private::None => KeyMaterial::Public(self.public.to_spki()?),
+            Private::None => KeyMaterial::Public(match &self.public {
+                Public::MlKem768(key) => key.clone(),
+                public => public.to_spki()?,
+            }),
             Private::Stored(name) => KeyMaterial::Stored(name.clone()),
             Private::Imported(pkcs8) => KeyMaterial::Private(pkcs8.clone()),
         })
@@ -181,5 +221,8 @@ impl Key {
 
 /// What cannot be read as a key.
 fn unreadable(what: &str) -> Failure {
-    Failure::new(Reason::Key, format!("{what} cannot be read: use RSA, EC (P-256 or P-384) or Ed25519"))
+    Failure::new(
+        Reason::Key,
+        format!("{what} cannot be read: use RSA, EC (P-256 or P-384), Ed25519, X25519, ML-KEM-768 or ML-DSA-65"),
+    )
 }

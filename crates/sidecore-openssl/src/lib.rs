@@ -3,6 +3,7 @@
 //! OpenSSL loads the library and calls `OSSL_provider_init`. What touches OpenSSL's memory is under `ffi`; the rest
 //! is safe code. It does not link libcrypto: numbers of functions and names of parameters are OpenSSL's stable interface.
 
+mod agree;
 mod algorithm_id;
 mod aside;
 mod call;

@@ -3,7 +3,7 @@
 use crate::call::{self, Request};
 use crate::digest::Digest;
 use crate::failure::{Failure, Reason};
-use crate::key::{Family, Key, Public};
+use crate::key::{Key, Public};
 use sidecore::client::Options;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Hash, SaltLength, Scheme, SignaturePadding};
@@ -51,7 +51,7 @@ impl Settings {
             return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
         }
         let (scheme, payload) = self.scheme(key, digest)?;
-        let op = if key.public.family() == Family::Ed25519 { Op::Sign } else { Op::SignDigest };
+        let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
         call::call(options, &request)?.map_err(refused)
@@ -84,6 +84,8 @@ impl Settings {
         }
         match &key.public {
             Public::Ed25519(_) => Ok((Scheme::Ed25519, digest.to_vec())),
+            Public::MlDsa65(_) => Ok((Scheme::MlDsa65, digest.to_vec())),
+            Public::X25519(_) | Public::MlKem768(_) => Err(Failure::unsupported("signatures with this key")),
             // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
             Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest)?)),
             Public::Rsa { .. } => self.rsa(key, digest),

@@ -6,6 +6,8 @@
 pub(crate) mod asym_cipher;
 pub(crate) mod core;
 pub(crate) mod decoder;
+pub(crate) mod kem;
+pub(crate) mod keyexch;
 pub(crate) mod keymgmt;
 pub(crate) mod provider;
 pub(crate) mod signature;
@@ -119,6 +121,7 @@ pub(crate) mod operation {
     pub(crate) const KEYEXCH: c_int = 11;
     pub(crate) const SIGNATURE: c_int = 12;
     pub(crate) const ASYM_CIPHER: c_int = 13;
+    pub(crate) const KEM: c_int = 14;
     pub(crate) const DECODER: c_int = 21;
     pub(crate) const STORE: c_int = 22;
 }

@@ -63,6 +63,9 @@ macro_rules! family {
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
 family!(ed25519, Family::Ed25519);
+family!(x25519, Family::X25519);
+family!(ml_kem_768, Family::MlKem768);
+family!(ml_dsa_65, Family::MlDsa65);
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.

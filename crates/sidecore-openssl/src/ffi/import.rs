@@ -3,7 +3,9 @@
 use super::abi::{Param, select};
 use super::params::Params;
 use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private};
+use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, ed25519_public};
+use crate::key::{ml_dsa_public, ml_kem_public, rsa_private, x25519_public};
+use sidecore::engine::crypto::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
@@ -26,15 +28,17 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
     static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
     static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
     static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
-    static POINT: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
-    static POINT_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
+    static RAW: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
+    static SEEDED: [Param; 4] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::bytes(c"seed"), Param::END];
+    static RAW_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
     match (family, selection & select::PRIVATE != 0) {
         (Family::Rsa, true) => RSA.as_ptr(),
         (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
         (Family::Ec, true) => EC.as_ptr(),
         (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::Ed25519, true) => POINT.as_ptr(),
-        (Family::Ed25519, false) => POINT_PUBLIC.as_ptr(),
+        (Family::MlKem768 | Family::MlDsa65, true) => SEEDED.as_ptr(),
+        (Family::Ed25519 | Family::X25519, true) => RAW.as_ptr(),
+        (Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65, false) => RAW_PUBLIC.as_ptr(),
     }
 }
 
@@ -44,6 +48,9 @@ pub(super) fn read(family: Family, private: bool, params: Params<'_>) -> Result<
         Family::Rsa => rsa(private, params),
         Family::Ec => ec(private, params),
         Family::Ed25519 => ed25519(private, params),
+        Family::X25519 => x25519(private, params),
+        Family::MlKem768 => ml_kem(private, params),
+        Family::MlDsa65 => ml_dsa(private, params),
     }
 }
 
@@ -94,11 +101,37 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
 }
 
 fn ed25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok()).ok_or_else(missing)?;
     let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
+    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
+    let point = point.or_else(|| seed.and_then(ed25519_public)).ok_or_else(missing)?;
     let private = match seed.filter(|_| private) {
         Some(seed) => Private::Imported(ed25519_private(seed)?),
         None => Private::None,
     };
     Ok(Key::new(Public::Ed25519(point), private))
+}
+
+fn raw(public: Public, private: Option<&[u8]>) -> Key {
+    Key::new(public, private.map_or(Private::None, |private| Private::Imported(Secret::from(private))))
+}
+
+fn x25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let scalar: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|scalar| scalar.try_into().ok());
+    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
+    let point = point.or_else(|| scalar.and_then(x25519_public)).ok_or_else(missing)?;
+    Ok(raw(Public::X25519(point), scalar.map(|scalar| &scalar[..]).filter(|_| private)))
+}
+
+fn ml_kem(private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let key = params.bytes(c"priv").or_else(|| params.bytes(c"seed"));
+    let public = params.bytes(c"pub").map(<[u8]>::to_vec).or_else(|| key.and_then(ml_kem_public));
+    let public = public.filter(|public| public.len() == 1184).ok_or_else(missing)?;
+    Ok(raw(Public::MlKem768(public), key.filter(|_| private)))
+}
+
+fn ml_dsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let key = params.bytes(c"seed").or_else(|| params.bytes(c"priv"));
+    let public = params.bytes(c"pub").map(<[u8]>::to_vec).or_else(|| key.and_then(ml_dsa_public));
+    let public = public.filter(|public| public.len() == 1952).ok_or_else(missing)?;
+    Ok(raw(Public::MlDsa65(public), key.filter(|_| private)))
 }

@@ -123,6 +123,9 @@ macro_rules! family {
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
 family!(ed25519, Family::Ed25519);
+family!(x25519, Family::X25519);
+family!(ml_kem_768, Family::MlKem768);
+family!(ml_dsa_65, Family::MlDsa65);
 
 /// # Safety
 /// `context` is that of the provider.
@@ -304,12 +307,14 @@ fn public(key: &Key, selection: c_int) -> List {
     let asked = selection & select::PUBLIC != 0;
     match &key.public {
         Public::Rsa { n, e } if asked => list.number(c"n", n).number(c"e", e),
-        Public::Ed25519(point) if asked => list.bytes(c"pub", point),
         Public::Ec { curve, point } => {
             let list = list.text(c"group", curve.name());
             if asked { list.bytes(c"pub", point) } else { list }
         }
-        _ => list,
+        other => match other.raw() {
+            Some(key) if asked => list.bytes(c"pub", key),
+            _ => list,
+        },
     }
 }
 
@@ -344,10 +349,11 @@ fn gettable(family: Family) -> &'static [Param] {
         Param::unsigned(c"qy"),
         Param::END,
     ];
-    static ED25519: [Param; 7] = [
+    static RAW: [Param; 8] = [
         Param::integer(c"bits"),
         Param::integer(c"security-bits"),
         Param::integer(c"max-size"),
+        Param::integer(c"security-category"),
         Param::text(c"mandatory-digest"),
         Param::bytes(c"pub"),
         Param::bytes(c"encoded-pub-key"),
@@ -356,7 +362,7 @@ fn gettable(family: Family) -> &'static [Param] {
     match family {
         Family::Rsa => &RSA,
         Family::Ec => &EC,
-        Family::Ed25519 => &ED25519,
+        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 => &RAW,
     }
 }
 
@@ -386,10 +392,13 @@ fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> 
             questions.number(c"e", e)
         }
         Public::Ec { curve, point } => answer_ec(*curve, point, questions),
-        Public::Ed25519(point) => {
+        other => {
+            let category = if matches!(other, Public::MlKem768(_) | Public::MlDsa65(_)) { 3 } else { 0 };
+            let key = other.raw().unwrap_or_default();
+            questions.integer(c"security-category", category)?;
             questions.text(c"mandatory-digest", c"")?;
-            questions.bytes(c"pub", point)?;
-            questions.bytes(c"encoded-pub-key", point)
+            questions.bytes(c"pub", key)?;
+            questions.bytes(c"encoded-pub-key", key)
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{bytes, guard, shared};
 use crate::algorithm_id::algorithm_id;
 use crate::digest::{Digest, Hasher};
 use crate::failure::{Failure, Reason};
-use crate::key::{Family, Key};
+use crate::key::Key;
 use crate::sign::{Padding, Salt, Settings};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -21,6 +21,8 @@ struct Context {
     settings: Settings,
     /// The message so far, for algorithms with a digest.
     hasher: Option<Hasher>,
+    /// Signatures are to depend on key and message only.
+    deterministic: bool,
 }
 
 /// RSA and ECDSA.
@@ -47,8 +49,8 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     Dispatch::END,
 ];
 
-/// Ed25519, which takes whole messages and no digest.
-pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 10] = [
+/// Ed25519 and ML-DSA, which take whole messages and no digest.
+pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::newctx(newctx),
     entry::digest_sign_init(digest_init),
     entry::digest_sign(digest_sign),
@@ -58,6 +60,8 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 10] = [
     entry::dupctx(dupctx),
     entry::get_ctx_params(get_ctx_params),
     entry::gettable_ctx_params(gettable_ctx_params),
+    entry::set_ctx_params(set_ctx_params),
+    entry::settable_ctx_params(settable_message_params),
     Dispatch::END,
 ];
 
@@ -68,6 +72,14 @@ static SETTABLE: [Param; 7] = [
     Param::text(c"saltlen"),
     Param::text(c"mgf1-digest"),
     Param::text(c"mgf1-properties"),
+    Param::END,
+];
+
+static SETTABLE_OF_MESSAGES: [Param; 5] = [
+    Param::bytes(c"context-string"),
+    Param::integer(c"message-encoding"),
+    Param::integer(c"deterministic"),
+    Param::text(c"instance"),
     Param::END,
 ];
 
@@ -95,11 +107,24 @@ unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut 
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+    SETTABLE_OF_MESSAGES.as_ptr()
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: the provider's context.
         let provider = unsafe { shared::<Provider>(provider) };
-        Box::into_raw(Box::new(Context { provider, key: None, settings: Settings::default(), hasher: None })).cast()
+        Box::into_raw(Box::new(Context {
+            provider,
+            key: None,
+            settings: Settings::default(),
+            hasher: None,
+            deterministic: false,
+        }))
+        .cast()
     })
 }
 
@@ -159,7 +184,7 @@ impl Context {
     }
 
     fn takes_digest(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| key.public.family() != Family::Ed25519)
+        self.key.as_ref().is_some_and(|key| key.public.family().takes_digest())
     }
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
@@ -181,7 +206,10 @@ impl Context {
         if let Some(name) = params.text(c"mgf1-digest") {
             self.settings.mgf1 = Some(digest(name)?);
         }
-        Ok(true)
+        if let Some(deterministic) = params.integer(c"deterministic") {
+            self.deterministic = deterministic != 0;
+        }
+        check_message_settings(params).map(|()| true)
     }
 
     /// Begins a message, to be signed under a digest of this name.
@@ -189,7 +217,7 @@ impl Context {
         let name = name.filter(|name| !name.is_empty());
         if !self.takes_digest() {
             return match name {
-                Some(_) => Err(Failure::unsupported("Ed25519 takes no digest: leave it out")),
+                Some(_) => Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out")),
                 None => Ok(true),
             };
         }
@@ -224,6 +252,9 @@ impl Context {
     }
 
     fn sign(&mut self, output: Output<'_>, tbs: &[u8]) -> Result<bool, Failure> {
+        if self.deterministic {
+            return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
+        }
         let signature = self.settings.sign(self.provider.options()?, self.key()?, tbs)?;
         output.put(&signature)
     }
@@ -272,6 +303,22 @@ fn misfit(_: Misfit) -> Failure {
 fn digest(name: &str) -> Result<Digest, Failure> {
     Digest::from_name(name)
         .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2, SHA-3 or MD5-SHA1")))
+}
+
+/// What messages are signed with here: Ed25519 without a context, and pure ML-DSA with an empty one.
+fn check_message_settings(params: Params<'_>) -> Result<(), Failure> {
+    if params.bytes(c"context-string").is_some_and(|context| !context.is_empty()) {
+        return Err(Failure::unsupported("signatures with a context string: leave it out"));
+    }
+    if params.integer(c"message-encoding").is_some_and(|encoding| encoding != 1) {
+        return Err(Failure::unsupported("signatures of messages that are encoded already: give the message itself"));
+    }
+    match params.text(c"instance") {
+        Some(name) if !name.eq_ignore_ascii_case("Ed25519") => {
+            Err(Failure::unsupported(format!("the instance {name}: use Ed25519")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn padding(mode: Value<'_>) -> Result<Padding, Failure> {

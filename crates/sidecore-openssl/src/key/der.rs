@@ -14,6 +14,9 @@ use zeroize::Zeroizing;
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
+const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2");
+const ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 
@@ -48,9 +51,16 @@ impl Public {
                 spki(AlgorithmIdentifierRef { oid: RSA, parameters: Some(AnyRef::NULL) }, &key)
             }
             Self::Ec { curve, point } => spki(ec(*curve), point),
-            Self::Ed25519(point) => spki(AlgorithmIdentifierRef { oid: ED25519, parameters: None }, point),
+            Self::Ed25519(point) => spki(plain(ED25519), point),
+            Self::X25519(point) => spki(plain(X25519), point),
+            Self::MlKem768(key) => spki(plain(ML_KEM_768), key),
+            Self::MlDsa65(key) => spki(plain(ML_DSA_65), key),
         }
     }
+}
+
+fn plain(oid: ObjectIdentifier) -> AlgorithmIdentifierRef<'static> {
+    AlgorithmIdentifierRef { oid, parameters: None }
 }
 
 fn ec(curve: Curve) -> AlgorithmIdentifierRef<'static> {
@@ -75,6 +85,9 @@ fn read(der: &[u8]) -> Option<Public> {
             uncompressed.then(|| Public::Ec { curve, point: key.to_vec() })
         }
         ED25519 => Some(Public::Ed25519(key.try_into().ok()?)),
+        X25519 => Some(Public::X25519(key.try_into().ok()?)),
+        ML_KEM_768 if key.len() == 1184 => Some(Public::MlKem768(key.to_vec())),
+        ML_DSA_65 if key.len() == 1952 => Some(Public::MlDsa65(key.to_vec())),
         _ => None,
     }
 }
@@ -143,6 +156,9 @@ mod tests {
             Public::Ec { curve: Curve::P256, point: [&[4][..], &[7; 64]].concat() },
             Public::Ec { curve: Curve::P384, point: [&[4][..], &[7; 96]].concat() },
             Public::Ed25519([9; 32]),
+            Public::X25519([9; 32]),
+            Public::MlKem768(vec![9; 1184]),
+            Public::MlDsa65(vec![9; 1952]),
         ];
         for key in keys {
             assert_eq!(Public::from_spki(&key.to_spki().unwrap()).unwrap(), key);

@@ -1,0 +1,189 @@
+//! Key exchange and key encapsulation: contexts.
+
+use super::abi::{Dispatch, Param, kem, keyexch};
+use super::keymgmt::key_in;
+use super::provider::Provider;
+use super::signature::Output;
+use super::{bytes, guard, shared};
+use crate::agree;
+use crate::failure::{Failure, Reason};
+use crate::key::Key;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::Arc;
+
+/// A secret to come.
+#[derive(Clone)]
+struct Context {
+    provider: Arc<Provider>,
+    key: Option<Arc<Key>>,
+    peer: Option<Arc<Key>>,
+}
+
+/// X25519.
+pub(super) static EXCHANGE: [Dispatch; 7] = [
+    keyexch::newctx(newctx),
+    keyexch::init(init),
+    keyexch::derive(derive),
+    keyexch::set_peer(set_peer),
+    keyexch::freectx(freectx),
+    keyexch::dupctx(dupctx),
+    Dispatch::END,
+];
+
+/// ML-KEM-768.
+pub(super) static ENCAPSULATION: [Dispatch; 8] = [
+    kem::newctx(newctx),
+    kem::encapsulate_init(init),
+    kem::encapsulate(encapsulate),
+    kem::decapsulate_init(init),
+    kem::decapsulate(decapsulate),
+    kem::freectx(freectx),
+    kem::dupctx(dupctx),
+    Dispatch::END,
+];
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: the provider's context.
+        let provider = unsafe { shared::<Provider>(provider) };
+        Box::into_raw(Box::new(Context { provider, key: None, peer: None })).cast()
+    })
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn freectx(context: *mut c_void) {
+    guard((), || {
+        if !context.is_null() {
+            // SAFETY: made by `newctx`, for the last time.
+            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
+        }
+    });
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: OpenSSL's context.
+        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
+        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
+    })
+}
+
+/// Runs `work` on a context; what fails goes into OpenSSL's queue.
+///
+/// # Safety
+/// `context` is null or was made by `newctx`, and nobody else is at it.
+unsafe fn with(
+    context: *mut c_void,
+    doing: &'static CStr,
+    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
+) -> c_int {
+    guard(0, || {
+        // SAFETY: see above.
+        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
+        match work(context) {
+            Ok(done) => c_int::from(done),
+            Err(failure) => context.provider.fail(doing, &failure),
+        }
+    })
+}
+
+impl Context {
+    fn key(&self) -> Result<&Arc<Key>, Failure> {
+        self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
+    }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _params: *const Param) -> c_int {
+    // SAFETY: OpenSSL's context and key.
+    unsafe {
+        with(context, c"agree", |context| {
+            context.key = key_in(key);
+            context.peer = None;
+            context.key().map(|_| true)
+        })
+    }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
+    // SAFETY: OpenSSL's context and key.
+    unsafe {
+        with(context, c"agree", |context| {
+            context.peer = key_in(peer);
+            Ok(context.peer.is_some())
+        })
+    }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn derive(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
+    // SAFETY: OpenSSL's context and room.
+    unsafe {
+        with(context, c"derive", |context| {
+            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
+            if output.only_length(agree::SECRET_LEN) {
+                return Ok(true);
+            }
+            let peer = context.peer.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
+            output.put(&agree::derive(context.provider.options()?, context.key()?, peer)?)
+        })
+    }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn encapsulate(
+    context: *mut c_void,
+    room: *mut u8,
+    len: *mut usize,
+    secret_room: *mut u8,
+    secret_len: *mut usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context; each room has the bytes that its length says.
+    unsafe {
+        with(context, c"encapsulate", |context| {
+            let size = |len: *mut usize| len.as_ref().copied().unwrap_or(0);
+            let output = (Output::new(room, len, size(len)), Output::new(secret_room, secret_len, size(secret_len)));
+            let (Some(mut output), Some(mut secret)) = output else { return Ok(false) };
+            let only_lengths = output.only_length(agree::CIPHERTEXT_LEN) | secret.only_length(agree::SECRET_LEN);
+            if only_lengths {
+                return Ok(true);
+            }
+            let both = agree::encapsulate(context.provider.options()?, context.key()?)?;
+            let (ciphertext, shared) = both.split_at(agree::CIPHERTEXT_LEN);
+            Ok(output.put(ciphertext)? && secret.put(shared)?)
+        })
+    }
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn decapsulate(
+    context: *mut c_void,
+    room: *mut u8,
+    len: *mut usize,
+    ciphertext: *const u8,
+    ciphertext_len: usize,
+) -> c_int {
+    // SAFETY: OpenSSL's context and buffers; the room has the bytes that its length says.
+    unsafe {
+        with(context, c"decapsulate", |context| {
+            let size = len.as_ref().copied().unwrap_or(0);
+            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
+            if output.only_length(agree::SECRET_LEN) {
+                return Ok(true);
+            }
+            let ciphertext = bytes(ciphertext, ciphertext_len);
+            output.put(&agree::decapsulate(context.provider.options()?, context.key()?, ciphertext)?)
+        })
+    }
+}

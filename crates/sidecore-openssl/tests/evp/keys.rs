@@ -1,0 +1,96 @@
+//! The keys of a file of vectors, as the program holds them.
+
+use crate::ffi::{Error, Key};
+use crate::site::{PREFERRED, Site};
+use crate::stanza::{Stanza, bytes};
+use pkcs8::der::SecretDocument;
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::read_private_key;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where the private keys are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the program, which imports them.
+    Program,
+    /// In the service's store.
+    Store,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Program => "imported",
+            Self::Store => "stored",
+        })
+    }
+}
+
+/// A key of a file; why there is none.
+pub(crate) type Entry = Result<Key, Error>;
+
+/// Keys by their names.
+#[derive(Default)]
+pub(crate) struct Keys {
+    private: BTreeMap<String, Entry>,
+    public: BTreeMap<String, Entry>,
+}
+
+impl Keys {
+    /// The private key of that name, if there is one.
+    pub(crate) fn private(&self, name: &str) -> Option<&Entry> {
+        self.private.get(name)
+    }
+
+    /// The key of that name, public ones first.
+    pub(crate) fn any(&self, name: &str) -> Option<&Entry> {
+        self.public.get(name).or_else(|| self.private.get(name))
+    }
+
+    /// Takes in what a stanza defines. `false`: it defines no key.
+    pub(crate) fn define(&mut self, site: &Site, place: Place, stanza: &Stanza) -> bool {
+        let (what, value) = stanza.first();
+        let name = value.split(':').next().unwrap_or_default().to_owned();
+        let context = &site.context;
+        match (what, place) {
+            ("PrivateKey", Place::Program) => {
+                self.private.insert(name, Key::private_pem(context, &stanza.pem, PREFERRED));
+            }
+            ("PrivateKey", Place::Store) => {
+                let key = store(site, &name, &stanza.pem).and_then(|uri| Key::stored(context, &uri, PREFERRED));
+                self.private.insert(name, key);
+            }
+            ("PublicKey", _) => {
+                self.public.insert(name, Key::public_pem(context, &stanza.pem, PREFERRED));
+            }
+            ("PrivateKeyRaw", _) => {
+                let (kind, raw) = raw(value);
+                // The store takes PKCS#8 only.
+                self.private.insert(name, Key::raw_private(context, kind, &raw, PREFERRED));
+            }
+            ("PublicKeyRaw", _) => {
+                let (kind, raw) = raw(value);
+                self.public.insert(name, Key::raw_public(context, kind, &raw, PREFERRED));
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn raw(value: &str) -> (&str, Vec<u8>) {
+    let mut parts = value.split(':').skip(1);
+    let kind = parts.next().expect("a type");
+    (kind, bytes(parts.next().expect("a key")))
+}
+
+fn store(site: &Site, name: &str, pem: &str) -> Result<String, Error> {
+    let told = |error: &dyn fmt::Display| Error(vec![error.to_string()]);
+    let (label, document) = SecretDocument::from_pem(pem).map_err(|error| told(&error))?;
+    let pkcs8 = match label {
+        "PRIVATE KEY" => Secret::from(document.as_bytes()),
+        _ => read_private_key(pem.as_bytes(), None).map_err(|error| told(&error))?,
+    };
+    site.store(name, pkcs8).map_err(|error| told(&error))
+}

@@ -1,0 +1,91 @@
+//! A service, and a library context with the provider that uses it.
+
+use crate::ffi::Context;
+use sidecore::client::{Client, Options};
+use sidecore::config::Config;
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::service::Service;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+
+/// A program that wants the provider where it can do something, but also gets OpenSSL's own code.
+pub(crate) const PREFERRED: &str = "?provider=sidecore";
+/// A program that wants the provider.
+pub(crate) const REQUIRED: &str = "provider=sidecore";
+
+/// A program that wants the provider's key exchange and encapsulation.
+pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
+
+pub(crate) struct Site {
+    pub(crate) context: Context,
+    _service: Service,
+    directory: TempDir,
+}
+
+impl Site {
+    /// The default provider first, then ours, as `openssl-sidecore.cnf` has it.
+    pub(crate) fn start() -> Self {
+        Self::with(&["default", "sidecore"], None)
+    }
+
+    /// Providers in this order, and properties that each fetch of an algorithm has.
+    pub(crate) fn with(providers: &[&str], properties: Option<&str>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+        let cnf = directory.path().join("openssl.cnf");
+        fs::write(&cnf, configuration(&socket, providers, properties)).unwrap();
+        let context = Context::load(&cnf).unwrap();
+        Self { context, _service: service, directory }
+    }
+
+    fn client(&self) -> Client {
+        let socket = self.directory.path().join("socket");
+        Client::connect(&Options { socket, ..Options::default() }).unwrap()
+    }
+
+    /// Puts a key into the service's store, under a name that no other has; its URI.
+    pub(crate) fn store(&self, name: &str, pkcs8: Secret) -> Result<String, String> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let command = KeyCommand::Import { name: name.clone(), pkcs8, acl: Acl::default() };
+        self.client().keys(command).map_err(|error| error.to_string())?;
+        Ok(format!("sidecore:{name}"))
+    }
+}
+
+impl Site {
+    /// Has the service make a key; its URI and public part.
+    pub(crate) fn generate(&self, kind: Kind) -> (String, Vec<u8>) {
+        let name = format!("generated-{}", kind.name());
+        let mut client = self.client();
+        client.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
+        let public = client.key_info(&name).unwrap().public;
+        (format!("sidecore:{name}"), public)
+    }
+}
+
+fn configuration(socket: &Path, providers: &[&str], properties: Option<&str>) -> String {
+    let list: Vec<String> = providers.iter().map(|name| format!("{name} = {name}_section\n")).collect();
+    let list = list.concat();
+    let properties = properties.map_or(String::new(), |properties| format!("default_properties = {properties}\n"));
+    format!(
+        "openssl_conf = main\n[main]\nproviders = providers\nalg_section = algorithms\n[algorithms]\n{properties}\
+         [providers]\n{list}[default_section]\nactivate = 1\n\
+         [sidecore_section]\nmodule = {}\nactivate = 1\nsocket = {}\n",
+        module().display(),
+        socket.display()
+    )
+}
+
+/// The provider, as cargo built it for this test.
+fn module() -> PathBuf {
+    // The name of the program, as it was called: with another libc, the program is that libc's loader.
+    let test = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let module = test.parent().map(|directory| directory.join("libsidecore_openssl.so")).unwrap_or_default();
+    assert!(module.exists(), "no module at {}: cargo build -p sidecore-openssl", module.display());
+    module
+}

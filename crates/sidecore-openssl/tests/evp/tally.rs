@@ -1,0 +1,101 @@
+//! What became of vectors.
+
+use crate::ffi::Error;
+use std::collections::BTreeMap;
+
+/// Why a vector was not done.
+pub(crate) enum Trouble {
+    /// An error of OpenSSL.
+    Error(Error),
+    /// No implementation with these properties: its name.
+    NotOffered(&'static str),
+    /// A wrong result.
+    Wrong(String),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The provider's own words for what it does not do, the store's, and OpenSSL's for what nobody offers.
+const CLEAN: [&str; 6] = [
+    "not supported by the sidecore service",
+    "keys of this kind are not supported",
+    "unsupported",
+    "operation not supported for this keytype",
+    "command not supported",
+    "provider signature not supported",
+];
+
+/// Vectors of several sets.
+#[derive(Default)]
+pub(crate) struct Tally {
+    rows: BTreeMap<String, Row>,
+    wrong: Vec<String>,
+}
+
+#[derive(Default)]
+struct Row {
+    /// The result was as it should be.
+    right: usize,
+    /// An error, as it should be.
+    failed: usize,
+    /// Not done, and said so.
+    declined: BTreeMap<String, usize>,
+}
+
+impl Tally {
+    /// Judges a vector; `failure` is what it says of how it fails, if it does.
+    pub(crate) fn count(&mut self, set: &str, vector: &str, failure: Option<&str>, outcome: Result<(), Trouble>) {
+        let row = self.rows.entry(set.to_owned()).or_default();
+        match (outcome, failure.is_some()) {
+            (Err(Trouble::Wrong(_)), true) if failure == Some("SIGNATURE_MISMATCH") => row.failed += 1,
+            (Ok(()), false) => row.right += 1,
+            (Err(Trouble::Error(error)), true) if !is_broken(&error) => row.failed += 1,
+            (Err(Trouble::NotOffered(_)), true) => row.failed += 1,
+            (Ok(()), true) => self.wrong.push(format!("{set} {vector}: succeeded, and should not")),
+            (Err(Trouble::Error(error)), false) if is_clean(&error) => {
+                let reason = error.0.into_iter().next().unwrap_or_default();
+                *row.declined.entry(reason).or_default() += 1;
+            }
+            (Err(Trouble::NotOffered(what)), false) => {
+                *row.declined.entry(format!("not offered: {what}")).or_default() += 1;
+            }
+            (Err(Trouble::Error(error)), _) => self.wrong.push(format!("{set} {vector}: {error:?}")),
+            (Err(Trouble::Wrong(what)), _) => self.wrong.push(format!("{set} {vector}: {what:.300}")),
+        }
+    }
+
+    /// Prints the counts.
+    ///
+    /// # Panics
+    /// Where a result was wrong, or fewer vectors were right than there were once.
+    pub(crate) fn is_complete(&self, least: &[(&str, usize)]) {
+        for (set, row) in &self.rows {
+            let declined: usize = row.declined.values().sum();
+            println!("{set}: {} right, {} failed as they should, {declined} declined", row.right, row.failed);
+            for (reason, number) in &row.declined {
+                println!("    {number:4} {reason:.200}");
+            }
+        }
+        let wrong = &self.wrong;
+        assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+        for (set, least) in least {
+            let right = self.rows.get(*set).map_or(0, |row| row.right);
+            assert!(right >= *least, "{set}: {right} right, at least {least} expected");
+        }
+    }
+}
+
+/// Whether it says that this is not offered.
+pub(crate) fn is_clean(error: &Error) -> bool {
+    let clean = |text: &String| CLEAN.iter().any(|clean| text.starts_with(clean));
+    error.0.iter().any(clean)
+}
+
+/// Whether it says that the service failed, which is never how a vector is to fail.
+fn is_broken(error: &Error) -> bool {
+    error.0.iter().any(|text| text.starts_with("the sidecore service did not do it"))
+}
