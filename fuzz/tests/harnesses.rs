@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn control_packets(data in bytes(), kind in 0..5_u8) {
+    fn control_packets(data in bytes(), kind in 0..7_u8) {
         control(&data);
         control(&[&[kind], &data[..]].concat());
     }

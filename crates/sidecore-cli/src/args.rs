@@ -1,5 +1,7 @@
 //! What was typed.
 
+pub(crate) mod keys;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -17,6 +19,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the service
     Serve(Serve),
+    /// The keys that stay in a running service
+    Keys(keys::Keys),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
     /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`
@@ -25,6 +29,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
     Export(Export),
+    /// Say what this machine lacks for the promises; changes nothing
+    Check(Check),
     /// Measure here; starts a service for itself
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
@@ -55,6 +61,19 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look at the directories of this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The service's socket, where no configuration names it
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -128,7 +147,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenarios crypto and keys, e.g. aes-256-gcm or rsa-2048-sign
+    /// Only these operations in the scenarios crypto, keys and nginx, e.g. aes-256-gcm or rsa-2048-sign
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
     /// Where calibrate writes its plan

@@ -32,6 +32,13 @@ pub(crate) struct Settings {
     ops: Vec<String>,
 }
 
+impl Settings {
+    /// Whether this operation is to be measured: all are where none is named.
+    fn wants(&self, op: &str) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|named| named == op)
+    }
+}
+
 /// What a scenario yields.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {

@@ -74,11 +74,12 @@ fn find_module() -> Result<PathBuf, String> {
     })
 }
 
-/// The configuration: OpenSSL's own provider does what ours does not.
+/// The configuration: OpenSSL's own provider does what ours does not. No section is called `default`: that is the name
+/// of the lines before the first one.
 fn text(module: &Path) -> String {
     format!(
-        "openssl_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = default\nsidecore = sidecore\n\
-         [default]\nactivate = 1\n[sidecore]\nmodule = {}\nactivate = 1\n",
+        "openssl_conf = openssl\n[openssl]\nproviders = providers\n[providers]\ndefault = own\nsidecore = sidecore\n\
+         [own]\nactivate = 1\n[sidecore]\nmodule = {}\nactivate = 1\n",
         module.display()
     )
 }

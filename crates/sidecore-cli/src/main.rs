@@ -3,8 +3,10 @@
 mod args;
 mod baseline;
 mod bench;
+mod check;
 mod export;
 mod ffi;
+mod keys;
 mod launch;
 mod machine;
 mod progress;
@@ -40,13 +42,20 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Keys(args) => keys::run(args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => return sim::run(&args).map(|yes| if yes { 0 } else { NO }),
+        Command::Sim(args) => return sim::run(&args).map(answer),
+        Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
         Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
     };
     done.map(|()| 0)
+}
+
+/// The exit code of an answer.
+fn answer(yes: bool) -> u8 {
+    if yes { 0 } else { NO }
 }

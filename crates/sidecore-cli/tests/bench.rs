@@ -89,6 +89,69 @@ fn the_paper_s_table_and_scaling_name_their_baselines() {
     assert!(of("scaling").any(|row| row["clients"] == 8 && row["devices"] == "1 sidecore"));
 }
 
+/// The provider module, which cargo makes for no test of another crate by itself.
+fn build_provider() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--package", "sidecore-openssl"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
+    // Each client fails if another provider signs, or if OpenSSL does not verify what was signed.
+    build_provider();
+    let rows = rows(&["keys", "--op", "ed25519-sign"]);
+    let sidecore: Vec<_> = rows.iter().filter(|row| row["variant"] == "sidecore").collect();
+    let stages = ["queue_us", "device_us", "host_us", "deliver_us", "total_us"];
+    assert!(sidecore.iter().all(|row| has(row, &stages) && has(row, &["jobs", "ratio", "cpu_us_per_op", "pinned"])));
+    for (processes, jobs) in [(1, 1), (1, 8), (4, 1), (4, 8)] {
+        assert!(sidecore.iter().any(|row| row["clients"] == processes && row["jobs"] == jobs), "{processes} {jobs}");
+    }
+    let reach = sidecore.iter().find(|row| row["scenario"] == "keys-reach").unwrap();
+    assert_eq!(reach["reach"]["at_least"], 2.0);
+    assert!(rows.iter().any(|row| row["variant"] == "openssl" && row["library"].as_str().is_some()));
+}
+
+#[test]
+fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
+    build_provider();
+    let rows = rows(&["nginx", "--op", "p-256-sign"]);
+    if Command::new("nginx").arg("-v").output().is_err() {
+        assert!(rows.is_empty());
+        return;
+    }
+    for variant in ["key in a file", "key in sidecore"] {
+        let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0);
+    }
+    // The service signs only where it has the key.
+    let service = |row: usize| rows[row]["cpu_us_per_op"]["service"].as_f64().unwrap();
+    assert!(service(0) == 0.0 && service(1) > 0.0);
+}
+
+#[test]
+fn waking_is_compared_with_timers_and_with_what_was_published() {
+    build_provider();
+    let rows = rows(&["keys", "--op", "p-256-sign"]);
+    let waiting: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-waiting").collect();
+    for policies in
+        ["service timer(1ms), client park", "service park, client timer(250us)", "service spin, client spin"]
+    {
+        assert!(
+            waiting.iter().any(|row| row["notify"] == policies && has(row, &["queue_us", "ops_per_s"])),
+            "{policies}"
+        );
+    }
+    let compared: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-interrupts").collect();
+    assert!(compared.iter().any(|row| row["changes"]["throughput"] == 274.0));
+    assert!(compared.iter().any(|row| row["variant"].as_str().unwrap().ends_with("both woken")));
+    assert!(compared.iter().all(|row| has(&row["changes"], &["queue", "device", "throughput"])));
+}
+
 #[test]
 fn what_does_not_exist_is_a_mistake_of_usage() {
     let scenario = command().args(["bench", "bogus"]).output().unwrap();

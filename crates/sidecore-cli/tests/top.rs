@@ -70,3 +70,17 @@ fn a_signal_gives_the_terminal_back() {
         assert!(terminal.is_cooked());
     }
 }
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("socket");
+    let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+    let mut terminal = Terminal::new();
+    let mut top = terminal.start(&["top", "--counters", counters_beside(&socket).to_str().unwrap()]);
+    terminal.read_until("overview");
+    drop(terminal);
+    // As the kernel says it to who is in charge of the terminal.
+    kill_process(Pid::from_child(&top), Signal::HUP).unwrap();
+    assert_eq!(top.wait().unwrap().signal(), Some(Signal::HUP.as_raw()));
+}

@@ -166,10 +166,7 @@ fn take_lane(
     deadline: Instant,
 ) -> Result<Taken, Trouble> {
     let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
-    let preferred = match job {
-        Some(job) => in_context(pool, job, |waiting| Ok(waiting.favourite()))?,
-        None => None,
-    };
+    let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
     loop {
         let seen = match pool.take(options, preferred, bytes)? {
             Take::Lane(lane) => return Ok(lane),

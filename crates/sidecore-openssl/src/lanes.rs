@@ -164,7 +164,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match aside(|| Lane::connect(options, bytes)).unwrap_or_else(|error| Err(ConnectError::System(error))) {
+        match aside(|| Lane::connect(options, bytes)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();

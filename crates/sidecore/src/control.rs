@@ -152,7 +152,9 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::crypto::Secret;
     use crate::engine::crypto::sample::sample;
+    use crate::keys::Acl;
     use proptest::prelude::*;
     use sidecore_core::session::Class;
 
@@ -167,6 +169,8 @@ mod tests {
         let token = Some(Token([7; 16]));
         round_trip(&Request::Attach { abi: 1, slots: 64, arena_bytes: 4096, name: "nginx".to_owned(), adopt: token });
         round_trip(&Request::Set("notify=park".to_owned()));
+        let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
+        round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));
         for class in Class::all() {
             round_trip(&Request::OpenSession(sample(class, 64, 1).spec));
         }

@@ -68,7 +68,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the threads and listens.
+    /// Reads the passphrase that the configuration names, starts the threads and listens.
     ///
     /// # Errors
     /// What is wrong with configuration, cores, paths or the system, each with what to do.

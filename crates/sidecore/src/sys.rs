@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod features;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 const BASELINE: &str = "openssl";
 
 pub(super) fn steps(settings: &Settings) -> usize {
-    reach::steps() + grid::steps(settings) + waiting::steps(settings) + packaged::steps()
+    reach::steps(settings) + grid::steps(settings) + waiting::steps(settings) + packaged::steps(settings)
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {

@@ -5,6 +5,7 @@ mod server;
 use super::client::private_key;
 use super::crew::BenchError;
 use super::keys::setup::Setup;
+use super::programs::service_cpu;
 use super::series::{median, ratio, spread};
 use super::{Outcome, Settings};
 use crate::progress::Progress;
@@ -38,8 +39,12 @@ fn effort(settings: &Settings) -> (usize, u64) {
     if settings.quick { (1, 1) } else { (7, 2) }
 }
 
-pub(super) fn steps(_settings: &Settings) -> usize {
-    KEYS.len()
+fn keys(settings: &Settings) -> Vec<(&'static str, f64)> {
+    KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect()
+}
+
+pub(super) fn steps(settings: &Settings) -> usize {
+    keys(settings).len()
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
@@ -50,10 +55,12 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             return Ok(outcome);
         }
     }
-    let mut setup = Setup::start(0, vec![DeviceConfig::inline("inline")], &KEYS.map(|(op, _)| op))?;
+    let keys = keys(settings);
+    let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
+    let mut setup = Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?;
     // A service beside a web server has no core to itself.
     setup.set("notify=park")?;
-    for (op, reach) in KEYS {
+    for (op, reach) in keys {
         progress.begin(&format!("nginx, {op}"));
         outcome.rows.extend(one(&setup, op, reach, settings)?);
         progress.advance();
@@ -103,14 +110,13 @@ fn one(setup: &Setup, op: &str, reach: f64, settings: &Settings) -> Result<[Row;
     Ok([row(BASELINE, &file), sidecore])
 }
 
-/// Handshakes for so many seconds. The service is this process.
+/// Handshakes for so many seconds.
 fn run(nginx: &Nginx, served: bool, seconds: u64, found: &mut Found) -> Result<(), BenchError> {
-    let (worker, service, began) = (nginx.cpu()?, clock::process_cpu(), clock::now());
+    let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
     let count = handshakes(nginx.port(), seconds)?;
     let took = (clock::now() - began) as f64 / 1e9;
     let server_ns = nginx.cpu()?.saturating_sub(worker);
-    // Without the provider this process only waits for the load.
-    let service_ns = if served { clock::process_cpu() - service } else { 0 };
+    let service_ns = if served { service_cpu()?.saturating_sub(service) } else { 0 };
     found.handshakes += count;
     found.seconds += took;
     found.server_ns += server_ns;

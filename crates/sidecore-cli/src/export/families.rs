@@ -93,9 +93,9 @@ pub(super) fn service(now: &Snapshot) -> Vec<Family> {
         single("uptime", "Time since the service started.", TimeLevel, now.uptime()),
         single("sample_every_requests", "One request in so many carries stage times; 0: none.", Level, every),
         Family {
-            name: "policies",
-            help: "Policies in force: how each hop waits, how devices are chosen, in which order they work.",
-            kind: Kind::Info,
+            name: "policies_info",
+            help: "Always 1, labelled with the policies in force: hops, choice of devices, order of their work.",
+            kind: Level,
             samples: vec![(policies(now), Value::Number(1))],
         },
     ]

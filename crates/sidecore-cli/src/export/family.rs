@@ -31,8 +31,6 @@ pub(super) enum Kind {
     TimeLevel,
     /// A histogram of durations, exported in seconds.
     Times,
-    /// Always 1: what matters are its labels.
-    Info,
 }
 
 /// A number or a histogram.
@@ -76,7 +74,6 @@ impl Family {
         let mut metric = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.kind.metric_type())?;
         for (labels, value) in &self.samples {
             match self.kind {
-                Kind::Info => metric.encode_info(labels)?,
                 kind if labels.is_empty() => write(&mut metric, kind, value)?,
                 kind => write(&mut metric.encode_family(labels)?, kind, value)?,
             }
@@ -90,7 +87,7 @@ impl Kind {
         match self {
             Self::Time | Self::TimeLevel | Self::Times => Some(Unit::Seconds),
             Self::Bytes => Some(Unit::Bytes),
-            Self::Count | Self::Level | Self::Info => None,
+            Self::Count | Self::Level => None,
         }
     }
 
@@ -99,7 +96,6 @@ impl Kind {
             Self::Count | Self::Bytes | Self::Time => MetricType::Counter,
             Self::Level | Self::TimeLevel => MetricType::Gauge,
             Self::Times => MetricType::Histogram,
-            Self::Info => MetricType::Info,
         }
     }
 }
@@ -115,9 +111,7 @@ fn write(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Resu
             Kind::Time => metric.encode_counter::<NoLabelSet, f64, f64>(&seconds(*number), None),
             Kind::TimeLevel => metric.encode_gauge(&seconds(*number)),
             Kind::Level => metric.encode_gauge(number),
-            Kind::Count | Kind::Bytes | Kind::Times | Kind::Info => {
-                metric.encode_counter::<NoLabelSet, u64, f64>(number, None)
-            }
+            Kind::Count | Kind::Bytes | Kind::Times => metric.encode_counter::<NoLabelSet, u64, f64>(number, None),
         },
     }
 }

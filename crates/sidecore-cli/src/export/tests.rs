@@ -232,3 +232,41 @@ fn a_request_is_limited_in_length_and_time_and_their_number_too() {
     });
     assert!(again.unwrap().contains("200 OK"));
 }
+
+/// The words of a text that are names of metrics.
+fn metrics(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| word.starts_with("sidecore_"))
+}
+
+#[test]
+fn each_metric_of_the_dashboard_is_exported() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../packaging/grafana/sidecore.json")).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
+    let expressions: Vec<&str> = targets.flatten().map(|target| target["expr"].as_str().unwrap()).collect();
+    let text = Service::new().exporter().metrics();
+    let exported: std::collections::HashSet<&str> =
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| metrics(line).next()).collect();
+    let used: Vec<&str> = expressions.iter().flat_map(|expression| metrics(expression)).collect();
+    assert!(expressions.len() > 30 && used.len() >= expressions.len());
+    for name in used {
+        assert!(exported.contains(name), "{name} is not exported");
+    }
+}
+
+#[test]
+fn each_metric_is_explained() {
+    let page = include_str!("../../../../docs/watching.md");
+    let explained: std::collections::HashSet<&str> = metrics(page).collect();
+    let text = Service::new().exporter().metrics();
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {
+        let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        assert!(explained.contains(&*name), "{name} is not in docs/watching.md");
+    }
+    let page = page.split('`').skip(1).step_by(2).filter(|code| code.starts_with("sidecore_"));
+    for name in page.filter(|code| metrics(code).next() == Some(*code)) {
+        assert!(text.contains(&format!("\n{name}")), "{name} is explained and not exported");
+    }
+}

@@ -141,6 +141,7 @@ symbols! {
     derive_init = "EVP_PKEY_derive_init": Init;
     derive_peer = "EVP_PKEY_derive_set_peer": unsafe extern "C" fn(Object, Object) -> c_int;
     derive = "EVP_PKEY_derive": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
+    message_key_context = "EVP_MD_CTX_get_pkey_ctx": unsafe extern "C" fn(Object) -> Object;
     message_sign_init = "EVP_DigestSignInit": MessageInit;
     message_sign = "EVP_DigestSign": Transforming;
     message_sign_init_in = "EVP_DigestSignInit_ex": MessageInitIn;

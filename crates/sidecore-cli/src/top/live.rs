@@ -12,10 +12,11 @@ use ratatui::widgets::{Paragraph, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 use sidecore::counters::Snapshot;
 use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use table::draw_table;
 
@@ -23,53 +24,44 @@ use table::draw_table;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Fewest and most lines of a table other than that of the clients, with its heading and the empty line below it.
 const SMALL_TABLE: (u16, u16) = (4, 10);
-/// How long a signal that ends the view may wait.
-const SIGNAL: Duration = Duration::from_millis(100);
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), TopError> {
     let mut screen = Screen::new(Snapshot::read(counters)?);
-    let signal = Arc::new(AtomicUsize::new(0));
-    for number in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize)
-            .map_err(TopError::Terminal)?;
-    }
+    end_on_signals().map_err(TopError::Terminal)?;
     // From here on a panic gives the terminal back before its message.
     let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
-    let restored = Restore;
-    let result = show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL), &signal);
-    drop(restored);
-    match signal.load(Ordering::Relaxed) {
-        0 => result,
-        // Whoever asked sees that the signal ended it.
-        number => emulate_default_handler(i32::try_from(number).unwrap_or(SIGTERM)).map_err(TopError::Terminal),
-    }
+    let _restored = Restore;
+    show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL))
 }
 
-fn show(
-    terminal: &mut DefaultTerminal,
-    screen: &mut Screen,
-    file: &Path,
-    interval: Duration,
-    signal: &AtomicUsize,
-) -> Result<(), TopError> {
+/// From now on a signal gives the terminal back and ends the program, on a thread of its own: once the terminal is gone,
+/// waiting for a key does not return.
+fn end_on_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+    let wait = move || {
+        for signal in signals.forever() {
+            // Nothing is drawn any more.
+            let _quiet = io::stdout().lock();
+            ratatui::restore();
+            // Whoever asked sees that the signal ended it.
+            let _ = emulate_default_handler(signal);
+        }
+    };
+    thread::Builder::new().name("sidecore-signals".to_owned()).spawn(wait).map(|_| ())
+}
+
+fn show(terminal: &mut DefaultTerminal, screen: &mut Screen, file: &Path, interval: Duration) -> Result<(), TopError> {
     let mut next = Instant::now() + interval;
     while !screen.quit {
         terminal.draw(|frame| screen.draw(frame)).map_err(TopError::Terminal)?;
-        // A signal need not end the wait for a key.
-        while !event::poll(next.saturating_duration_since(Instant::now()).min(SIGNAL)).map_err(TopError::Terminal)? {
-            if signal.load(Ordering::Relaxed) != 0 {
-                return Ok(());
+        if event::poll(next.saturating_duration_since(Instant::now())).map_err(TopError::Terminal)? {
+            if let Event::Key(key) = event::read().map_err(TopError::Terminal)? {
+                screen.key(key);
             }
-            if Instant::now() >= next {
-                break;
-            }
-        }
-        if Instant::now() >= next {
+        } else {
             next = Instant::now() + interval;
             screen.refresh(|| Snapshot::read(file).map_err(|error| error.to_string()));
-        } else if let Event::Key(key) = event::read().map_err(TopError::Terminal)? {
-            screen.key(key);
         }
     }
     Ok(())
@@ -81,7 +73,7 @@ struct Restore;
 impl Drop for Restore {
     fn drop(&mut self) {
         // After a panic it was given back before the message; once more would move the cursor into the message.
-        if !std::thread::panicking() {
+        if !thread::panicking() {
             ratatui::restore();
         }
     }
@@ -212,11 +204,16 @@ impl Screen {
     }
 
     fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        // A ninth of it at least is for the clients, whatever else there is.
         let small = (area.height * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
         let others = [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
-        let [cores, cards, stored, kinds] =
-            others.each_ref().map(|rows| Constraint::Length(table_height(rows).min(small)));
+        // The clients always have room; of the others those that come first.
+        let mut left = area.height.saturating_sub(SMALL_TABLE.0);
+        let [cores, cards, stored, kinds] = others.each_ref().map(|rows| {
+            let height = table_height(rows).min(small);
+            let height = if height <= left { height } else { 0 };
+            left -= height;
+            Constraint::Length(height)
+        });
         let heights = [cores, cards, Constraint::Fill(1), stored, kinds];
         let [cores, cards, lanes, stored, kinds] = Layout::vertical(heights).areas(area);
         for (rows, area) in others.iter().zip([cores, cards, stored, kinds]) {

@@ -259,6 +259,9 @@ fn a_small_terminal_shows_whole_columns_and_says_what_is_hidden() {
     assert!(text.contains("QUEUE p50/p99") && !text.contains("LANES"), "{text}");
     assert!(text.contains("coalesce(8,50us)"), "long lines of the head are wrapped:\n{text}");
     assert!(text.contains("and ") && text.contains(" more"), "{text}");
+    let text = drawn(&mut Screen::new(service.read()), 80, 24);
+    let client = text.lines().skip_while(|line| !line.contains("CLIENT")).nth(1);
+    assert!(client.is_some_and(|line| line.contains("nginx")), "clients have room on any terminal:\n{text}");
     for size in [(1, 1), (20, 3), (80, 8), (300, 2)] {
         let _ = drawn(&mut Screen::new(service.read()), size.0, size.1);
     }

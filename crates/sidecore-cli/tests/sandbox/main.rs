@@ -1,8 +1,10 @@
 //! `sidecore serve` in its sandbox: what others see of it, what it still does, and what it says where it cannot.
 
 mod attack;
+mod check;
 mod service;
 mod start;
+mod unit;
 mod work;
 
 use std::io::Write;

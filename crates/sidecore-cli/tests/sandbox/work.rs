@@ -5,8 +5,9 @@ use rustix::process::{Signal, geteuid};
 use sidecore::client::Client;
 use sidecore::core::session::{Class, Op};
 use sidecore::engine::crypto::sample::sample;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use sidecore::keys::{Acl, KeyCommand, Kind};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Output;
 
 fn place() -> Place {
@@ -83,4 +84,36 @@ fn the_next_one_takes_over_the_socket_of_one_that_was_killed() {
     let service = place.start();
     every_operation(&mut place.connect());
     assert!(service.end(Signal::TERM).success());
+}
+
+/// The test's user may use keys if it is root or the service's own.
+fn generate(client: &mut Client, kind: Kind) -> String {
+    let name = format!("{kind:?}");
+    client.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
+    name
+}
+
+fn stored_names(client: &mut Client) -> usize {
+    client.keys(KeyCommand::List { after: String::new() }).unwrap().len()
+}
+
+#[test]
+fn keys_are_made_kept_and_found_again_and_the_passphrase_is_read_before_root_is_given_up() {
+    let place = place();
+    let passphrase = place.file("passphrase");
+    fs::write(&passphrase, "correct horse").unwrap();
+    // The service's user may not read it.
+    fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+    let directory = place.file("run/keys");
+    let keys = format!("\n[keys]\ndirectory = '{}'\npassphrase_file = '{}'", directory.display(), passphrase.display());
+    fs::write(place.config(), fs::read_to_string(place.config()).unwrap() + &keys).unwrap();
+    let service = place.start();
+    let mut client = place.connect();
+    let made = Kind::ALL.map(|kind| generate(&mut client, kind));
+    client.keys(KeyCommand::Delete { name: made[0].clone() }).unwrap();
+    let metadata = fs::metadata(&directory).unwrap();
+    assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o700, fs::metadata(place.socket()).unwrap().uid()));
+    assert!(service.end(Signal::TERM).success());
+    let _service = place.start();
+    assert_eq!(stored_names(&mut place.connect()), made.len() - 1);
 }

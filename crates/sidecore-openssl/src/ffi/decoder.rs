@@ -135,7 +135,8 @@ unsafe fn decode_der(
             Err(error) => {
                 // Only a file with our label comes here; others have another structure.
                 if crate::pem::looks_like_uri(&der) {
-                    provider.fail(c"decode", &Failure::new(Reason::Key, error.to_string()));
+                    // The search ends here: OpenSSL forgets what a decoder says that leaves it to others.
+                    return provider.fail(c"decode", &Failure::new(Reason::Key, error.to_string()));
                 }
                 return 1;
             }

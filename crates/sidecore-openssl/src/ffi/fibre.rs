@@ -103,14 +103,28 @@ impl Job {
         make: impl FnOnce() -> io::Result<Waiting>,
         work: impl FnOnce(&mut Waiting) -> T,
     ) -> io::Result<T> {
-        let (mut fd, mut ours) = (-1, std::ptr::null_mut());
-        // SAFETY: the job's own context, which lives while the job runs.
-        let known = unsafe { (self.functions.get_fd)(self.context, key(), &raw mut fd, &raw mut ours) };
-        if known == 0 || ours.is_null() {
+        let mut ours = self.ours();
+        if ours.is_null() {
             ours = self.put(make()?)?;
         }
         // SAFETY: made by `put`, freed with the context; only the job that runs uses it, on one thread.
         Ok(work(unsafe { &mut *ours.cast::<Waiting>() }))
+    }
+
+    /// Works with what its wait context waits on, if it has waited before. A descriptor is put there for a pause only:
+    /// `HAProxy` 2.6 ends itself when it finds one of a job that never paused.
+    pub(crate) fn waited<T>(&self, work: impl FnOnce(&Waiting) -> T) -> Option<T> {
+        let ours = self.ours();
+        // SAFETY: as in `waiting`.
+        (!ours.is_null()).then(|| work(unsafe { &*ours.cast::<Waiting>() }))
+    }
+
+    /// What `put` put there; null: nothing yet.
+    fn ours(&self) -> *mut c_void {
+        let (mut fd, mut ours) = (-1, std::ptr::null_mut());
+        // SAFETY: the job's own context, which lives while the job runs.
+        let known = unsafe { (self.functions.get_fd)(self.context, key(), &raw mut fd, &raw mut ours) };
+        if known == 0 { std::ptr::null_mut() } else { ours }
     }
 
     fn put(&self, waiting: Waiting) -> io::Result<*mut c_void> {

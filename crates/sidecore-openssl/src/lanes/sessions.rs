@@ -50,10 +50,7 @@ impl Sessions {
         let session = aside(|| {
             self.make_room(client);
             open(client, key, scheme)
-        });
-        let session = session.map_err(|error| {
-            OpenError::Failure(Failure::new(Reason::Internal, format!("cannot open a session: {error}")))
-        })??;
+        })?;
         let alive = Arc::downgrade(key);
         self.0.push(Open { key: key.remembered(), alive, scheme: scheme.clone(), session });
         Ok(session)

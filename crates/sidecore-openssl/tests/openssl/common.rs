@@ -57,7 +57,7 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
         let cnf = include_str!("../../openssl-sidecore.cnf")
             .replace("module = sidecore.so", &format!("module = {}", module().display()))
-            .replace("#socket = /run/sidecore/socket", &format!("socket = {}", self.path("socket").display()));
+            .replace("#socket = /run/sidecore/sidecore.sock", &format!("socket = {}", self.path("socket").display()));
         fs::write(self.path("openssl.cnf"), &cnf).unwrap();
         let preferred =
             cnf.replace("providers = sidecore_providers", "providers = sidecore_providers\nalg_section = preferred");

@@ -230,3 +230,112 @@ fn unknown(name: &str) -> Reason {
     let name: String = name.chars().take(80).collect();
     format!("there is no key {name:?}: see `sidecore keys list`")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::crypto::{Hash, SaltLength, SignaturePadding};
+
+    const RSA: &[u8] = include_bytes!("../engine/crypto/keys/test-rsa-2048.pkcs8.der");
+    const OWN: u32 = 1000;
+
+    fn store(limit: u16) -> Store {
+        Store::open(&KeysConfig::default(), None, limit, OWN).unwrap()
+    }
+
+    fn peer(uid: u32) -> Peer {
+        Peer { uid, gids: vec![uid] }
+    }
+
+    fn with_key() -> Store {
+        let mut store = store(4);
+        store.import("www", RSA.into(), Acl { uids: vec![7], gids: vec![8] }).unwrap();
+        store
+    }
+
+    fn pss(salt: u16) -> Scheme {
+        let padding = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Bytes(salt) };
+        Scheme::RsaSignature { padding, hash: Hash::Sha256 }
+    }
+
+    fn open(store: &mut Store, scheme: &Scheme) -> Arc<Session> {
+        store.session("www", scheme, &peer(7)).unwrap()
+    }
+
+    #[test]
+    fn lanes_share_one_session_of_a_key_and_scheme() {
+        let mut store = with_key();
+        let (first, second) = (open(&mut store, &pss(20)), open(&mut store, &pss(20)));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(!Arc::ptr_eq(&first, &open(&mut store, &pss(21))));
+        assert_eq!(first.key(), store.place("www"));
+    }
+
+    #[test]
+    fn a_thousand_schemes_keep_no_more_sessions_than_a_few() {
+        let mut store = with_key();
+        let kept = |store: &Store| store.keys["www"].sessions.len();
+        for salt in 0..200 {
+            drop(open(&mut store, &pss(salt)));
+            assert!(kept(&store) <= CACHED);
+        }
+        // The same while lanes hold them all: beyond those that are kept, each is its lane's alone.
+        let held: Vec<_> = (0..200).map(|salt| open(&mut store, &pss(salt))).collect();
+        assert_eq!(kept(&store), CACHED);
+        assert!(Arc::ptr_eq(&held[0], &open(&mut store, &pss(0))));
+        assert_eq!(Arc::strong_count(&held[199]), 1);
+        drop(held);
+        assert!(Arc::ptr_eq(&open(&mut store, &pss(199)), &open(&mut store, &pss(199))));
+    }
+
+    #[test]
+    fn a_session_with_a_label_of_the_clients_is_not_kept() {
+        let mut store = with_key();
+        let padding = DecryptionPadding::Oaep { hash: Hash::Sha256, mgf1: Hash::Sha256, label: vec![1] };
+        drop(open(&mut store, &Scheme::RsaDecryption { padding }));
+        assert!(store.keys["www"].sessions.is_empty());
+    }
+
+    #[test]
+    fn root_and_the_own_user_and_those_of_the_list_may_use_a_key() {
+        let mut store = with_key();
+        for uid in [0, OWN, 7, 8] {
+            assert!(store.info("www", &peer(uid)).is_ok(), "{uid}");
+        }
+        let why = store.session("www", &pss(20), &peer(9)).unwrap_err();
+        assert!(why.contains("sidecore keys acl www --uid 9"), "{why}");
+        store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
+        assert!(store.permits(store.place("www").unwrap(), &peer(9)) && !store.permits(0, &peer(7)));
+        assert!(store.set_acl("www", Acl { uids: vec![1; MAX_ACL + 1], gids: vec![] }).is_err());
+    }
+
+    #[test]
+    fn the_place_of_a_deleted_key_permits_nothing_until_it_is_taken_again() {
+        let mut store = with_key();
+        let place = store.delete("www").unwrap();
+        assert!(!store.permits(place, &peer(0)) && store.place("www").is_none());
+        store.import("other", RSA.into(), Acl::default()).unwrap();
+        assert_eq!(store.places().collect::<Vec<_>>(), [(place, "other")]);
+    }
+
+    #[test]
+    fn a_long_list_comes_in_pages_of_which_each_fits_a_message() {
+        let mut store = store(40);
+        let acl = Acl { uids: vec![u32::MAX; MAX_ACL], gids: vec![u32::MAX; MAX_ACL] };
+        let ec: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");
+        for number in 0..40 {
+            store.import(&format!("{number:0>64}"), ec.into(), acl.clone()).unwrap();
+        }
+        let (mut names, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = store.list(&after);
+            let Some(last) = page.last() else { break };
+            after.clone_from(&last.name);
+            names.extend(page.iter().map(|entry| entry.name.clone()));
+            let mut packet = vec![0; crate::sys::packet::MAX_PACKET];
+            crate::control::encode(&crate::control::Reply::Keys(page), &mut packet).unwrap();
+        }
+        assert_eq!(names.len(), 40);
+        assert!(names.is_sorted());
+    }
+}

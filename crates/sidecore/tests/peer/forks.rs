@@ -34,7 +34,7 @@ pub(crate) fn run(scenario: &str, socket: &str) {
 }
 
 /// Runs `child` in a forked child, which ends with it.
-fn fork(child: impl FnOnce()) -> c_int {
+pub(crate) fn fork(child: impl FnOnce()) -> c_int {
     match ffi::fork() {
         0 => {
             // The parent's unwinding and exit handlers are not the child's.
@@ -48,7 +48,7 @@ fn fork(child: impl FnOnce()) -> c_int {
     }
 }
 
-fn expect_success(child: c_int) {
+pub(crate) fn expect_success(child: c_int) {
     let mut status = 0;
     // SAFETY: `status` is writable for the call.
     let waited = unsafe { ffi::waitpid(child, &raw mut status, 0) };

@@ -11,6 +11,7 @@ mod connect;
 mod forks;
 mod greedy;
 mod hostile;
+mod owner;
 mod raw;
 
 use checked::Load;
@@ -41,6 +42,7 @@ fn main() {
         ["faults", socket] => hostile::break_each_rule(socket),
         ["flood", socket] => hostile::flood(socket),
         ["attempt", what, how, directory, victim] => attempt::run(what, how, directory.as_ref(), victim),
+        ["owner", socket, uid, gids] => owner::run(socket, uid, gids),
         ["fork", scenario, socket] => forks::run(scenario, socket),
         _ => panic!("no such part to play: {arguments:?}"),
     }

@@ -2,6 +2,7 @@
 
 use crate::busy::Busy;
 use crate::common::{Running, connect, options, start};
+use crate::load::Load;
 use crate::peer::Peer;
 use sidecore::client::{Client, Error, Job, Options};
 use sidecore::config::{ClientConfig, Config, DeviceConfig, LimitsConfig};
@@ -10,6 +11,8 @@ use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::sample;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 /// Requests of the modest client over which shares are counted.
 const COUNTED: u64 = 1500;
@@ -165,6 +168,27 @@ fn eight_full_lanes_do_not_starve_one_on_a_full_worker() {
 fn eight_full_lanes_do_not_starve_one_on_a_full_card() {
     let card = DeviceConfig { depth: 8, ..DeviceConfig::emulated("card", 500_000, 0.0) };
     check_equal_shares(vec![card], "sha-256", 100);
+}
+
+#[test]
+fn lanes_of_a_client_take_turns_though_each_asks_again_at_once() {
+    const LANES: usize = 8;
+    const TOTAL: u32 = 2000;
+    // A signature takes longer than a share of one round: the first lane to ask would always be the first again.
+    let service = start(Config::default());
+    let served = AtomicU32::new(0);
+    let shares: Vec<u32> = thread::scope(|scope| {
+        let lane = || {
+            let mut load = Load::new(connect(&service), "rsa-1024-sign", 32, 1, false);
+            while served.fetch_add(1, Ordering::Relaxed) < TOTAL {
+                load.run(1);
+            }
+            load.tally.done
+        };
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().map(|lane| lane.join().unwrap()).collect()
+    });
+    assert!(shares.iter().all(|share| *share > TOTAL / LANES as u32 / 5), "{shares:?}");
 }
 
 #[test]

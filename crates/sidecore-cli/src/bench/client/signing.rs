@@ -53,7 +53,10 @@ impl Signing {
         let key = if task.provided { &self.keys[&task.op] } else { &own };
         let (library, properties) =
             if task.provided { (self.library.as_ref(), task.pem.is_none().then_some(OURS)) } else { (None, None) };
-        let signer = || Signer::new(key, library, properties, digest, &INPUT).map_err(text);
+        let signer = || {
+            let signer = Signer::new(key, library, properties, digest, &INPUT).map_err(text)?;
+            if task.provided { by_the_provider(&signer).map(|()| signer) } else { Ok(signer) }
+        };
         let (measured, signatures) = if task.jobs > 1 {
             if !jobs_are_possible(self.api) {
                 return Err("this OpenSSL has no asynchronous jobs".to_owned());
@@ -69,15 +72,19 @@ impl Signing {
 
     fn provided_key(&self, task: &Signatures, pkcs8: &[u8], kind: KeyKind) -> Result<Key<'static>, String> {
         let library = self.library.as_ref().ok_or("no provider is loaded")?;
-        let (key, properties) = match &task.pem {
-            Some(pem) => (Key::from_pem_in(library, pem.as_bytes(), kind), None),
-            None => (Key::from_pkcs8_in(library, pkcs8, kind), Some(OURS)),
+        let key = match &task.pem {
+            Some(pem) => Key::from_pem_in(library, pem.as_bytes(), kind),
+            None => Key::from_pkcs8_in(library, pkcs8, kind),
         };
-        let key = key.map_err(text)?;
-        match key.signing_provider(library, properties).map_err(text)? {
-            name if name.as_bytes() == PROVIDER.to_bytes() => Ok(key),
-            name => Err(format!("the provider {name:?} would sign for {}, not {PROVIDER:?}", task.op)),
-        }
+        key.map_err(text)
+    }
+}
+
+/// Fails if it is not the provider that signs, as was asked.
+fn by_the_provider(signer: &Signer<'_>) -> Result<(), String> {
+    match signer.provider().map_err(text)? {
+        name if name.as_bytes() == PROVIDER.to_bytes() => Ok(()),
+        name => Err(format!("the provider {name:?} would sign, not {PROVIDER:?}")),
     }
 }
 

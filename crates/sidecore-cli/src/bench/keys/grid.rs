@@ -20,7 +20,7 @@ const QUICK_JOBS: [u32; 2] = [1, 8];
 
 fn ops(settings: &Settings) -> Vec<&'static str> {
     let all: &[&str] = if settings.quick && settings.ops.is_empty() { &QUICK_OPS } else { &OPS };
-    all.iter().copied().filter(|op| settings.ops.is_empty() || settings.ops.iter().any(|named| named == op)).collect()
+    all.iter().copied().filter(|op| settings.wants(op)).collect()
 }
 
 fn processes(settings: &Settings) -> &'static [usize] {

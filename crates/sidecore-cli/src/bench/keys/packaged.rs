@@ -159,12 +159,20 @@ fn effort(settings: &Settings) -> (usize, u64) {
     if settings.quick { (2, 80_000_000) } else { (7, 300_000_000) }
 }
 
-pub(super) fn steps() -> usize {
-    OPS.len()
+fn ops(settings: &Settings) -> Vec<&'static str> {
+    OPS.into_iter().filter(|op| settings.wants(op)).collect()
+}
+
+pub(super) fn steps(settings: &Settings) -> usize {
+    ops(settings).len()
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome::default();
+    let ops = ops(settings);
+    if ops.is_empty() {
+        return Ok(outcome);
+    }
     let installed = match Installed::find() {
         Ok(installed) => installed,
         Err(why) => {
@@ -172,10 +180,10 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             return Ok(outcome);
         }
     };
-    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &OPS)?;
+    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
     let cpus = (setup.pinning.client(0), setup.pinning.sidecores.first().copied());
     let mut remote = Remote::start(installed, setup.directory(), cpus)?;
-    for op in OPS {
+    for op in ops {
         progress.begin(&format!("{op}, {BASELINE}"));
         outcome.rows.extend(one(&mut setup, &mut remote, op, settings)?);
         progress.advance();

@@ -34,17 +34,23 @@ fn effort(settings: &Settings) -> (usize, u64) {
     if settings.quick { (3, 100_000_000) } else { (9, 300_000_000) }
 }
 
-pub(super) fn steps() -> usize {
-    CASES.len()
+fn cases(settings: &Settings) -> impl Iterator<Item = &'static Case> {
+    CASES.iter().filter(|case| settings.wants(case.op))
+}
+
+pub(super) fn steps(settings: &Settings) -> usize {
+    cases(settings).count()
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let ops: Vec<&str> = CASES.iter().map(|case| case.op).collect();
-    let mut distinct = ops;
-    distinct.dedup();
-    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &distinct)?;
+    let mut ops: Vec<&str> = cases(settings).map(|case| case.op).collect();
+    ops.dedup();
     let mut outcome = Outcome::default();
-    for case in &CASES {
+    if ops.is_empty() {
+        return Ok(outcome);
+    }
+    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    for case in cases(settings) {
         progress.begin(&format!("{}, {} jobs, {}", case.op, case.jobs, case.notify));
         outcome.rows.extend(one(&mut setup, case, settings)?);
         progress.advance();

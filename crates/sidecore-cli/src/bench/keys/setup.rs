@@ -2,6 +2,7 @@
 
 use crate::bench::client::private_key;
 use crate::bench::crew::{BenchError, HEAD_START, Member, Pinning};
+use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
@@ -149,9 +150,9 @@ impl Setup {
     ) -> Result<Run, BenchError> {
         self.spread(processes, false)?;
         let before = self.counters()?;
-        let cpu = clock::process_cpu();
+        let cpu = service_cpu()?;
         let measured = self.together(op, processes, jobs, true, ns)?;
-        let service_cpu = clock::process_cpu() - cpu;
+        let service_cpu = service_cpu()?.saturating_sub(cpu);
         let counted = self.counters()?.since(&before);
         thread::sleep(REPORTED);
         let reported = self.counters()?.since(&before);

@@ -1,7 +1,7 @@
 //! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
 
 use crate::bench::crew::BenchError;
-use crate::bench::programs::{done, on_core};
+use crate::bench::programs::{cpu, done, on_core};
 use sidecore::sys::clock;
 use std::fmt::Write;
 use std::fs;
@@ -44,7 +44,9 @@ impl Nginx {
         let master = started.map_err(|error| BenchError::new(format!("cannot start nginx: {error}")))?;
         let mut nginx = Self { master, worker: 0, port };
         let until = clock::now() + PATIENCE.as_nanos() as u64;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // The socket is there before the worker is.
+        while nginx.worker == 0 || TcpStream::connect(("127.0.0.1", port)).is_err() {
+            nginx.worker = child_of(nginx.master.id())?.unwrap_or(0);
             let ended = nginx.master.try_wait().map_err(BenchError::new)?.is_some();
             if ended || clock::now() > until {
                 let errors = fs::read_to_string(directory.join("errors")).unwrap_or_default();
@@ -53,7 +55,6 @@ impl Nginx {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        nginx.worker = child_of(nginx.master.id())?;
         Ok(nginx)
     }
 
@@ -64,10 +65,7 @@ impl Nginx {
 
     /// CPU time that the worker used so far, ns.
     pub(super) fn cpu(&self) -> Result<u64, BenchError> {
-        let path = format!("/proc/{}/schedstat", self.worker);
-        let text = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
-        let ran = text.split(' ').next().and_then(|ns| ns.parse().ok());
-        ran.ok_or_else(|| BenchError::new(format!("{path} does not begin with a time")))
+        cpu(self.worker, self.worker)
     }
 }
 
@@ -110,11 +108,10 @@ fn text(directory: &Path, port: u16, certificate: &Path, key: &Path) -> String {
     text
 }
 
-fn child_of(master: u32) -> Result<u32, BenchError> {
+fn child_of(master: u32) -> Result<Option<u32>, BenchError> {
     let path = format!("/proc/{master}/task/{master}/children");
     let children = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
-    let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
-    first.ok_or_else(|| BenchError::new("nginx has no worker"))
+    Ok(children.split_whitespace().next().and_then(|pid| pid.parse().ok()))
 }
 
 /// A certificate of the key in `der`, signed by itself, and the key as servers take it.

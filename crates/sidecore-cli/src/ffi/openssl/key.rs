@@ -147,21 +147,6 @@ impl<'a> Key<'a> {
         Ok(context)
     }
 
-    /// The name of the provider that signs digests under these properties.
-    pub(crate) fn signing_provider(&self, library: &Context<'a>, properties: Option<&CStr>) -> Result<String, Failure> {
-        let properties = properties.map_or(ptr::null(), CStr::as_ptr);
-        // SAFETY: all are live; the context takes a reference of its own to the key.
-        let raw = unsafe { (self.api.key_context_in)(library.handle.raw(), self.handle.raw(), properties) };
-        let context = self.api.own(raw, self.api.key_context_free, "EVP_PKEY_CTX_new_from_pkey")?;
-        // SAFETY: `context` is an EVP_PKEY_CTX; null where no provider has such a key.
-        let provider = unsafe { (self.api.key_context_provider)(context.raw()) };
-        if provider.is_null() {
-            return Err(Failure::new("EVP_PKEY_CTX_get0_provider", "no provider has this key"));
-        }
-        // SAFETY: a provider's name is a static string of it, and `library` keeps the provider.
-        Ok(unsafe { CStr::from_ptr((self.api.provider_name)(provider)) }.to_string_lossy().into_owned())
-    }
-
     fn context(&self, init: Init, call: &'static str) -> Result<Handle<'a>, Failure> {
         // SAFETY: the context takes a reference of its own to the key.
         let raw = unsafe { (self.api.key_context_new)(self.handle.raw(), ptr::null_mut()) };

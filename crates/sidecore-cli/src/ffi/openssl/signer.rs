@@ -36,6 +36,24 @@ impl<'a> Signer<'a> {
         Ok(Self { api: key.api, context, message, input, output, length: 0 })
     }
 
+    /// The name of the provider that signs.
+    pub(crate) fn provider(&self) -> Result<String, Failure> {
+        let call = "EVP_PKEY_CTX_get0_provider";
+        let raw = self.context.raw();
+        // SAFETY: the context is an EVP_MD_CTX with its key context, or that itself.
+        let key_context = unsafe { if self.message { (self.api.message_key_context)(raw) } else { raw } };
+        if key_context.is_null() {
+            return Err(Failure::new(call, "the context has no key"));
+        }
+        // SAFETY: `key_context` is an EVP_PKEY_CTX.
+        let provider = unsafe { (self.api.key_context_provider)(key_context) };
+        if provider.is_null() {
+            return Err(Failure::new(call, "no provider signs"));
+        }
+        // SAFETY: a provider's name is a string of it, and the context keeps the provider.
+        Ok(unsafe { CStr::from_ptr((self.api.provider_name)(provider)) }.to_string_lossy().into_owned())
+    }
+
     /// Signs.
     pub(crate) fn sign(&mut self) -> Result<(), Failure> {
         let status = self.run();

@@ -30,7 +30,7 @@ pub(super) fn draw_table(
     let widths = columns.iter().map(|column| width(rows, *column, area.width));
     let table = Table::new(lines, widths).header(heading(rows, sorted, &columns));
     frame.render_widget(table.column_spacing(GAP), area);
-    if cut {
+    if cut && room > 0 {
         let last = Rect { y: area.y + room as u16, height: 1.min(area.height), ..area };
         let above = if skipped.1 > 0 { format!(", {} above", skipped.1) } else { String::new() };
         let below = rows.cells.len() - shown - skipped.1;

@@ -35,7 +35,8 @@ enum End {
 struct Looked {
     /// `false`: there was nothing to do, or only a device can change that.
     busy: bool,
-    /// Its client's share was used up by it, and more requests wait.
+    /// Its client's share was used up by it. That it has nothing more now does not matter: a client that asks again
+    /// at once would have its first lanes served for ever.
     cut_off: bool,
 }
 
@@ -104,7 +105,7 @@ impl Reactor {
         if served {
             self.end_turn(id, &mut lane, &turn);
         }
-        let cut_off = served && lane.ready() && !self.dispatch.may_take(lane.client);
+        let cut_off = served && !self.dispatch.may_take(lane.client);
         // With nothing served, only a device can let the client go on: then there is no use in looking before.
         lane.waits_for_device =
             !served && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));

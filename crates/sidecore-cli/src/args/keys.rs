@@ -1,0 +1,111 @@
+//! What was typed behind `sidecore keys`.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use sidecore::keys::{Acl, Kind};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+    /// The service's socket
+    #[arg(long, global = true, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Give the service a private key: PEM, DER or PKCS#12, told by content
+    Import {
+        /// Its name from now on
+        name: String,
+        /// The file with the key; - for standard input
+        file: PathBuf,
+        /// The file with the passphrase that the key is encrypted with
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
+        #[command(flatten)]
+        users: Users,
+    },
+    /// Let the service make a key
+    Generate {
+        /// Its name from now on
+        name: String,
+        /// What it is
+        #[arg(long, value_parser = kind())]
+        kind: Kind,
+        #[command(flatten)]
+        users: Users,
+    },
+    /// The keys, and who may use them
+    List {
+        /// One object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a key: what uses it is refused from then on
+    Delete {
+        /// Its name
+        name: String,
+    },
+    /// Print the file that a server takes in the place of the private key
+    Pem {
+        /// The key's name
+        name: String,
+    },
+    /// Let these use a key, and nobody else but root and the service's own user
+    #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid", "nobody"]).multiple(true).required(true))]
+    Acl {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        users: Users,
+        /// Nobody else
+        #[arg(long, conflicts_with_all = ["uid", "gid"])]
+        nobody: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Users {
+    /// A user who may use it, by number or name; several times for several
+    #[arg(long, value_name = "USER", value_parser = user)]
+    uid: Vec<u32>,
+    /// A group whose members may use it, by number or name; several times for several
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    gid: Vec<u32>,
+}
+
+impl Users {
+    /// Each once, in order.
+    pub(crate) fn acl(self) -> Acl {
+        let sorted = |mut ids: Vec<u32>| {
+            ids.sort_unstable();
+            ids.dedup();
+            ids
+        };
+        Acl { uids: sorted(self.uid), gids: sorted(self.gid) }
+    }
+}
+
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    let by_name = |name: String| Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or("no kind of key");
+    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(by_name)
+}
+
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let found = nix::unistd::User::from_name(text).map_err(|error| error.to_string())?;
+    found.map(|user| user.uid.as_raw()).ok_or_else(|| "there is no such user".to_owned())
+}
+
+fn group(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let found = nix::unistd::Group::from_name(text).map_err(|error| error.to_string())?;
+    found.map(|group| group.gid.as_raw()).ok_or_else(|| "there is no such group".to_owned())
+}

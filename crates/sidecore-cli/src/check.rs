@@ -1,0 +1,37 @@
+//! `sidecore check`: what this machine lacks for the promises.
+//!
+//! `read` fetches what the system says, as text and numbers; the judges say what it means and touch nothing.
+
+mod cores;
+mod finding;
+mod kernel;
+mod memory;
+mod openssl;
+mod read;
+mod service;
+
+use crate::args::Check;
+use finding::Finding;
+use sidecore::config::Config;
+use std::io::{self, Write};
+
+/// Prints a finding a line. `false`: something is lacking that breaks a promise.
+pub(crate) fn run(args: &Check) -> Result<bool, String> {
+    let config = match &args.config {
+        Some(path) => Config::read(path).map_err(|error| error.to_string())?,
+        None => Config { socket: args.socket.clone(), ..Config::default() },
+    };
+    let findings = findings(&config);
+    let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+    Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))
+}
+
+fn findings(config: &Config) -> Vec<Finding> {
+    let mut findings = cores::judge(&read::cores());
+    findings.extend(kernel::judge(&read::kernel()));
+    findings.extend(memory::judge(&read::memory()));
+    findings.extend(service::judge(&read::service(config)));
+    findings.extend(openssl::judge(&read::openssl()));
+    findings
+}

@@ -1,0 +1,140 @@
+//! Cores and clocks: what speed is promised for.
+
+use super::finding::{Finding, Topic};
+
+/// What the system says, as it says it.
+#[derive(Debug, Default)]
+pub(super) struct Cores {
+    /// Cores that this process may use.
+    pub(super) allowed: usize,
+    /// `thread_siblings_list` of each of them.
+    pub(super) siblings: Vec<String>,
+    /// `/sys/devices/system/cpu/isolated`.
+    pub(super) isolated: Option<String>,
+    /// The kernel's current clock source.
+    pub(super) clock: Option<String>,
+    /// `scaling_governor` of each core that has one.
+    pub(super) governors: Vec<String>,
+    /// Latencies of the first core's idle states, us.
+    pub(super) idle_us: Vec<String>,
+}
+
+static CORES: Topic = Topic {
+    subject: "cores",
+    promise: "a sidecore that spins needs a core beside the applications'",
+    breaks: false,
+    remedy: "use a machine with more cores, or leave sidecores.owned = false: everything then parks",
+};
+static SIBLINGS: Topic = Topic {
+    subject: "hardware threads",
+    promise: "a sidecore alone on its core; two threads of one core share its time and its caches",
+    breaks: false,
+    remedy: "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)",
+};
+static ISOLATED: Topic = Topic {
+    subject: "isolated cores",
+    promise: "nothing else runs on a core that a sidecore owns",
+    breaks: false,
+    remedy: "boot with isolcpus=N nohz_full=N for the cores in sidecores.cpus, or give them a cpuset of their own",
+};
+static CLOCK: Topic = Topic {
+    subject: "clock",
+    promise: "stage times cost 20 ns; a clock that is read through a system call costs ten times that",
+    breaks: false,
+    remedy: "boot with clocksource=tsc where the processor's counter is invariant",
+};
+static GOVERNOR: Topic = Topic {
+    subject: "frequency",
+    promise: "measured rates and park costs stay what they were at start",
+    breaks: false,
+    remedy: "cpupower frequency-set -g performance",
+};
+static IDLE: Topic = Topic {
+    subject: "idle states",
+    promise: "a wake-up costs microseconds",
+    breaks: false,
+    remedy: "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1",
+};
+/// An idle state that takes longer to leave makes parking expensive, us.
+const DEEP: u32 = 100;
+
+pub(super) fn judge(cores: &Cores) -> Vec<Finding> {
+    let shared = cores.siblings.iter().find(|list| list.trim().contains([',', '-']));
+    let siblings = (!cores.siblings.is_empty()).then_some(shared);
+    vec![
+        CORES.ok_if(cores.allowed > 1, format!("{} to use", cores.allowed)),
+        SIBLINGS.of(siblings, |shared| match shared {
+            Some(list) => (false, format!("threads {} share a core", list.trim())),
+            None => (true, "one on each core".to_owned()),
+        }),
+        ISOLATED.of(cores.isolated.as_deref(), |list| match list.trim() {
+            "" => (false, "none".to_owned()),
+            list => (true, list.to_owned()),
+        }),
+        CLOCK.of(cores.clock.as_deref(), |clock| {
+            let fast = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"].contains(&clock.trim());
+            (fast, clock.trim().to_owned())
+        }),
+        governor(&cores.governors),
+        IDLE.of(deepest(&cores.idle_us), |us| (us <= DEEP, format!("the deepest takes {us} us to leave"))),
+    ]
+}
+
+fn governor(governors: &[String]) -> Finding {
+    let other = governors.iter().find(|governor| governor.trim() != "performance");
+    GOVERNOR.of((!governors.is_empty()).then_some(other), |other| match other {
+        Some(governor) => (false, format!("governor {}", governor.trim())),
+        None => (true, "governor performance".to_owned()),
+    })
+}
+
+fn deepest(latencies: &[String]) -> Option<u32> {
+    latencies.iter().filter_map(|text| text.trim().parse().ok()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State::{self, Lacks, Ok, Unknown};
+    use super::*;
+
+    fn states(cores: &Cores) -> Vec<State> {
+        judge(cores).into_iter().map(|finding| finding.state).collect()
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_machine_set_up_for_it_is_fine() {
+        let cores = Cores {
+            allowed: 4,
+            siblings: texts(&["0\n", "1\n"]),
+            isolated: Some("2-3\n".to_owned()),
+            clock: Some("tsc\n".to_owned()),
+            governors: texts(&["performance\n"]),
+            idle_us: texts(&["0\n", "2\n"]),
+        };
+        assert_eq!(states(&cores), [Ok; 6]);
+    }
+
+    #[test]
+    fn a_laptop_lacks_all_of_it() {
+        let cores = Cores {
+            allowed: 1,
+            siblings: texts(&["0-1\n"]),
+            isolated: Some("\n".to_owned()),
+            clock: Some("hpet\n".to_owned()),
+            governors: texts(&["performance\n", "powersave\n"]),
+            idle_us: texts(&["2\n", "890\n"]),
+        };
+        let findings = judge(&cores);
+        assert!(findings.iter().all(|finding| finding.state == Lacks && !finding.breaks_a_promise()));
+        assert!(findings[1].found.contains("0-1") && findings[4].found.contains("powersave"));
+    }
+
+    #[test]
+    fn what_is_not_said_is_unknown() {
+        assert_eq!(states(&Cores::default())[1..], [Unknown; 5]);
+    }
+}

@@ -1,0 +1,103 @@
+//! One line of the answer.
+
+use serde::Serialize;
+
+/// Whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    Ok,
+    Lacks,
+    Unknown,
+}
+
+/// What is looked at, and why.
+#[derive(Debug, Serialize)]
+pub(super) struct Topic {
+    pub(super) subject: &'static str,
+    /// What depends on it.
+    pub(super) promise: &'static str,
+    /// Whether a promise is broken without it, or only speed or comfort lost.
+    pub(super) breaks: bool,
+    /// What to do where it lacks.
+    pub(super) remedy: &'static str,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) state: State,
+    #[serde(flatten)]
+    topic: &'static Topic,
+    pub(super) found: String,
+}
+
+impl Topic {
+    pub(super) fn is(&'static self, state: State, found: impl Into<String>) -> Finding {
+        Finding { state, topic: self, found: found.into() }
+    }
+
+    pub(super) fn ok_if(&'static self, fine: bool, found: impl Into<String>) -> Finding {
+        self.is(if fine { State::Ok } else { State::Lacks }, found)
+    }
+
+    /// Judges what was read; what could not be read is unknown.
+    pub(super) fn of<T>(&'static self, read: Option<T>, judge: impl FnOnce(T) -> (bool, String)) -> Finding {
+        match read.map(judge) {
+            Some((fine, found)) => self.ok_if(fine, found),
+            None => self.is(State::Unknown, "nothing to be found"),
+        }
+    }
+}
+
+impl Finding {
+    pub(super) fn breaks_a_promise(&self) -> bool {
+        self.state == State::Lacks && self.topic.breaks
+    }
+
+    pub(super) fn text(&self) -> String {
+        let Topic { subject, promise, breaks, remedy } = self.topic;
+        let line = |state| format!("{state:<8} {subject}: {}\n", self.found);
+        let weight = if *breaks { "breaks" } else { "for" };
+        match self.state {
+            State::Ok => line("ok"),
+            State::Lacks => format!("{}         {weight}: {promise}\n         do: {remedy}\n", line("lacks")),
+            State::Unknown => format!("{}         for: {promise}\n", line("unknown")),
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        // Strings and flags always have a text.
+        serde_json::to_string(self).map_or_else(|error| error.to_string(), |text| text + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static TOPIC: Topic = Topic { subject: "swap", promise: "keys stay in memory", breaks: true, remedy: "swapoff -a" };
+    static SPEED: Topic = Topic { breaks: false, ..TOPIC };
+
+    #[test]
+    fn only_what_lacks_says_what_to_do() {
+        assert_eq!(TOPIC.is(State::Ok, "none").text(), "ok       swap: none\n");
+        let lacks = TOPIC.is(State::Lacks, "2 GiB").text();
+        assert!(lacks.contains("breaks: keys stay") && lacks.contains("do: swapoff -a"), "{lacks}");
+        assert!(!TOPIC.of(None::<u32>, |_| (true, String::new())).text().contains("swapoff"));
+    }
+
+    #[test]
+    fn only_what_lacks_and_breaks_a_promise_counts() {
+        assert!(TOPIC.ok_if(false, "").breaks_a_promise());
+        assert!(!SPEED.ok_if(false, "").breaks_a_promise());
+        assert!(!TOPIC.is(State::Unknown, "").breaks_a_promise());
+    }
+
+    #[test]
+    fn a_line_of_json_has_all_of_it() {
+        let value: serde_json::Value = serde_json::from_str(&TOPIC.ok_if(false, "2 GiB").json()).unwrap();
+        assert_eq!((&value["state"], &value["subject"]), (&"lacks".into(), &"swap".into()));
+        assert_eq!((&value["found"], &value["breaks"]), (&"2 GiB".into(), &true.into()));
+    }
+}

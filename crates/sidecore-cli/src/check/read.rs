@@ -1,0 +1,109 @@
+//! Reads what is judged: files of the system, limits, and what the service and OpenSSL answer. Nothing is changed.
+
+use super::cores::Cores;
+use super::kernel::Kernel;
+use super::memory::Memory;
+use super::openssl::{OpenSsl, module_directory};
+use super::service::{Owned, Service};
+use rustix::process::{Resource, geteuid, getrlimit};
+use sidecore::client::{Client, Options};
+use sidecore::config::Config;
+use sidecore::counters::Snapshot;
+use sidecore::sys::{cpu, features};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+/// The provider's file.
+const MODULE: &str = "libsidecore_openssl.so";
+
+fn text(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+pub(super) fn cores() -> Cores {
+    let allowed = cpu::allowed();
+    let of_each =
+        |file: &str| allowed.iter().filter_map(|cpu| text(&format!("{CPUS}/cpu{cpu}/{file}"))).collect::<Vec<_>>();
+    let idle = (0..10).filter_map(|state| text(&format!("{CPUS}/cpu0/cpuidle/state{state}/latency")));
+    Cores {
+        siblings: of_each("topology/thread_siblings_list"),
+        isolated: text(&format!("{CPUS}/isolated")),
+        clock: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        governors: of_each("cpufreq/scaling_governor"),
+        idle_us: idle.collect(),
+        allowed: allowed.len(),
+    }
+}
+
+pub(super) fn kernel() -> Kernel {
+    Kernel {
+        release: text("/proc/sys/kernel/osrelease"),
+        sealing: features::sealing(),
+        process_descriptors: features::process_descriptors(),
+        landlock: features::landlock(),
+        seccomp: text("/proc/sys/kernel/seccomp/actions_avail"),
+        ptrace_scope: text("/proc/sys/kernel/yama/ptrace_scope"),
+        core_pattern: text("/proc/sys/kernel/core_pattern"),
+    }
+}
+
+pub(super) fn memory() -> Memory {
+    Memory {
+        swaps: text("/proc/swaps"),
+        lockable: getrlimit(Resource::Memlock).maximum.unwrap_or(u64::MAX),
+        root: geteuid().is_root(),
+        descriptors: getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
+        overcommit: text("/proc/sys/vm/overcommit_memory"),
+        huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled"),
+    }
+}
+
+pub(super) fn service(config: &Config) -> Service {
+    let options = Options { socket: config.socket.clone(), slots: 2, arena_bytes: 4096, ..Options::default() };
+    let answer = Client::connect(&options).map(drop).map_err(|error| error.to_string());
+    // A counter file that a dead service left names a process that is none of sidecore's.
+    let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
+    Service {
+        status: counters.and_then(|counters| text(&format!("/proc/{}/status", counters.start.pid))),
+        directory: config.socket.parent().and_then(owned),
+        keys: config.keys.directory.as_deref().and_then(owned),
+        answer: Some(answer),
+    }
+}
+
+fn owned(path: &Path) -> Option<Owned> {
+    let metadata = fs::metadata(path).ok()?;
+    Some(Owned { uid: metadata.uid(), mode: metadata.mode() })
+}
+
+pub(super) fn openssl() -> OpenSsl {
+    let Ok(output) = Command::new("openssl").args(["version", "-v", "-m"]).output() else { return OpenSsl::default() };
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let module = module(&version);
+    let loads = module.as_deref().map(loads);
+    OpenSsl { module: module.map(|path| path.display().to_string()), loads, version: Some(version) }
+}
+
+/// Among OpenSSL's modules, or beside this command.
+fn module(version: &str) -> Option<PathBuf> {
+    let installed = module_directory(version).map(PathBuf::from);
+    let beside = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
+    installed.into_iter().chain(beside).map(|directory| directory.join(MODULE)).find(|path| path.exists())
+}
+
+/// Has OpenSSL load it, in a process of its own.
+fn loads(module: &Path) -> Result<(), String> {
+    let directory = module.parent().unwrap_or(Path::new("."));
+    let name = module.file_stem().unwrap_or_default();
+    let mut list = Command::new("openssl");
+    list.args(["list", "-providers", "-provider-path"]).arg(directory).arg("-provider").arg(name);
+    let output = list.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(said.lines().next().unwrap_or("openssl says nothing").to_owned())
+}

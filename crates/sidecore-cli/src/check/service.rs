@@ -1,0 +1,136 @@
+//! The service that runs here, if one does, and its directories.
+
+use super::finding::{Finding, State, Topic};
+
+/// Who owns something and who may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owned {
+    pub(super) uid: u32,
+    /// Permission bits.
+    pub(super) mode: u32,
+}
+
+impl Owned {
+    /// Whether any of these bits is set.
+    fn allows(self, bits: u32) -> bool {
+        self.mode & bits > 0
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Service {
+    /// Why it gave no lane; `Ok`: it did.
+    pub(super) answer: Option<Result<(), String>>,
+    /// `/proc/PID/status` of it.
+    pub(super) status: Option<String>,
+    /// The socket's directory.
+    pub(super) directory: Option<Owned>,
+    /// The directory of stored keys, where the configuration names one that is there.
+    pub(super) keys: Option<Owned>,
+}
+
+static DIRECTORY: Topic = Topic {
+    subject: "socket directory",
+    promise: "clients reach the service and not somebody who put a socket in its place",
+    breaks: true,
+    remedy: "a directory of its own that only its user may write: chmod 755, as RuntimeDirectory= makes it",
+};
+static ANSWERS: Topic = Topic {
+    subject: "service",
+    promise: "clients find one",
+    breaks: false,
+    remedy: "sidecore serve, or systemctl start sidecore; see --socket and limits",
+};
+static SANDBOXED: Topic = Topic {
+    subject: "sandbox",
+    promise: "who breaks into the service finds nothing to use",
+    breaks: true,
+    remedy: "sandbox.seccomp = true; the service's warnings at start say what it lacks",
+};
+static USER: Topic = Topic {
+    subject: "service's user",
+    promise: "the service has no files in reach but its own",
+    breaks: false,
+    remedy: "sandbox.user = \"sidecore\", or User=sidecore in the unit",
+};
+static LOCKED: Topic = Topic {
+    subject: "service's memory",
+    promise: "keys never reach a disk, whatever swap is added later",
+    breaks: false,
+    remedy: "LimitMEMLOCK=infinity in the unit, sandbox.lock_memory = true",
+};
+static KEYS: Topic = Topic {
+    subject: "key directory",
+    promise: "sealed keys are the service's alone",
+    breaks: true,
+    remedy: "chmod 700, and chown to the service's user",
+};
+
+pub(super) fn judge(service: &Service) -> Vec<Finding> {
+    let status = service.status.as_deref();
+    let value = |key| status.and_then(|status| value(status, key));
+    vec![
+        DIRECTORY.of(service.directory, |found| (!found.allows(0o022), in_words(found))),
+        match &service.answer {
+            None => ANSWERS.is(State::Unknown, "not asked"),
+            Some(Ok(())) => ANSWERS.is(State::Ok, "one answers"),
+            Some(Err(why)) => ANSWERS.is(State::Lacks, why.as_str()),
+        },
+        SANDBOXED.of(value("Seccomp").zip(value("NoNewPrivs")), |(seccomp, privileges)| {
+            ((seccomp, privileges) == ("2", "1"), format!("Seccomp {seccomp}, NoNewPrivs {privileges}"))
+        }),
+        USER.of(value("Uid"), |uids| {
+            let uid = uids.split_whitespace().next().unwrap_or(uids);
+            (uid != "0", format!("user {uid}"))
+        }),
+        LOCKED.of(value("VmLck"), |locked| (!locked.starts_with("0 "), format!("{locked} locked"))),
+        KEYS.of(service.keys, |found| (!found.allows(0o077), in_words(found))),
+    ]
+}
+
+fn in_words(found: Owned) -> String {
+    format!("mode {:03o}, of user {}", found.mode & 0o777, found.uid)
+}
+
+/// The value of a line in the format of `/proc/PID/status`.
+fn value<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::*;
+
+    const STATUS: &str =
+        "Name:\tsidecore\nUid:\t997\t997\t997\t997\nVmLck:\t   41232 kB\nNoNewPrivs:\t1\nSeccomp:\t2\n";
+
+    fn service(status: &str, mode: u32) -> Service {
+        let owned = Some(Owned { uid: 997, mode });
+        let answer = Some(Result::Ok(()));
+        Service { answer, status: Some(status.to_owned()), directory: owned, keys: owned }
+    }
+
+    #[test]
+    fn one_that_is_shut_in_is_fine() {
+        assert!(judge(&service(STATUS, 0o700)).iter().all(|finding| finding.state == Ok));
+    }
+
+    #[test]
+    fn one_that_is_not_breaks_promises() {
+        let status = STATUS.replace("Seccomp:\t2", "Seccomp:\t0").replace("997", "0").replace("41232", "0");
+        let findings = judge(&service(&status, 0o777));
+        let broken: Vec<usize> = (0..findings.len()).filter(|index| findings[*index].breaks_a_promise()).collect();
+        assert_eq!(broken, [0, 2, 5]);
+        assert_eq!((findings[3].state, findings[4].state), (Lacks, Lacks));
+        assert_eq!(findings[0].found, "mode 777, of user 997");
+    }
+
+    #[test]
+    fn without_a_service_little_is_known_and_nothing_is_broken() {
+        let findings = judge(&Service { answer: Some(Err("no service".to_owned())), ..Service::default() });
+        assert!(findings.iter().all(|finding| !finding.breaks_a_promise()));
+        assert_eq!((findings[1].state, findings[2].state, findings[5].state), (Lacks, Unknown, Unknown));
+    }
+}

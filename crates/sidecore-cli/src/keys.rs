@@ -1,0 +1,104 @@
+//! `sidecore keys`: the keys that a running service keeps.
+
+mod list;
+
+use crate::args::keys::{Keys, KeysCommand};
+use sidecore::client::{Client, Options};
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::uri::Uri;
+use sidecore::keys::{Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, check_name, read_passphrase, read_private_key};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Does one of them.
+pub(crate) fn run(args: Keys) -> Result<(), String> {
+    let connect = || {
+        let options = Options { socket: args.socket, slots: 2, arena_bytes: 4096, ..Options::default() };
+        Client::connect(&options).map_err(|error| error.to_string())
+    };
+    match args.command {
+        KeysCommand::Import { name, file, passphrase_file, users } => {
+            let key = key_of(&name, &file, passphrase_file.as_deref())?;
+            report(&new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?);
+        }
+        KeysCommand::Generate { name, kind, users } => {
+            report(&new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?);
+        }
+        KeysCommand::List { json } => print!("{}", list::render(&all(&mut connect()?)?, json)),
+        KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
+        KeysCommand::Pem { name } => print!("{}", pem(&mut connect()?, &name)?),
+        KeysCommand::Acl { name, users, nobody } => {
+            let acl = if nobody { Acl::default() } else { users.acl() };
+            change(&mut connect()?, KeyCommand::SetAcl { name, acl })?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a key's file, before the service is asked for anything.
+fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Secret, String> {
+    check_name(name).map_err(|error| error.to_string())?;
+    let passphrase = passphrase_file.map(read_passphrase).transpose()?;
+    let bytes = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// All of a file, in one allocation, so that no copy of a key stays behind.
+fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut from: Box<dyn Read> =
+        if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
+    let mut bytes = Zeroizing::new(vec![0; MAX_KEY_FILE + 1]);
+    let mut len = 0;
+    loop {
+        match from.read(&mut bytes[len..]) {
+            Ok(0) if len == bytes.len() => return Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+fn new_key(client: &mut Client, command: KeyCommand) -> Result<KeyEntry, String> {
+    let entries = client.keys(command).map_err(|error| error.to_string())?;
+    entries
+        .into_iter()
+        .next()
+        .ok_or_else(|| "the service does not say what it stored: use one version of both".to_owned())
+}
+
+fn change(client: &mut Client, command: KeyCommand) -> Result<(), String> {
+    client.keys(command).map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn report(entry: &KeyEntry) {
+    println!("{} is a key of kind {}; {}", entry.name, entry.kind.name(), list::users(&entry.acl));
+    if !entry.at_rest {
+        println!("It is in memory only and gone when the service ends: to keep keys, configure keys.directory");
+    }
+}
+
+/// Page by page.
+fn all(client: &mut Client) -> Result<Vec<KeyEntry>, String> {
+    let mut entries: Vec<KeyEntry> = Vec::new();
+    loop {
+        let after = entries.last().map_or_else(String::new, |entry| entry.name.clone());
+        let page = client.keys(KeyCommand::List { after }).map_err(|error| error.to_string())?;
+        if page.is_empty() {
+            return Ok(entries);
+        }
+        entries.extend(page);
+    }
+}
+
+/// The file for a server. The service is asked so that a wrong name is found here and not by the server.
+fn pem(client: &mut Client, name: &str) -> Result<String, String> {
+    let uri = Uri::new(name).map_err(|error| error.to_string())?;
+    client.key_info(name).map_err(|error| error.to_string())?;
+    Ok(uri.to_pem())
+}

@@ -1,0 +1,75 @@
+//! The list of keys, for people and for programs.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use nix::unistd::{Gid, Group, Uid, User};
+use serde_json::json;
+use sidecore::keys::{Acl, KeyEntry};
+use std::fmt::Write as _;
+
+/// All of it.
+pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
+    if json {
+        return entries.iter().fold(String::new(), |mut lines, entry| {
+            // Writing to a string does not fail.
+            let _ = writeln!(lines, "{}", object(entry));
+            lines
+        });
+    }
+    if entries.is_empty() {
+        return "no keys\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["name", "kind", "kept", "who may use it"]);
+    for entry in entries {
+        let kept = if entry.at_rest { "at rest" } else { "in memory" };
+        table.add_row([entry.name.as_str(), entry.kind.name(), kept, &users(&entry.acl)]);
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Who may use a key, by name where there is one.
+pub(super) fn users(acl: &Acl) -> String {
+    let user =
+        |uid: &u32| named("user", *uid, User::from_uid(Uid::from_raw(*uid)).ok().flatten().map(|user| user.name));
+    let group =
+        |gid: &u32| named("group", *gid, Group::from_gid(Gid::from_raw(*gid)).ok().flatten().map(|group| group.name));
+    let others: Vec<String> = acl.uids.iter().map(user).chain(acl.gids.iter().map(group)).collect();
+    if others.is_empty() { "root and the service's user only".to_owned() } else { others.join(", ") }
+}
+
+fn named(what: &str, id: u32, name: Option<String>) -> String {
+    name.map_or_else(|| format!("{what} {id}"), |name| format!("{what} {name} ({id})"))
+}
+
+fn object(entry: &KeyEntry) -> serde_json::Value {
+    json!({
+        "name": entry.name,
+        "kind": entry.kind.name(),
+        "at_rest": entry.at_rest,
+        "uids": entry.acl.uids,
+        "gids": entry.acl.gids,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore::keys::Kind;
+
+    #[test]
+    fn a_list_says_who_may_use_what() {
+        let acl = Acl { uids: vec![0, 4_000_000_000], gids: vec![0] };
+        let other = KeyEntry { name: "b".to_owned(), kind: Kind::P256, acl: Acl::default(), at_rest: false };
+        let entries = [KeyEntry { name: "a".to_owned(), kind: Kind::Rsa2048, acl, at_rest: true }, other];
+        let text = render(&entries, false);
+        assert!(text.contains("user root (0), user 4000000000, group root (0)"), "{text}");
+        assert!(text.contains("in memory") && text.contains("only"), "{text}");
+        let json = render(&entries, true);
+        let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["uids"], json!([0, 4_000_000_000_u32]));
+        assert_eq!((&lines[1]["kind"], &lines[1]["at_rest"]), (&json!("p-256"), &json!(false)));
+        assert_eq!((render(&[], false).as_str(), render(&[], true).as_str()), ("no keys\n", ""));
+    }
+}

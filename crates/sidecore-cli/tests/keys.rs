@@ -1,0 +1,182 @@
+//! `sidecore keys` as an administrator types it, against a service with keys at rest.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Test keys of the engine, and files of them.
+const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src/keys/test-files");
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecore"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Writes a file that only this user may use.
+fn private_file(path: &Path, content: &str) -> PathBuf {
+    fs::write(path, content).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    path.to_owned()
+}
+
+/// A directory for services one after the other.
+struct Home(TempDir);
+
+struct Serving {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        private_file(&home.path("passphrase"), "open sesame\n");
+        home
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn command(&self, keys: &str) -> Command {
+        let config = format!("socket = '{}'\n{keys}", self.path("run/socket").display());
+        fs::write(self.path("config"), config).unwrap();
+        let mut serve = command();
+        serve.arg("serve").arg("--config").arg(self.path("config")).stderr(Stdio::piped());
+        serve.arg("--passphrase-file").arg(self.path("passphrase"));
+        serve
+    }
+
+    /// A service with keys at rest.
+    fn serve(&self) -> Serving {
+        let keys = format!("[keys]\ndirectory = '{}'\n", self.path("keys").display());
+        let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
+        for _ in 0..1000 {
+            if serving.run(&["set", "notify=park"]).status.success() {
+                return serving;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no service at {}", serving.socket.display());
+    }
+}
+
+impl Serving {
+    fn run(&self, arguments: &[&str]) -> Output {
+        command().args(arguments).env("SIDECORE_SOCKET", &self.socket).output().unwrap()
+    }
+
+    /// What it prints; it must succeed.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// What it says; it must fail as usage or environment.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+        text(&output.stderr)
+    }
+
+    fn end(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn key(file: &str) -> String {
+    format!("{KEYS}/{file}")
+}
+
+#[test]
+fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
+    let home = Home::new();
+    let service = home.serve();
+    let sesame = private_file(&home.path("sesame"), "sesame");
+    let sesame = sesame.to_str().unwrap();
+    let said = service.done(&["keys", "import", "www", &key("rsa-2048.pkcs1.pem"), "--uid", "root", "--gid", "4711"]);
+    assert!(said.contains("www is a key of kind rsa-2048; user root (0), group 4711"), "{said}");
+    service.done(&["keys", "import", "shop", &key("p-256.p12"), "--passphrase-file", sesame]);
+    service.done(&["keys", "import", "mail", &key("p-256.encrypted.pem"), "--passphrase-file", sesame]);
+    service.done(&["keys", "import", "pq", &key("ml-kem-768.pem")]);
+    assert!(service.done(&["keys", "generate", "new", "--kind", "ed25519"]).contains("ed25519"));
+    service.done(&["keys", "acl", "new", "--uid", "12", "--uid", "3", "--uid", "12"]);
+    service.done(&["keys", "delete", "mail"]);
+    let before = service.done(&["keys", "list", "--json"]);
+    service.end();
+
+    let service = home.serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]), before);
+    let lines: Vec<&str> = before.lines().collect();
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[0], r#"{"at_rest":true,"gids":[],"kind":"ed25519","name":"new","uids":[3,12]}"#);
+    let list = service.done(&["keys", "list"]);
+    assert!(list.contains("ml-kem-768") && list.contains("at rest") && !list.contains("mail"), "{list}");
+    service.end();
+}
+
+#[test]
+fn the_file_for_a_server_names_the_key() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    let pem = service.done(&["keys", "pem", "www"]);
+    assert_eq!(sidecore::keys::uri::Uri::from_pem(&pem).unwrap().to_string(), "sidecore:www");
+    assert!(service.refused(&["keys", "pem", "wwww"]).contains("no key \"wwww\""));
+    assert!(service.refused(&["keys", "pem", "../www"]).contains("letters, digits"));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_what_to_do() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    for (arguments, what) in [
+        (&["keys", "import", "www", &key("p-256.sec1.pem")][..], "already"),
+        (&["keys", "import", "x", &key("p-256.p12")], "--passphrase-file"),
+        (&["keys", "import", "x", &key("x25519.spki.der")], "no private key"),
+        (&["keys", "import", "x", "no/such/file"], "no/such/file"),
+        (&["keys", "import", "a/b", &key("p-256.sec1.pem")], "letters, digits"),
+        (&["keys", "generate", "x", "--kind", "rsa-1024"], "rsa-2048"),
+        (&["keys", "generate", "x", "--kind", "p-256", "--uid", "nobody-of-this-name"], "no such user"),
+        (&["keys", "delete", "nobody"], "sidecore keys list"),
+        (&["keys", "acl", "www"], "--nobody"),
+        (&["keys", "acl", "nobody", "--nobody"], "no key"),
+    ] {
+        let said = service.refused(arguments);
+        assert!(said.contains(what), "{arguments:?}: {said}");
+    }
+    assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 1);
+}
+
+#[test]
+fn a_service_with_a_wrong_passphrase_does_not_start() {
+    let home = Home::new();
+    home.serve().end();
+    private_file(&home.path("passphrase"), "open simsim\n");
+    let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
+    let output = home.command(&keys).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the passphrase is not the one"), "{}", text(&output.stderr));
+    let output = home.command("").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("keys.directory"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,47 @@
+//! Clients of servers: handshakes one by one, and under load.
+
+use crate::material::Material;
+use crate::programs::{Daemon, Done, program, run};
+use std::path::Path;
+
+/// Versions and ways to exchange keys: each makes the server use its private key in another way.
+pub(crate) const TLS_13: &[&str] = &["-tls1_3"];
+pub(crate) const TLS_12: &[&str] = &["-tls1_2"];
+/// The server decrypts with its RSA key instead of signing.
+pub(crate) const TLS_12_RSA_DECRYPTS: &[&str] = &["-tls1_2", "-cipher", "AES128-GCM-SHA256"];
+
+/// One handshake. It succeeds only if the server proves that it has the certificate's key.
+pub(crate) fn handshake(port: u16, trusted: &Material, how: &[&str]) -> Done {
+    run(program("openssl")
+        .args(["s_client", "-brief", "-verify_return_error", "-verify_hostname", "localhost", "-connect"])
+        .arg(format!("127.0.0.1:{port}"))
+        .arg("-CAfile")
+        .arg(&trusted.certificate)
+        .args(how))
+}
+
+/// A handshake that must succeed.
+pub(crate) fn shake(port: u16, trusted: &Material, how: &[&str]) {
+    let done = handshake(port, trusted, how);
+    assert!(done.ok() && done.stderr.contains("Verification: OK"), "{:?} {how:?}: {done:?}", trusted.kind);
+}
+
+/// Handshakes for two seconds, as many as the server bears, while something else is done.
+pub(crate) struct Load(Daemon);
+
+impl Load {
+    pub(crate) fn start(port: u16, directory: &Path) -> Self {
+        let mut command = program("wrk");
+        command.args(["-t1", "-c8", "-d2s", "--timeout", "10s", "-H", "Connection: close"]);
+        command.arg(format!("https://127.0.0.1:{port}/"));
+        Self(Daemon::start("wrk", &mut command, &directory.join(format!("wrk.{port}.log"))))
+    }
+
+    /// Waits for its end and returns how many requests were answered. Each had a handshake of its own.
+    pub(crate) fn answered(mut self) -> u64 {
+        self.0.wait_for_words("requests in");
+        let log = self.0.log();
+        let line = log.lines().find(|line| line.contains("requests in")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+}

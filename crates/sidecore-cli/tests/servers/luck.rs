@@ -1,0 +1,271 @@
+//! Bad input and bad luck with real servers: a clean failure that says why, and no hang, crash or wrong signature.
+
+use crate::handshake::{Load, TLS_12, TLS_13, handshake, shake};
+use crate::material::{Kind, Material};
+use crate::programs::{BOUND, children, program, run, send, wait_for};
+use crate::secrets::directory;
+use crate::server::{Configured, Identity, Program, Server};
+use crate::service::Service;
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A service with one P-256 key, and its files.
+struct Bench {
+    directory: TempDir,
+    service: Service,
+    key: Material,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = directory();
+        let key = Material::make(directory.path(), Kind::P256);
+        let service = Service::start(directory.path());
+        Self { directory, service, key }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// nginx with that identity, not started.
+    fn nginx(&self, identity: &Identity) -> Configured {
+        Program::Nginx.configure(self.path(), std::slice::from_ref(identity))
+    }
+
+    /// nginx that serves with the stored key.
+    fn serving(&self) -> Server {
+        let configured = self.nginx(&self.service.import(&self.key));
+        configured.start(self.service.told(&mut configured.command()))
+    }
+
+    fn shake(&self, server: &Server) {
+        for how in [TLS_12, TLS_13] {
+            shake(server.ports[0], &self.key, how);
+        }
+    }
+
+    /// A handshake that must fail, leave the server alive, and put these words into its log.
+    fn fails(&self, server: &mut Server, words: &[&str]) {
+        let done = handshake(server.ports[0], &self.key, TLS_13);
+        assert!(!done.ok(), "{done:?}");
+        let said = || words.iter().all(|word| server.daemon.log().contains(word));
+        assert!(wait_for(BOUND, said), "{words:?} is not said\n{}", server.daemon.log());
+        assert!(server.daemon.lives() && !crashed(server), "{}", server.daemon.log());
+    }
+
+    /// A signature over that file must be right.
+    fn verify(&self, text: &Path, signature: &Path) {
+        let public = self.path().join("public.pem");
+        run(program("openssl")
+            .args(["x509", "-noout", "-pubkey", "-in"])
+            .arg(&self.key.certificate)
+            .arg("-out")
+            .arg(&public))
+        .expect("x509");
+        let mut command = program("openssl");
+        command.args(["dgst", "-sha256", "-verify"]).arg(&public).arg("-signature").arg(signature);
+        run(command.arg(text)).expect("dgst -verify");
+    }
+
+    /// nginx checks its configuration, must find fault with the key, and say these words.
+    fn refuses(&self, identity: &Identity, words: &[&str]) {
+        let done = run(self.service.told(&mut self.nginx(identity).check()));
+        assert!(!done.ok(), "{done:?}");
+        for word in words {
+            assert!(done.stderr.contains(word), "no {word:?} in {}", done.stderr);
+        }
+    }
+}
+
+/// Whether a worker died by a signal that nobody sent.
+fn crashed(server: &Server) -> bool {
+    ["signal 11", "signal 6", "signal 7"].iter().any(|signal| server.daemon.log().contains(signal))
+}
+
+/// A file as the one that names a key, with this text in place of the URI.
+fn file_with_uri(directory: &Path, uri: &str) -> PathBuf {
+    let (definition, der, pem) = (directory.join("uri.cnf"), directory.join("uri.der"), directory.join("uri.pem"));
+    let text = format!("asn1=SEQUENCE:body\n[body]\nversion=UTF8:sidecore key uri v1\nuri=UTF8:{uri}\n");
+    std::fs::write(&definition, text).unwrap();
+    run(program("openssl").args(["asn1parse", "-noout", "-genconf"]).arg(&definition).arg("-out").arg(&der))
+        .expect("asn1parse");
+    let base64 = run(program("openssl").args(["base64", "-in"]).arg(&der)).expect("base64");
+    let text = format!("-----BEGIN SIDECORE KEY URI-----\n{base64}-----END SIDECORE KEY URI-----\n");
+    std::fs::write(&pem, text).unwrap();
+    pem
+}
+
+#[test]
+fn a_wrong_uri_is_refused_at_the_start() {
+    let bench = Bench::new();
+    for uri in ["pkcs11:object=x", "sidecore:", "sidecore:../etc/passwd", "sidecore:a b"] {
+        let key = file_with_uri(bench.path(), uri);
+        bench.refuses(&Identity { key, ..Identity::from(&bench.key) }, &["sidecore"]);
+    }
+}
+
+#[test]
+fn a_missing_key_is_refused_at_the_start() {
+    let bench = Bench::new();
+    bench.refuses(&bench.service.identity(&bench.key, "missing"), &["missing", "sidecore keys"]);
+}
+
+#[test]
+fn a_service_that_is_down_is_named_at_the_start() {
+    let mut bench = Bench::new();
+    let identity = bench.service.import(&bench.key);
+    bench.service.stop();
+    let socket = bench.service.socket();
+    bench.refuses(&identity, &[socket.to_str().unwrap(), "sidecore serve"]);
+}
+
+#[test]
+fn who_may_not_use_a_key_cannot_shake_hands() {
+    let bench = Bench::new();
+    let configured = bench.nginx(&bench.service.import_for(&bench.key, &[]));
+    let mut server = configured.start(bench.service.told(&mut configured.command()));
+    bench.fails(&mut server, &["p-256"]);
+}
+
+#[test]
+fn the_service_may_stop_and_start_while_the_server_runs() {
+    let mut bench = Bench::new();
+    let mut server = bench.serving();
+    for round in 0..3 {
+        bench.shake(&server);
+        if round % 2 == 0 {
+            bench.service.stop();
+        } else {
+            bench.service.kill();
+        }
+        let socket = bench.service.socket();
+        bench.fails(&mut server, &[socket.to_str().unwrap()]);
+        bench.service.run();
+        bench.service.import(&bench.key);
+        bench.shake(&server);
+    }
+}
+
+#[test]
+fn a_key_may_be_deleted_while_in_use() {
+    let bench = Bench::new();
+    let mut server = bench.serving();
+    bench.shake(&server);
+    bench.service.delete(&bench.key);
+    bench.fails(&mut server, &["p-256"]);
+    bench.service.import(&bench.key);
+    bench.shake(&server);
+}
+
+#[test]
+fn a_worker_killed_in_mid_handshake_takes_nothing_with_it() {
+    let bench = Bench::new();
+    let mut server = bench.serving();
+    bench.shake(&server);
+    let load = Load::start(server.ports[0], bench.path());
+    let first = children(server.daemon.pid());
+    assert!(wait_for(BOUND, || first.iter().all(|worker| bench.service.serves(*worker))), "{}", bench.service.top());
+    send(first[0], Signal::KILL);
+    assert!(load.answered() > 50, "{}", server.daemon.log());
+    assert!(server.daemon.lives() && !crashed(&server));
+    bench.shake(&server);
+    assert!(wait_for(BOUND, || !bench.service.serves(first[0])), "{}", bench.service.top());
+}
+
+#[test]
+fn the_service_may_be_killed_in_mid_load() {
+    let mut bench = Bench::new();
+    let mut server = bench.serving();
+    let load = Load::start(server.ports[0], bench.path());
+    assert!(wait_for(BOUND, || children(server.daemon.pid()).iter().any(|worker| bench.service.serves(*worker))));
+    bench.service.kill();
+    bench.service.run();
+    bench.service.import(&bench.key);
+    assert!(load.answered() > 0, "{}", server.daemon.log());
+    assert!(server.daemon.lives() && !crashed(&server), "{}", server.daemon.log());
+    bench.shake(&server);
+}
+
+#[test]
+fn a_program_that_runs_out_of_descriptors_fails_cleanly() {
+    let bench = Bench::new();
+    let identity = bench.service.import(&bench.key);
+    let (text, signature) = (bench.path().join("text"), bench.path().join("signature"));
+    std::fs::write(&text, "some text").unwrap();
+    let mut ends = Vec::new();
+    for limit in 5..32 {
+        let mut command = program("prlimit");
+        command.arg(format!("--nofile={limit}")).args(["openssl", "dgst", "-sha256", "-sign"]).arg(&identity.key);
+        let done = run(bench.service.told(command.arg("-out").arg(&signature).arg(&text)));
+        assert!(done.status.code().is_some_and(|code| code < 2), "{limit} descriptors: {done:?}");
+        assert!(done.ok() || !done.stderr.is_empty(), "{limit} descriptors: {done:?}");
+        if done.ok() {
+            bench.verify(&text, &signature);
+        }
+        ends.push(done.ok());
+    }
+    assert!(ends.contains(&false) && ends.last() == Some(&true), "{ends:?}");
+}
+
+#[test]
+fn a_worker_at_its_limit_of_descriptors_goes_on() {
+    const LIMIT: usize = 48;
+    let bench = Bench::new();
+    let configured = bench.nginx(&bench.service.import(&bench.key));
+    let text = std::fs::read_to_string(&configured.file).unwrap();
+    let text = text.replace("worker_processes 2;", &format!("worker_processes 1;\nworker_rlimit_nofile {LIMIT};"));
+    std::fs::write(&configured.file, text).unwrap();
+    let server = configured.start(bench.service.told(&mut configured.command()));
+    let worker = children(server.daemon.pid())[0];
+    // Idle connections, until one descriptor is left: for the connection itself.
+    let mut idle = Vec::new();
+    while descriptors(worker) < LIMIT - 1 {
+        let before = descriptors(worker);
+        idle.push(std::net::TcpStream::connect(("127.0.0.1", server.ports[0])).unwrap());
+        assert!(wait_for(BOUND, || descriptors(worker) > before), "{}", server.daemon.log());
+    }
+    // Whether the lane still fits depends on what the worker inherited: the handshake ends either way.
+    handshake(server.ports[0], &bench.key, TLS_13);
+    drop(idle);
+    assert!(wait_for(BOUND, || descriptors(worker) < LIMIT / 2), "{}", server.daemon.log());
+    bench.shake(&server);
+    assert_eq!(children(server.daemon.pid()), [worker]);
+}
+
+/// How many descriptors a process has.
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Forks a program that many times; each process signs once. Returns what it counted.
+fn storm(bench: &Bench, identity: &Identity, count: u32) -> String {
+    let built = bench.path().join("storm");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/storm.c");
+    run(program("cc").args(["-O1", "-Wall", "-o"]).arg(&built).arg(source).arg("-lcrypto")).expect("cc");
+    let mut command = std::process::Command::new(built);
+    command.arg(&identity.key).arg(&identity.certificate).arg(count.to_string());
+    run(bench.service.told(&mut command)).expect("storm")
+}
+
+#[test]
+fn a_thousand_forks_sign_once_each() {
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let service = Service::with_limits(directory.path(), "clients_per_uid = 1200");
+    let identity = service.import(&key);
+    let bench = Bench { directory, service, key };
+    assert_eq!(storm(&bench, &identity, 1000), "forked 1000, crashed 0, refused 0, wrong 0\n");
+}
+
+#[test]
+fn forks_beyond_the_limit_are_refused_and_none_signs_wrongly() {
+    let directory = directory();
+    let key = Material::make(directory.path(), Kind::P256);
+    let service = Service::with_limits(directory.path(), "clients_per_uid = 2");
+    let identity = service.import(&key);
+    let bench = Bench { directory, service, key };
+    let counted = storm(&bench, &identity, 200);
+    assert!(counted.contains("forked 200, crashed 0, ") && counted.contains("wrong 0\n"), "{counted}");
+}

@@ -1,0 +1,13 @@
+//! Servers and tools as Debian packages them, with their keys in the service: real programs, unmodified, on free ports.
+
+mod guides;
+mod handshake;
+mod luck;
+mod material;
+mod memory;
+mod module;
+mod programs;
+mod relay;
+mod secrets;
+mod server;
+mod service;

@@ -1,0 +1,224 @@
+//! Programs as processes: started, watched and ended by their id, with a bound on every step.
+
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// No step takes longer where nothing hangs. Nothing is decided from the time that a step took.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Every program that these tests run, and the Debian package that has it.
+const PACKAGES: [(&str, &str); 11] = [
+    ("openssl", "openssl"),
+    ("nginx", "nginx-light"),
+    ("haproxy", "haproxy"),
+    ("curl", "curl"),
+    ("wrk", "wrk"),
+    ("unshare", "util-linux"),
+    ("prlimit", "util-linux"),
+    ("ip", "iproute2"),
+    ("systemctl", "systemd"),
+    ("cc", "gcc libssl-dev"),
+    ("bash", "bash"),
+];
+
+/// The program, or the end of the test with the line that installs what is missing.
+pub(crate) fn program(name: &str) -> Command {
+    let package = PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| package);
+    let package = package.unwrap_or_else(|| panic!("{name}: add it to PACKAGES"));
+    let path = found(name).unwrap_or_else(|| panic!("{name} is missing; run: sudo apt-get install {package}"));
+    let mut command = Command::new(path);
+    // What the tests' own environment says about OpenSSL is not for programs that have not been told.
+    command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES").env_remove("SIDECORE_SOCKET");
+    command
+}
+
+/// Where the program is, also for users whose path has no `sbin`.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let standard = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(standard).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+/// What a program that ended had to say.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    pub(crate) fn ok(&self) -> bool {
+        self.status.success()
+    }
+
+    /// Ends the test with what the program said, unless it succeeded.
+    pub(crate) fn expect(self, what: &str) -> String {
+        assert!(self.ok(), "{what}: {}\n{}{}", self.status, self.stdout, self.stderr);
+        self.stdout
+    }
+}
+
+/// Runs the program to its end. One that hangs is ended and fails the test.
+pub(crate) fn run(command: &mut Command) -> Done {
+    let scratch = tempfile::tempdir().unwrap();
+    let (stdout, stderr) = (scratch.path().join("out"), scratch.path().join("err"));
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(File::create(&stdout).unwrap())
+        .stderr(File::create(&stderr).unwrap())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let status = ended(&mut child, BOUND);
+    let text = |path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    let status = status.unwrap_or_else(|| {
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("{command:?} hangs\n{stdout}{stderr}")
+    });
+    Done { status, stdout, stderr }
+}
+
+/// Waits for the end of a child, but not for ever.
+pub(crate) fn ended(child: &mut Child, bound: Duration) -> Option<ExitStatus> {
+    let mut status = None;
+    wait_for(bound, || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status
+}
+
+/// Looks again and again until it is so. `false`: it was not within the bound.
+pub(crate) fn wait_for(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        if is_so() {
+            return true;
+        }
+        if start.elapsed() > bound {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A port of the loopback that nobody had a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A program that runs in the background and ends with this value. What it says goes to a file.
+pub(crate) struct Daemon {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it. Its output goes to `log`.
+    pub(crate) fn start(name: &str, command: &mut Command, log: &Path) -> Self {
+        let file = File::create(log).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { name: name.to_owned(), child, log: log.to_owned() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it said so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it listens on that port; ends the test with its log if it does not.
+    pub(crate) fn wait_for_port(&mut self, port: u16) {
+        let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let open = wait_for(BOUND, || is_open() || !self.lives());
+        assert!(open && self.lives(), "{} does not listen on {port}\n{}", self.name, self.log());
+    }
+
+    /// Waits until it has said that.
+    pub(crate) fn wait_for_words(&mut self, words: &str) {
+        let said = wait_for(BOUND, || self.log().contains(words) || !self.lives());
+        assert!(said && self.log().contains(words), "{} does not say {words:?}\n{}", self.name, self.log());
+    }
+
+    /// The process and all below it.
+    pub(crate) fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.pid()];
+        let mut next = 0;
+        while let Some(pid) = family.get(next).copied() {
+            family.extend(children(pid));
+            next += 1;
+        }
+        family
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Ends it as an operator does, and waits.
+    pub(crate) fn stop(&mut self) {
+        if self.lives() {
+            self.signal(rustix::process::Signal::TERM);
+        }
+        let status = ended(&mut self.child, BOUND);
+        assert!(status.is_some(), "{} does not end\n{}", self.name, self.log());
+    }
+
+    /// Ends it without a chance to tidy up.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of {}:\n{}", self.name, self.log());
+        }
+        let family = self.family();
+        if self.lives() {
+            self.signal(rustix::process::Signal::TERM);
+        }
+        if ended(&mut self.child, Duration::from_secs(10)).is_none() {
+            for pid in family {
+                send(pid, rustix::process::Signal::KILL);
+            }
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Sends a signal to a process, which may be gone.
+pub(crate) fn send(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// The processes that this one forked and that still live.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
+/// Whether the tests run as root, so that servers can change their user.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,146 @@
+//! The service as an operator runs it, the keys in it, and what programs need to reach them.
+
+use crate::material::Material;
+use crate::module;
+use crate::programs::{Daemon, is_root, program, run};
+use crate::server::{Identity, WORKER};
+use sidecore::client::{Client, Options};
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::uri::Uri;
+use sidecore::keys::{Acl, KeyCommand};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A service with its files in one directory, running or not.
+pub(crate) struct Service {
+    directory: PathBuf,
+    daemon: Option<Daemon>,
+    limits: String,
+}
+
+impl Service {
+    /// Starts one.
+    pub(crate) fn start(directory: &Path) -> Self {
+        Self::with_limits(directory, "")
+    }
+
+    /// Starts one with these lines in `[limits]`.
+    pub(crate) fn with_limits(directory: &Path, limits: &str) -> Self {
+        let mut service = Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned() };
+        service.write_configuration();
+        service.run();
+        service
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join("service/socket")
+    }
+
+    fn write_configuration(&self) {
+        let (directory, socket, limits) = (self.directory.join("service"), self.socket(), &self.limits);
+        std::fs::create_dir(&directory).unwrap();
+        let text = format!("socket = '{}'\nsocket_mode = \"0666\"\n[limits]\n{limits}\n", socket.display());
+        std::fs::write(self.directory.join("sidecore.toml"), text).unwrap();
+        std::fs::write(self.directory.join("openssl.cnf"), configuration(&socket)).unwrap();
+    }
+
+    /// Starts it after it was stopped or killed.
+    pub(crate) fn run(&mut self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        command.arg("serve").arg("--config").arg(self.directory.join("sidecore.toml"));
+        let mut daemon = Daemon::start("sidecore", &mut command, &self.directory.join("sidecore.log"));
+        daemon.wait_for_words("serving at");
+        self.daemon = Some(daemon);
+    }
+
+    /// Ends it as an operator does.
+    pub(crate) fn stop(&mut self) {
+        self.daemon.take().unwrap().stop();
+    }
+
+    /// Ends it without a chance to tidy up.
+    pub(crate) fn kill(&mut self) {
+        self.daemon.take().unwrap().kill();
+    }
+
+    /// A client of the service, at its socket or at a relay's.
+    fn client(socket: PathBuf) -> Client {
+        Client::connect(&Options { socket, ..Options::default() }).unwrap()
+    }
+
+    /// Puts the key in, for servers' workers, and returns the server's files for it: the key's has its name only.
+    pub(crate) fn import(&self, material: &Material) -> Identity {
+        self.import_for(material, &[worker_uid()])
+    }
+
+    /// Puts the key in, for these users.
+    pub(crate) fn import_for(&self, material: &Material, uids: &[u32]) -> Identity {
+        self.import_through(&self.socket(), material, uids)
+    }
+
+    /// Puts the key in through that socket.
+    pub(crate) fn import_through(&self, socket: &Path, material: &Material, uids: &[u32]) -> Identity {
+        let der = self.directory.join("import.der");
+        let mut command = program("openssl");
+        command.args(["pkcs8", "-topk8", "-nocrypt", "-outform", "DER", "-in"]).arg(&material.key);
+        run(command.arg("-out").arg(&der)).expect("pkcs8");
+        let (name, pkcs8) = (material.kind.name().to_owned(), Secret::new(std::fs::read(der).unwrap()));
+        let acl = Acl { uids: uids.to_vec(), gids: Vec::new() };
+        Self::client(socket.to_owned()).keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
+        self.identity(material, material.kind.name())
+    }
+
+    /// The files of a server whose key has that name here.
+    pub(crate) fn identity(&self, material: &Material, name: &str) -> Identity {
+        let key = self.directory.join(format!("{name}.sidecore.pem"));
+        std::fs::write(&key, Uri::new(name).unwrap().to_pem()).unwrap();
+        Identity { certificate: material.certificate.clone(), key, client: None }
+    }
+
+    pub(crate) fn delete(&self, material: &Material) {
+        Self::client(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
+    }
+
+    /// What `sidecore top` shows.
+    pub(crate) fn top(&self) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        run(command.args(["top", "--once", "--socket"]).arg(self.socket())).expect("top")
+    }
+
+    /// Whether that process has a lane.
+    pub(crate) fn serves(&self, pid: u32) -> bool {
+        self.top().split_whitespace().any(|word| word == pid.to_string())
+    }
+
+    /// Lets a program load the provider: what an operator writes into the environment of a server.
+    pub(crate) fn told<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("OPENSSL_CONF", self.directory.join("openssl.cnf"))
+    }
+
+    /// The same, through another socket than this service's.
+    pub(crate) fn told_of<'c>(&self, socket: &Path, command: &'c mut Command) -> &'c mut Command {
+        let file = self.directory.join("openssl-other.cnf");
+        std::fs::write(&file, configuration(socket)).unwrap();
+        command.env("OPENSSL_CONF", file)
+    }
+}
+
+fn configuration(socket: &Path) -> String {
+    format!(
+        "openssl_conf = openssl_init\n[openssl_init]\nproviders = provider_sect\n[provider_sect]\n\
+         default = default_sect\nsidecore = sidecore_sect\n[default_sect]\nactivate = 1\n[sidecore_sect]\n\
+         module = {}\nsocket = {}\nactivate = 1\n",
+        module::path().display(),
+        socket.display()
+    )
+}
+
+/// The user that workers become.
+pub(crate) fn worker_uid() -> u32 {
+    if !is_root() {
+        return rustix::process::geteuid().as_raw();
+    }
+    let users = std::fs::read_to_string("/etc/passwd").unwrap();
+    let line = users.lines().find(|line| line.starts_with(&format!("{WORKER}:"))).unwrap();
+    line.split(':').nth(2).unwrap().parse().unwrap()
+}

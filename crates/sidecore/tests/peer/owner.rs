@@ -1,0 +1,77 @@
+//! A client of another user, and its children: what they may do with stored keys.
+//!
+//! This process has one thread, so the user of that thread is its user.
+
+use crate::options;
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use sidecore::client::{Client, Error, Session};
+use sidecore::core::session::Op;
+use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
+use sidecore::keys::{Acl, KeyCommand};
+use std::io::stdin;
+
+/// Becomes a user with these groups, and does what stdin says. Its children can become root again: the saved user stays.
+pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
+    become_user(uid, gids);
+    let mut client = Client::connect(&options(socket)).expect("a lane");
+    let mut session = None;
+    println!("connected");
+    for line in stdin().lines() {
+        let line = line.expect("a pipe");
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["open", name] => println!("{}", said(open(&mut client, name).map(|opened| session = Some(opened)))),
+            ["sign"] => println!("{}", said(sign(&mut client, session))),
+            ["info", name] => println!("{}", said(client.key_info(name).map(|_| ()))),
+            ["list"] => println!("{}", said(change(&mut client, KeyCommand::List { after: String::new() }))),
+            ["delete", name] => println!("{}", said(change(&mut client, KeyCommand::Delete { name: name.to_owned() }))),
+            ["acl", name] => {
+                let acl = Acl { uids: vec![number(uid)], gids: vec![] };
+                println!("{}", said(change(&mut client, KeyCommand::SetAcl { name: name.to_owned(), acl })));
+            }
+            ["import", name] => {
+                let (name, pkcs8) = (name.to_owned(), Secret::new(vec![1]));
+                println!("{}", said(change(&mut client, KeyCommand::Import { name, pkcs8, acl: Acl::default() })));
+            }
+            ["child", uid, gids] => {
+                let child = crate::forks::fork(|| {
+                    become_user(uid, gids);
+                    println!("{}", said(sign(&mut client, session)));
+                });
+                crate::forks::expect_success(child);
+            }
+            _ => panic!("no such thing to do: {line}"),
+        }
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().expect("a number")
+}
+
+fn become_user(uid: &str, gids: &str) {
+    let gids: Vec<Gid> = gids.split(',').map(|gid| Gid::from_raw(number(gid))).collect();
+    let uid = Uid::from_raw(number(uid));
+    set_thread_res_uid(None, Uid::ROOT, None).expect("root at first, and as the saved user");
+    set_thread_groups(&gids[1..]).expect("root may");
+    set_thread_res_gid(gids[0], gids[0], gids[0]).expect("root may");
+    set_thread_res_uid(uid, uid, None).expect("root may");
+}
+
+fn said(result: Result<(), Error>) -> String {
+    result.map_or_else(|error| error.to_string(), |()| "done".to_owned())
+}
+
+fn open(client: &mut Client, name: &str) -> Result<Session, Error> {
+    let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
+    client.open_session(&SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) })
+}
+
+fn sign(client: &mut Client, session: Option<Session>) -> Result<(), Error> {
+    client.call(session.expect("opened before"), Op::Sign, 0, b"message", 256).map(|_| ())
+}
+
+fn change(client: &mut Client, command: KeyCommand) -> Result<(), Error> {
+    client.keys(command).map(|_| ())
+}

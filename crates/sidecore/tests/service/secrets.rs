@@ -1,0 +1,348 @@
+//! No answer holds a byte of a private key: each request there is, looked at as packets.
+
+use crate::common::{connect, start};
+use crate::peer::{Peer, until};
+use der::asn1::{OctetStringRef, UintRef};
+use der::{AnyRef, Decode, Sequence};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, recv, send,
+    socket_with,
+};
+use sidecore::client::{Client, Options};
+use sidecore::config::Config;
+use sidecore::control::{Reply, Request, decode, encode};
+use sidecore::core::layout::ABI;
+use sidecore::core::session::Op;
+use sidecore::engine::crypto::{
+    DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
+};
+use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::service::Service;
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
+const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
+const PACKET: usize = 16 * 1024;
+/// So many bytes in a row are no chance.
+const TRACE: usize = 8;
+
+#[derive(Sequence)]
+struct PrivateKeyInfo<'a> {
+    version: u8,
+    algorithm: AnyRef<'a>,
+    key: &'a OctetStringRef,
+}
+
+#[derive(Sequence)]
+struct RsaPrivateKey<'a> {
+    version: u8,
+    n: UintRef<'a>,
+    e: UintRef<'a>,
+    d: UintRef<'a>,
+    p: UintRef<'a>,
+    q: UintRef<'a>,
+    dp: UintRef<'a>,
+    dq: UintRef<'a>,
+    inverse: UintRef<'a>,
+}
+
+/// The secret numbers of the RSA key, and those that everybody may know.
+fn numbers() -> (Vec<Vec<u8>>, Vec<u8>) {
+    let info = PrivateKeyInfo::from_der(RSA).unwrap();
+    let key = RsaPrivateKey::from_der(info.key.as_bytes()).unwrap();
+    let secret = [key.d, key.p, key.q, key.dp, key.dq, key.inverse];
+    (secret.iter().map(|number| number.as_bytes().to_vec()).collect(), key.n.as_bytes().to_vec())
+}
+
+/// Whether any piece of a number is in there, in either byte order.
+fn holds(packet: &[u8], number: &[u8]) -> bool {
+    let reversed: Vec<u8> = number.iter().rev().copied().collect();
+    let pieces = |number: &[u8]| number.chunks_exact(TRACE).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let mut pieces = [pieces(number), pieces(&reversed)].concat().into_iter();
+    pieces.any(|piece| packet.windows(TRACE).any(|window| window == piece))
+}
+
+/// A connection that shows its packets.
+struct Line(OwnedFd);
+
+impl Line {
+    fn to(service: &Service) -> Self {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        connect_to(&socket, &SocketAddrUnix::new(service.socket()).unwrap()).unwrap();
+        Self(socket)
+    }
+
+    fn say(&self, request: &Request) -> Vec<u8> {
+        let mut buffer = vec![0; PACKET];
+        let packet = encode(request, &mut buffer).unwrap().to_vec();
+        send(&self.0, &packet, SendFlags::NOSIGNAL).unwrap();
+        packet
+    }
+
+    fn answers_within(&self, time: Timespec) -> bool {
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)).unwrap() == 1
+    }
+
+    fn hear(&self) -> Vec<u8> {
+        assert!(self.answers_within(Timespec { tv_sec: 60, tv_nsec: 0 }), "no answer");
+        let mut buffer = vec![0; PACKET];
+        let (len, _) = recv(&self.0, &mut buffer[..], RecvFlags::empty()).unwrap();
+        buffer.truncate(len);
+        buffer
+    }
+}
+
+fn attach() -> Request {
+    Request::Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None }
+}
+
+fn open(scheme: Scheme, name: &str) -> Request {
+    Request::OpenSession(SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) })
+}
+
+fn import(name: &str, pkcs8: &[u8]) -> Request {
+    Request::Keys(KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() })
+}
+
+/// Schemes of all kinds, right and wrong for an RSA key.
+fn schemes() -> Vec<Scheme> {
+    let hash = Hash::Sha256;
+    let pss = SignaturePadding::Pss { mgf1: hash, salt: SaltLength::Digest };
+    let signature = |padding| Scheme::RsaSignature { padding, hash };
+    let oaep = DecryptionPadding::Oaep { hash, mgf1: hash, label: vec![1; 300] };
+    vec![
+        signature(SignaturePadding::Pkcs1),
+        signature(SignaturePadding::Pkcs1Raw),
+        signature(pss),
+        Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
+        Scheme::RsaDecryption { padding: oaep },
+        Scheme::Ecdsa { hash },
+        Scheme::Ed25519,
+        Scheme::X25519,
+        Scheme::MlKem768,
+        Scheme::MlDsa65,
+        Scheme::Hmac(hash),
+        Scheme::Digest(hash),
+        Scheme::Noop,
+    ]
+}
+
+/// Requests of every kind, those that are refused among them.
+fn requests() -> Vec<Request> {
+    let text = str::to_owned;
+    let list = |after: &str| Request::Keys(KeyCommand::List { after: text(after) });
+    let mut requests = vec![
+        import("early", RSA),
+        attach(),
+        attach(),
+        import("www", RSA),
+        import("www", RSA),
+        import("ec", EC),
+        import("broken", &RSA[..RSA.len() - 1]),
+        import("../www", RSA),
+        Request::KeyInfo { name: text("www") },
+        Request::KeyInfo { name: text("ec") },
+        list(""),
+        list("www"),
+        Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
+        Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
+        Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
+        Request::Set(text("notify=park")),
+        Request::Set(text("keys=www")),
+        Request::CloseSession { handle: 7 },
+    ];
+    requests.extend(schemes().into_iter().map(|scheme| open(scheme, "www")));
+    for name in
+        ["", ".", "..", "/", "../www", "www/", "www\0", "www.key", "www ", "WWW", "%77ww", "sidecore:www", "ẅww"]
+    {
+        requests.push(open(schemes().remove(0), name));
+        requests.push(Request::KeyInfo { name: text(name) });
+    }
+    requests.push(open(schemes().remove(0), &"w".repeat(PACKET - 100)));
+    requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
+    requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
+    requests
+}
+
+/// A new kind of request needs a row above and one here.
+fn request_kind(request: &Request) -> usize {
+    match request {
+        Request::Attach { .. } => 0,
+        Request::OpenSession(_) => 1,
+        Request::CloseSession { .. } => 2,
+        Request::Set(_) => 3,
+        Request::KeyInfo { .. } => 4,
+        Request::Keys(KeyCommand::Import { .. }) => 5,
+        Request::Keys(KeyCommand::Generate { .. }) => 6,
+        Request::Keys(KeyCommand::List { .. }) => 7,
+        Request::Keys(KeyCommand::Delete { .. }) => 8,
+        Request::Keys(KeyCommand::SetAcl { .. }) => 9,
+    }
+}
+
+/// A new kind of answer needs a row here, and a request above that is answered so.
+fn reply_kind(reply: &Reply) -> usize {
+    match reply {
+        Reply::Attached { .. } => 0,
+        Reply::Session { .. } => 1,
+        Reply::Done => 2,
+        Reply::Refused(_) => 3,
+        Reply::KeyInfo(_) => 4,
+        Reply::Keys(_) => 5,
+        // Only said to lanes that broke the protocol, with the name of the rule.
+        Reply::Ended(_) => 6,
+    }
+}
+
+fn seen(kinds: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut kinds: Vec<usize> = kinds.collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn no_answer_holds_a_piece_of_a_private_key() {
+    let service = start(Config::default());
+    let line = Line::to(&service);
+    let (secret, modulus) = numbers();
+    let requests = requests();
+    let said: Vec<Vec<u8>> = requests.iter().map(|request| (line.say(request), line.hear()).1).collect();
+    for (request, packet) in requests.iter().zip(&said) {
+        let leaked = secret.iter().any(|number| holds(packet, number));
+        assert!(!leaked, "the answer to {request:?} holds a piece of the key");
+    }
+    let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..10).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..6).collect::<Vec<_>>());
+    // The search finds what is there: the modulus in answers, the secret in the request that brought it.
+    assert!(said.iter().any(|packet| holds(packet, &modulus)));
+    let mut buffer = vec![0; PACKET];
+    let brought = encode(&import("www", RSA), &mut buffer).unwrap().to_vec();
+    assert!(secret.iter().all(|number| holds(&brought, number)));
+}
+
+#[test]
+fn no_result_holds_a_piece_of_a_private_key() {
+    let service = start(Config::default());
+    let mut client = connect(&service);
+    let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
+    client.keys(command).unwrap();
+    let (secret, modulus) = numbers();
+    let mut results = 0;
+    for scheme in schemes().into_iter().filter(|scheme| Kind::Rsa2048.does(scheme)) {
+        let spec = SessionSpec { scheme, key: KeyMaterial::Stored("www".to_owned()) };
+        let session = client.open_session(&spec).unwrap();
+        for op in (0..Op::COUNT).filter_map(|number| Op::from_u8(number as u8)) {
+            // One, zero, the modulus itself and what stands nearest to it, and lengths around what is allowed.
+            let mut one = vec![0; 256];
+            one[255] = 1;
+            let below: Vec<u8> = modulus.iter().enumerate().map(|(at, byte)| byte - u8::from(at == 255)).collect();
+            for input in [&b""[..], &[1; 32], &[2; 36], &[0; 256], &one, &modulus, &below, &[7; 300]] {
+                if let Ok(output) = client.call(session, op, 0, input, 512) {
+                    results += 1;
+                    assert!(!secret.iter().any(|number| holds(&output, number)), "{op:?} of {spec:?}");
+                }
+            }
+        }
+    }
+    assert!(results > 10, "{results}");
+}
+
+#[test]
+fn a_key_that_is_being_made_keeps_nobody_waiting() {
+    let service = start(Config::default());
+    let makers: Vec<Line> = (0..8).map(|_| Line::to(&service)).collect();
+    for (number, maker) in makers.iter().enumerate() {
+        maker.say(&attach());
+        maker.hear();
+        let name = format!("key-{number}");
+        maker.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
+    }
+    let mut other = connect(&service);
+    let listed = other.keys(KeyCommand::List { after: String::new() }).unwrap().len();
+    let last = makers.last().unwrap();
+    assert!(listed < makers.len() && !last.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
+    // Who asks and leaves has its key made all the same; a name that was given away meanwhile is told.
+    let taken = KeyCommand::Import { name: "key-7".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
+    other.keys(taken).unwrap();
+    let mut makers = makers;
+    let last = makers.pop().unwrap();
+    drop(makers);
+    let Reply::Refused(why) = decode(&last.hear()).unwrap() else { panic!("two keys of one name") };
+    assert!(why.contains("already"), "{why}");
+    until("all are made", || other.keys(KeyCommand::List { after: String::new() }).unwrap().len() == 8);
+}
+
+/// Pieces of the secret numbers, for a search through much memory.
+struct Pieces {
+    /// Whether a piece begins with these two bytes.
+    begins: Vec<bool>,
+    pieces: HashSet<[u8; TRACE]>,
+}
+
+impl Pieces {
+    fn of(numbers: &[Vec<u8>]) -> Self {
+        let mut found = Self { begins: vec![false; 1 << 16], pieces: HashSet::new() };
+        for number in numbers {
+            let reversed: Vec<u8> = number.iter().rev().copied().collect();
+            let both = number.as_chunks::<TRACE>().0.iter().chain(reversed.as_chunks::<TRACE>().0);
+            for piece in both {
+                found.begins[usize::from(piece[0]) << 8 | usize::from(piece[1])] = true;
+                found.pieces.insert(*piece);
+            }
+        }
+        found
+    }
+
+    fn count(&self, memory: &[u8]) -> usize {
+        let is_piece = |window: &[u8]| {
+            self.begins[usize::from(window[0]) << 8 | usize::from(window[1])] && self.pieces.contains(window)
+        };
+        memory.windows(TRACE).filter(|window| is_piece(window)).count()
+    }
+
+    /// How many are in the memory that a process can write.
+    fn in_process(&self, pid: u32) -> usize {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+        let mut count = 0;
+        for line in maps.lines().filter(|line| line.contains(" rw") && !line.contains("memfd:")) {
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+            let mut bytes = vec![0; (to - from) as usize];
+            memory.read_exact_at(&mut bytes, from).unwrap();
+            count += self.count(&bytes);
+        }
+        count
+    }
+}
+
+#[test]
+fn a_deleted_key_leaves_nothing_in_the_services_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let service = Peer::serve(&path, "");
+    let pieces = Pieces::of(&numbers().0);
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    let mut client = Client::connect(&Options { socket: path, ..Options::default() }).unwrap();
+    let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
+    client.keys(command).unwrap();
+    let mut sessions = Vec::new();
+    for scheme in schemes().into_iter().filter(|scheme| Kind::Rsa2048.does(scheme)) {
+        let spec = SessionSpec { scheme, key: KeyMaterial::Stored("www".to_owned()) };
+        sessions.push(client.open_session(&spec).unwrap());
+    }
+    let sign = |client: &mut Client| client.call(sessions[0], Op::Sign, 0, b"message", 256);
+    sign(&mut client).unwrap();
+    // The control: while there is a key, the search finds it.
+    assert!(pieces.in_process(service.pid()) > 100);
+    client.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
+    assert!(sign(&mut client).is_err());
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    service.finish();
+}
