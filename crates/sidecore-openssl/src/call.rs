@@ -25,7 +25,9 @@ pub(crate) struct Request<'r> {
     pub(crate) key: &'r Arc<Key>,
     pub(crate) scheme: Scheme,
     pub(crate) op: Op,
-    /// A signature to verify.
+    /// An initialisation vector, before all else.
+    pub(crate) iv: &'r [u8],
+    /// A signature to verify, or associated data.
     pub(crate) head: &'r [u8],
     pub(crate) input: &'r [u8],
     pub(crate) max_output: usize,
@@ -83,13 +85,14 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         }
         Err(OpenError::Gone(why)) => return Err(gone(pool, lane, why)),
     };
-    let input_len = request.head.len() + request.input.len();
+    let input_len = request.iv.len() + request.head.len() + request.input.len();
     let submitted = (|| {
         let client = &mut lane.client;
         let input = client.alloc(len(input_len.max(1)))?;
         let output = client.alloc(len(request.max_output.max(1)))?;
-        client.write(&input, 0, request.head)?;
-        client.write(&input, len(request.head.len()), request.input)?;
+        client.write(&input, 0, request.iv)?;
+        client.write(&input, len(request.iv.len()), request.head)?;
+        client.write(&input, len(request.iv.len() + request.head.len()), request.input)?;
         let inputs = [Extent::new(input.extent().offset, len(input_len))];
         let head_len = len(request.head.len());
         let outputs = [output.extent()];
@@ -162,7 +165,7 @@ fn take_lane(
     job: Option<&Job>,
     deadline: Instant,
 ) -> Result<Taken, Trouble> {
-    let bytes = request.head.len() + request.input.len() + request.max_output;
+    let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
     let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
     loop {
         let seen = match pool.take(options, preferred, bytes)? {

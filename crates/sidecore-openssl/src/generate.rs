@@ -50,7 +50,7 @@ impl Wish {
                 let public = Public::MlDsa65(pair.public_key().as_ref().to_vec());
                 Ok(imported(public, pair.to_pkcs8v1().map_err(failed)?.as_ref()))
             }
-            Family::X25519 | Family::MlKem768 => {
+            Family::X25519 | Family::MlKem768 | Family::Symmetric => {
                 Err(Failure::unsupported("making keys of this type here: use OpenSSL's own code, or sidecore keys"))
             }
         }

@@ -6,6 +6,7 @@
 mod agree;
 mod algorithm_id;
 mod aside;
+mod bulk;
 mod call;
 mod decrypt;
 mod digest;

@@ -125,6 +125,7 @@ fn a_refusal_of_the_request_is_told_as_it_is() {
         key: &site.key,
         scheme: Scheme::EcdsaRaw,
         op: Op::SignDigest,
+        iv: &[],
         head: &[],
         input: &[1],
         max_output: 72,

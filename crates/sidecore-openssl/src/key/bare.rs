@@ -1,5 +1,7 @@
-//! The public parts of keys that programs give in their raw form: the private part alone.
+//! The public parts of keys that programs give in their raw form: the private part alone. Computed aside: the frames are
+//! large.
 
+use crate::aside::aside;
 use aws_lc_rs::agreement::{PrivateKey, X25519};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair, ML_DSA_65_SIGNING, PqdsaKeyPair};
 
@@ -10,12 +12,12 @@ const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
 /// The public part of an Ed25519 key.
 pub(crate) fn ed25519_public(seed: &[u8; 32]) -> Option<[u8; 32]> {
-    Ed25519KeyPair::from_seed_unchecked(seed).ok()?.public_key().as_ref().try_into().ok()
+    aside(|| Ed25519KeyPair::from_seed_unchecked(seed).ok()?.public_key().as_ref().try_into().ok())
 }
 
 /// The public part of an X25519 key.
 pub(crate) fn x25519_public(scalar: &[u8; 32]) -> Option<[u8; 32]> {
-    PrivateKey::from_private_key(&X25519, scalar).ok()?.compute_public_key().ok()?.as_ref().try_into().ok()
+    aside(|| PrivateKey::from_private_key(&X25519, scalar).ok()?.compute_public_key().ok()?.as_ref().try_into().ok())
 }
 
 /// The public part of an ML-KEM-768 decapsulation key.
@@ -25,10 +27,10 @@ pub(crate) fn ml_kem_public(key: &[u8]) -> Option<Vec<u8>> {
 
 /// The public part of an ML-DSA-65 key: its seed or the expanded key.
 pub(crate) fn ml_dsa_public(key: &[u8]) -> Option<Vec<u8>> {
-    let pair = match key.len() {
+    let pair = aside(|| match key.len() {
         32 => PqdsaKeyPair::from_seed(&ML_DSA_65_SIGNING, key),
         _ => PqdsaKeyPair::from_raw_private_key(&ML_DSA_65_SIGNING, key),
-    };
+    });
     Some(pair.ok()?.public_key().as_ref().to_vec())
 }
 

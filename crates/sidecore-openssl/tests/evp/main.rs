@@ -4,6 +4,7 @@
 //! Keys go both ways: imported from the program, and into the service's store and used by URI. What the provider does
 //! not offer must fail with an error that says so: it is counted and listed by reason.
 
+mod bulk;
 mod ffi;
 mod keys;
 mod signing;
@@ -58,6 +59,27 @@ fn openssls_vectors_of_lattices() {
     tally.is_complete(&[
         ("evppkey_ml_dsa_65_wycheproof_verify.txt Verify-Message-Public imported", 2),
         ("evppkey_ml_kem_768_decap.txt Kem imported", 8),
+    ]);
+}
+
+#[test]
+fn openssls_vectors_of_ciphers_and_digests() {
+    let site = Site::start();
+    let mut tally = Tally::default();
+    bulk::run(&site, "evpciph_aes_common.txt", include_str!("data/evpciph_aes_common.txt"), &mut tally);
+    bulk::run(&site, "evpciph_chacha.txt", include_str!("data/evpciph_chacha.txt"), &mut tally);
+    bulk::run(&site, "evpmd_sha.txt", include_str!("data/evpmd_sha.txt"), &mut tally);
+    tally.is_complete(&[
+        ("evpciph_aes_common.txt AES-128-GCM", 316),
+        ("evpciph_aes_common.txt AES-256-GCM", 280),
+        ("evpciph_aes_common.txt AES-128-CTR", 10),
+        ("evpciph_aes_common.txt AES-256-CTR", 6),
+        ("evpciph_aes_common.txt AES-128-CBC", 28),
+        ("evpciph_aes_common.txt AES-256-CBC", 16),
+        ("evpciph_chacha.txt CHACHA20-POLY1305", 20),
+        ("evpmd_sha.txt SHA256", 3),
+        ("evpmd_sha.txt SHA384", 3),
+        ("evpmd_sha.txt SHA512", 4),
     ]);
 }
 
