@@ -71,10 +71,10 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         progress.advance();
     }
     outcome.notes.push(
-        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new, tied to no core, with one worker. Client \
+        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new on the last core, with one worker on the first. Client \
          CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
          together. All hops park. Same core: a service with a sidecore on each core, of which a lane gets the one on its \
-         client's; nothing is woken on another core. Other core: its only sidecore is on the core that is not the worker's."
+         client's; nothing is woken on another core. Other core: its only sidecore is on the last core, which it shares with the load."
             .to_owned(),
     );
     Ok(outcome)
@@ -98,10 +98,12 @@ fn one(services: &Services, op: &str, reach: f64, settings: &Settings) -> Result
     let own = Nginx::start(&directory.join("own"), (&certificate, &file), None, pinning.client(0))?;
     let same = provided(&services.same, op, &certificate)?;
     let other = provided(&services.other, op, &certificate)?;
+    // Away from the server, as clients are.
+    let loaders = services.other.pinning.sidecores.first().copied();
     let mut found: [Found; 3] = Default::default();
     for _ in 0..repeats {
         for (nginx, found) in [&own, &same, &other].into_iter().zip(&mut found) {
-            run(nginx, seconds, found)?;
+            run(nginx, seconds, loaders, found)?;
         }
     }
     let [file, same, other] = found;
@@ -135,9 +137,9 @@ fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchE
 }
 
 /// Handshakes for so many seconds.
-fn run(nginx: &Nginx, seconds: u64, found: &mut Found) -> Result<(), BenchError> {
+fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>, found: &mut Found) -> Result<(), BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let count = handshakes(nginx.port(), seconds)?;
+    let count = handshakes(nginx.port(), seconds, loaders)?;
     let took = (clock::now() - began) as f64 / 1e9;
     let server_ns = nginx.cpu()?.saturating_sub(worker);
     // Whom nobody asks anything uses none.

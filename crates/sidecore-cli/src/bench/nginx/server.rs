@@ -124,10 +124,10 @@ pub(super) fn certify(der: &Path, key: &Path, certificate: &Path) -> Result<(), 
     done(request.arg("-out").arg(certificate))
 }
 
-/// Full handshakes with that port for so many seconds; how many there were.
-pub(super) fn handshakes(port: u16, seconds: u64) -> Result<u64, BenchError> {
+/// Full handshakes with that port for so many seconds, made on that core if one is given; how many there were.
+pub(super) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<u64, BenchError> {
     let start = || {
-        let mut command = Command::new("openssl");
+        let mut command = on_core(cpu, "openssl");
         command.args(["s_time", "-new", "-tls1_3", "-connect", &format!("127.0.0.1:{port}")]);
         command.args(["-time", &seconds.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(Stdio::null()).spawn().map_err(BenchError::new)
