@@ -21,22 +21,28 @@ impl fmt::Debug for Token {
     }
 }
 
+/// The lane that a client wants.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attach {
+    /// Layout number of the client, see [`sidecore_core::layout::ABI`].
+    pub abi: u32,
+    /// Slots of each ring.
+    pub slots: u32,
+    /// Bytes of arena.
+    pub arena_bytes: u32,
+    /// Name for people, e.g. of the program; cut at 31 bytes.
+    pub name: String,
+    /// Take over the sessions of the lane with this token.
+    pub adopt: Option<Token>,
+    /// The one core that the client runs on, if it is tied to one.
+    pub cpu: Option<u32>,
+}
+
 /// What a client asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// The first packet: a lane, please.
-    Attach {
-        /// Layout number of the client, see [`sidecore_core::layout::ABI`].
-        abi: u32,
-        /// Slots of each ring.
-        slots: u32,
-        /// Bytes of arena.
-        arena_bytes: u32,
-        /// Name for people, e.g. of the program; cut at 31 bytes.
-        name: String,
-        /// Take over the sessions of the lane with this token.
-        adopt: Option<Token>,
-    },
+    Attach(Attach),
     /// A session with this key.
     OpenSession(SessionSpec),
     /// The session is not needed any more.
@@ -167,7 +173,8 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         let token = Some(Token([7; 16]));
-        round_trip(&Request::Attach { abi: 1, slots: 64, arena_bytes: 4096, name: "nginx".to_owned(), adopt: token });
+        let name = "nginx".to_owned();
+        round_trip(&Request::Attach(Attach { abi: 1, slots: 64, arena_bytes: 4096, name, adopt: token, cpu: Some(1) }));
         round_trip(&Request::Set("notify=park".to_owned()));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
         round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));

@@ -15,6 +15,7 @@ use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Keys, with what handshakes a second of CPU time are to reach.
@@ -57,66 +58,90 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let keys = keys(settings);
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
-    let mut setup = Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?;
+    let mut services = Services {
+        same: Setup::start_beside(&ops)?,
+        other: Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?,
+    };
     // A service beside a web server has no core to itself.
-    setup.set("notify=park")?;
+    services.same.set("notify=park")?;
+    services.other.set("notify=park")?;
     for (op, reach) in keys {
         progress.begin(&format!("nginx, {op}"));
-        outcome.rows.extend(one(&setup, op, reach, settings)?);
+        outcome.rows.extend(one(&services, op, reach, settings)?);
         progress.advance();
     }
     outcome.notes.push(
-        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new, one worker. Client CPU is that of the \
-         worker, service CPU that of the service; the ratio is that of handshakes a second of both together. All hops \
-         park."
+        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new, tied to no core, with one worker. Client \
+         CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
+         together. All hops park. Same core: a service with a sidecore on each core, of which a lane gets the one on its \
+         client's; nothing is woken on another core. Other core: its only sidecore is on the core that is not the worker's."
             .to_owned(),
     );
     Ok(outcome)
 }
 
-fn one(setup: &Setup, op: &str, reach: f64, settings: &Settings) -> Result<[Row; 2], BenchError> {
+/// The two services that nginx is tried with.
+struct Services {
+    same: Setup,
+    other: Setup,
+}
+
+fn one(services: &Services, op: &str, reach: f64, settings: &Settings) -> Result<[Row; 3], BenchError> {
     let (repeats, seconds) = effort(settings);
-    let directory = setup.directory();
+    let directory = services.same.directory();
     let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
     let (der, file, certificate) =
         (directory.join("key.der"), directory.join("key.pem"), directory.join("certificate.pem"));
     fs::write(&der, key).map_err(BenchError::new)?;
     server::certify(&der, &file, &certificate)?;
+    let pinning = &services.same.pinning;
+    let own = Nginx::start(&directory.join("own"), (&certificate, &file), None, pinning.client(0))?;
+    let same = provided(&services.same, op, &certificate)?;
+    let other = provided(&services.other, op, &certificate)?;
+    let mut found: [Found; 3] = Default::default();
+    for _ in 0..repeats {
+        for (nginx, found) in [&own, &same, &other].into_iter().zip(&mut found) {
+            run(nginx, seconds, found)?;
+        }
+    }
+    let [file, same, other] = found;
+    let row = |variant: &str, found: &Found, sidecores: &str| Row {
+        op: Some(op.to_owned()),
+        clients: Some(2),
+        pinned: Some(format!("worker {:?}{sidecores}", pinning.client(0).unwrap_or(0))),
+        ..found.row(variant)
+    };
+    let sidecore = |variant: &str, found: &Found, sidecores: &str| Row {
+        notify: Some("park".to_owned()),
+        ratio: ratio(&found.per_cpu_s, &file.per_cpu_s),
+        baseline: Some(BASELINE.to_owned()),
+        ..row(variant, found, sidecores)
+    };
+    let on_all = ", a sidecore on each core";
+    let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
+    let reached = Row { reach: Some(Reach::at_least(reach)), ..sidecore("key in sidecore, same core", &same, on_all) };
+    Ok([row(BASELINE, &file, ""), reached, sidecore("key in sidecore, other core", &other, &on_last)])
+}
+
+/// nginx with its key in that service.
+fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
+    let directory = setup.directory();
     let stored = directory.join("stored.pem");
     let pem = setup.pem(op).ok_or_else(|| BenchError::new(format!("{op} is not stored")))?;
     fs::write(&stored, pem).map_err(BenchError::new)?;
-    let cpu = setup.pinning.client(0);
-    let own = Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?;
     let configuration = directory.join("openssl.cnf");
-    let provided = Nginx::start(&directory.join("provided"), (&certificate, &stored), Some(&configuration), cpu)?;
-    let (mut file, mut service) = (Found::default(), Found::default());
-    for _ in 0..repeats {
-        run(&own, false, seconds, &mut file)?;
-        run(&provided, true, seconds, &mut service)?;
-    }
-    let row = |variant: &str, found: &Found| Row {
-        op: Some(op.to_owned()),
-        clients: Some(2),
-        pinned: Some(setup.pinning.describe(1).replace("clients", "worker")),
-        ..found.row(variant)
-    };
-    let sidecore = Row {
-        notify: Some("park".to_owned()),
-        ratio: ratio(&service.per_cpu_s, &file.per_cpu_s),
-        baseline: Some(BASELINE.to_owned()),
-        reach: Some(Reach::at_least(reach)),
-        ..row("key in sidecore", &service)
-    };
-    Ok([row(BASELINE, &file), sidecore])
+    let cpu = setup.pinning.client(0);
+    Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
 }
 
 /// Handshakes for so many seconds.
-fn run(nginx: &Nginx, served: bool, seconds: u64, found: &mut Found) -> Result<(), BenchError> {
+fn run(nginx: &Nginx, seconds: u64, found: &mut Found) -> Result<(), BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
     let count = handshakes(nginx.port(), seconds)?;
     let took = (clock::now() - began) as f64 / 1e9;
     let server_ns = nginx.cpu()?.saturating_sub(worker);
-    let service_ns = if served { service_cpu()?.saturating_sub(service) } else { 0 };
+    // Whom nobody asks anything uses none.
+    let service_ns = service_cpu()?.saturating_sub(service);
     found.handshakes += count;
     found.seconds += took;
     found.server_ns += server_ns;

@@ -3,12 +3,12 @@
 use super::arena::{Arena, Buffer};
 use super::watch::Watch;
 use super::{ConnectError, Error, Session};
-use crate::control::{self, Reply, Request, Token};
+use crate::control::{self, Attach, Reply, Request, Token};
 use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
 use crate::sys::poller::{wait_readable, wait_two};
-use crate::sys::{clock, packet, wake};
+use crate::sys::{clock, cpu, packet, wake};
 use sidecore_core::layout::{ABI, Layout, advice};
 use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
 use sidecore_core::ring::{Consumer, Producer};
@@ -101,7 +101,8 @@ impl Lane {
     ) -> Result<(Self, Token), ConnectError> {
         let connection = packet::connect_to(socket).map_err(|error| ConnectError::from_io(socket, error))?;
         let Shape { slots, arena_bytes, notify } = shape;
-        let request = Request::Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt };
+        let request =
+            Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt, cpu: cpu::only() });
         // A service that will not have one more connection says so without being asked.
         let sent = control::send(&connection, &request, &[]);
         let (reply, fds) = answer(&connection).map_err(|error| sent.err().unwrap_or(error))?;

@@ -9,8 +9,8 @@ mod settings;
 use super::advice::Advice;
 use super::command::{ClientKey, Command, Event, LaneKey, NewLane, SidecoreHandle};
 use super::sessions::Sessions;
-use crate::config::{ClientLimits, Config};
-use crate::control::{self, Reply, Request, Token};
+use crate::config::{ClientLimits, Config, Sidecores};
+use crate::control::{self, Attach, Reply, Request, Token};
 use crate::counters::{Counters, LaneBlock, LaneCounter, report};
 use crate::engine::crypto::{KeyMaterial, Session, SessionSpec};
 use crate::keys::Store;
@@ -271,8 +271,8 @@ impl Listener {
 
     fn answer(&mut self, key: LaneKey, request: Request) -> io::Result<()> {
         let reply = match request {
-            Request::Attach { abi, slots, arena_bytes, name, adopt } => {
-                return match self.attach(key, abi, (slots, arena_bytes), &name, adopt) {
+            Request::Attach(attach) => {
+                return match self.attach(key, &attach) {
                     Ok((lane, fds)) => self.welcome(key, *lane, &fds),
                     Err(reason) => self.reply(key, &Reply::Refused(reason)),
                 };
@@ -304,10 +304,7 @@ impl Listener {
     fn attach(
         &mut self,
         key: LaneKey,
-        abi: u32,
-        (slots, arena_bytes): (u32, u32),
-        name: &str,
-        adopt: Option<Token>,
+        &Attach { abi, slots, arena_bytes, ref name, adopt, cpu }: &Attach,
     ) -> Result<(Box<NewLane>, [OwnedFd; 3]), String> {
         if abi != ABI {
             return Err(format!("the client speaks lane layout {abi}, the service {ABI}: use one version of both"));
@@ -324,7 +321,7 @@ impl Listener {
         self.advice.give(&memory, self.config.notify.client);
         let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
-        let sidecore = self.least_loaded();
+        let sidecore = self.near(cpu).unwrap_or_else(|| self.least_loaded());
         let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(key, client.0, token));
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
         let token = new_token().map_err(system)?;
@@ -483,6 +480,14 @@ impl Listener {
         for key in lanes {
             self.disconnect(key);
         }
+    }
+
+    /// The sidecore on the core that the client runs on. Where they share one, neither wakes another core, and what the
+    /// client has just written is in the caches.
+    fn near(&self, cpu: Option<u32>) -> Option<usize> {
+        let Sidecores { cpus, owned } = &self.config.sidecores;
+        let cpu = cpu.filter(|_| !owned)?;
+        cpus.iter().position(|own| *own == cpu as usize)
     }
 
     fn least_loaded(&self) -> usize {

@@ -23,6 +23,14 @@ pub fn allowed() -> Vec<usize> {
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
+/// The core that the calling thread is tied to, if it is one alone.
+pub(crate) fn only() -> Option<u32> {
+    match allowed()[..] {
+        [cpu] => Some(cpu as u32),
+        _ => None,
+    }
+}
+
 /// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).
 pub fn precise_sleep() {
     // Failing costs precision only.

@@ -6,7 +6,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
-use sidecore::control::{Reply, Request, decode, encode};
+use sidecore::control::{Attach, Reply, Request, decode, encode};
 use sidecore::core::layout::{ABI, Layout};
 use sidecore::core::ring::Message;
 use sidecore::engine::crypto::SessionSpec;
@@ -81,7 +81,14 @@ impl Control {
 
 /// Asks for a lane.
 pub(crate) fn attach_request(slots: u32, arena_bytes: u32) -> Request {
-    Request::Attach { abi: ABI, slots, arena_bytes, name: "\x1b[2Jhostile\0".to_owned(), adopt: None }
+    Request::Attach(Attach {
+        abi: ABI,
+        slots,
+        arena_bytes,
+        name: "\x1b[2Jhostile\0".to_owned(),
+        adopt: None,
+        cpu: None,
+    })
 }
 
 /// A lane with its memory as plain words.

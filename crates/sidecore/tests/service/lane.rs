@@ -2,10 +2,11 @@
 
 use crate::common::{connect, start};
 use sidecore::client::{Client, Error, Job};
-use sidecore::config::{Config, NotifyConfig};
+use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
+use sidecore::counters::Snapshot;
 use sidecore::engine::crypto::sample::sample;
 
 #[test]
@@ -123,4 +124,28 @@ fn waiting_rings_for_what_was_submitted() {
         client.submit(tag, &job).unwrap();
         assert_eq!(client.wait().unwrap().tag, tag);
     }
+}
+
+#[test]
+fn a_client_tied_to_a_core_is_served_on_that_core_where_cores_are_shared() {
+    let cpus = sidecore::sys::cpu::allowed();
+    let (first, last) = (cpus[0], *cpus.last().unwrap());
+    let served_by = |owned: bool, cpu: usize| {
+        let sidecores = Sidecores { cpus: vec![first, last], owned };
+        let service = start(Config { sidecores, ..Config::default() });
+        let mut client = std::thread::scope(|scope| {
+            let tied = scope.spawn(|| {
+                sidecore::sys::cpu::pin(cpu).unwrap();
+                connect(&service)
+            });
+            tied.join().unwrap()
+        });
+        let session = noop(&mut client);
+        client.call(session, Op::Noop, 0, &[], 0).unwrap();
+        let snapshot = Snapshot::read(service.counters()).unwrap();
+        snapshot.lanes.iter().find(|lane| lane.name == "test").map(|lane| lane.sidecore).unwrap()
+    };
+    assert_eq!(served_by(false, first), 0);
+    assert_eq!(served_by(false, last), u32::from(first != last));
+    assert_eq!(served_by(true, last), 0, "on cores of their own all are as near: the least loaded serves");
 }

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use sidecore::client::{Client, Options};
 use sidecore::config::Config;
-use sidecore::control::{Reply, Request, decode, encode};
+use sidecore::control::{Attach, Reply, Request, decode, encode};
 use sidecore::core::layout::ABI;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{
@@ -97,7 +97,7 @@ impl Line {
 }
 
 fn attach() -> Request {
-    Request::Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None }
+    Request::Attach(Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None, cpu: None })
 }
 
 fn open(scheme: Scheme, name: &str) -> Request {
@@ -171,7 +171,7 @@ fn requests() -> Vec<Request> {
 /// A new kind of request needs a row above and one here.
 fn request_kind(request: &Request) -> usize {
     match request {
-        Request::Attach { .. } => 0,
+        Request::Attach(_) => 0,
         Request::OpenSession(_) => 1,
         Request::CloseSession { .. } => 2,
         Request::Set(_) => 3,

@@ -12,7 +12,7 @@ use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
 use sidecore::service::Service;
-use sidecore::sys::clock;
+use sidecore::sys::{clock, cpu};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,9 +78,28 @@ pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> S
 }
 
 impl Setup {
-    /// A service on the last core with those devices, that many client processes, and a stored key for each of the operations
-    /// whose keys the store takes.
+    /// A service that has the last core for itself, with those devices, that many client processes, and a stored key for
+    /// each of the operations whose keys the store takes.
     pub(in crate::bench) fn start(
+        processes: usize,
+        devices: Vec<DeviceConfig>,
+        ops: &[&str],
+    ) -> Result<Self, BenchError> {
+        let pinning = Pinning::new(1).unwrap_or_else(Pinning::none);
+        let sidecores = Sidecores { cpus: pinning.sidecores.clone(), owned: true };
+        Self::start_on(sidecores, pinning, processes, devices, ops)
+    }
+
+    /// The same with a sidecore on each core, beside the clients. They are pinned as if the service had the last core.
+    pub(in crate::bench) fn start_beside(ops: &[&str]) -> Result<Self, BenchError> {
+        let sidecores = Sidecores { cpus: cpu::allowed(), owned: false };
+        let pinning = Pinning::new(1).unwrap_or_else(Pinning::none);
+        Self::start_on(sidecores, pinning, 0, vec![DeviceConfig::inline("inline")], ops)
+    }
+
+    fn start_on(
+        sidecores: Sidecores,
+        pinning: Pinning,
         processes: usize,
         devices: Vec<DeviceConfig>,
         ops: &[&str],
@@ -88,10 +107,9 @@ impl Setup {
         let module = module()?;
         let directory = std::env::temp_dir().join(format!("sidecore-keys-{}-{}", std::process::id(), clock::now()));
         fs::create_dir_all(&directory).map_err(BenchError::new)?;
-        let pinning = Pinning::new(1).unwrap_or_else(Pinning::none);
         let config = Config {
             socket: directory.join("socket"),
-            sidecores: Sidecores { cpus: pinning.sidecores.clone(), owned: true },
+            sidecores,
             notify: NotifyConfig::all(Notify::BreakEven),
             devices,
             ..Config::default()
