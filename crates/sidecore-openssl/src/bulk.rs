@@ -20,6 +20,7 @@ use sidecore::client::Options;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Cipher, Scheme, Secret};
 use std::sync::Arc;
+use subtle::ConstantTimeEq;
 
 /// Bytes of an AES block.
 const BLOCK: usize = 16;
@@ -73,6 +74,11 @@ impl Engine {
         Self { key: Arc::new(key), cipher: algorithm.cipher }
     }
 
+    /// Whether it is this key.
+    fn has(&self, key: &[u8]) -> bool {
+        matches!(&self.key.private, Private::Imported(own) if own.expose().ct_eq(key).into())
+    }
+
     fn run(&self, options: &Options, op: Op, iv: &[u8], head: &[u8], input: &[u8]) -> Result<Vec<u8>, Failure> {
         let (scheme, max_output) = (Scheme::Cipher(self.cipher), input.len() + BLOCK);
         let request = Request { key: &self.key, scheme, op, iv, head, input, max_output };
@@ -124,7 +130,10 @@ impl State {
             if key.len() != expected {
                 return Err(Failure::input(format!("a key of {} bytes: give one of {expected}", key.len())));
             }
-            self.engine = Some(Engine::new(self.algorithm, key));
+            // Programs set the same key for each message: its session stays open.
+            if !self.engine.as_ref().is_some_and(|engine| engine.has(key)) {
+                self.engine = Some(Engine::new(self.algorithm, key));
+            }
         }
         if let Some(iv) = iv {
             if iv.len() != self.iv_len {
@@ -237,7 +246,6 @@ impl State {
     }
 
     fn settle(&mut self, made: [u8; BLOCK]) -> Result<(), Failure> {
-        use subtle::ConstantTimeEq;
         if self.encrypts {
             self.tag = Some(made.to_vec());
             return Ok(());
