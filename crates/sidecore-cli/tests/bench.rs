@@ -124,13 +124,13 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
         assert!(rows.is_empty());
         return;
     }
-    for variant in ["key in a file", "key in sidecore"] {
+    for variant in ["key in a file", "key in sidecore, same core", "key in sidecore, other core"] {
         let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
         assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0);
     }
     // The service signs only where it has the key.
     let service = |row: usize| rows[row]["cpu_us_per_op"]["service"].as_f64().unwrap();
-    assert!(service(0) == 0.0 && service(1) > 0.0);
+    assert!(service(1) > 4.0 * service(0) && service(2) > 4.0 * service(0), "{rows:?}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, 
     let first = once(options, request, deadline);
     let second = match first {
         // The service may have started again since, or have ended the sessions of a key whose users changed.
-        Err(Trouble::Stale(_)) => once(options, request, deadline),
+        Err(Trouble::Stale(_)) if Instant::now() < deadline => once(options, request, deadline),
         other => other,
     };
     second.map_err(|trouble| match trouble {

@@ -1,6 +1,7 @@
 //! Keys that OpenSSL has made here: for `openssl speed`, and for whoever asks for keys by property. They belong to the
 //! process that made them, not to the service's store: that is `sidecore keys generate`.
 
+use crate::aside::aside;
 use crate::failure::{Failure, Reason};
 use crate::key::{Curve, Family, Key, Private, Public};
 use aws_lc_rs::encoding::AsDer;
@@ -25,8 +26,12 @@ impl Wish {
         Self { family, bits: 2048, curve: None }
     }
 
-    /// A fresh key.
+    /// A fresh key. The library's frames are large: 40 KiB for ML-DSA alone.
     pub(crate) fn generate(self) -> Result<Key, Failure> {
+        aside(|| self.make())
+    }
+
+    fn make(self) -> Result<Key, Failure> {
         let failed = |_| Failure::new(Reason::Internal, "the crypto library made no key: try again");
         match self.family {
             Family::Rsa => rsa(self.bits),

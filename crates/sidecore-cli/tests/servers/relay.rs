@@ -109,11 +109,12 @@ fn pass_on(from: &OwnedFd, to: &OwnedFd, recorded: &Mutex<Recorded>) -> io::Resu
     if !borrowed.is_empty() {
         assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
     }
-    sendmsg(to, &[IoSlice::new(&packet)], &mut control, SendFlags::NOSIGNAL)?;
+    // Kept before it is passed on: whoever has the answer finds the question here.
     let mut recorded = recorded.lock().unwrap();
+    let sent = sendmsg(to, &[IoSlice::new(&packet)], &mut control, SendFlags::NOSIGNAL);
     recorded.packets.push(packet);
     recorded.files.extend(files);
-    Ok(true)
+    Ok(sent.is_ok())
 }
 
 fn rights(message: RecvAncillaryMessage<'_>) -> Option<impl Iterator<Item = OwnedFd>> {

@@ -57,9 +57,12 @@ pub(super) unsafe fn begin(
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 pub(super) unsafe extern "C" fn set_template(generation: *mut c_void, template: *mut c_void) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's context and key object.
-        let (generation, template) = unsafe { (&mut *generation.cast::<Generation>(), &*template.cast::<KeyObject>()) };
-        generation.wish.curve = template.curve();
+        // SAFETY: OpenSSL's context; its key object, or null for a key of which only the type is known.
+        let (generation, template) =
+            unsafe { (&mut *generation.cast::<Generation>(), template.cast::<KeyObject>().as_ref()) };
+        if let Some(template) = template {
+            generation.wish.curve = template.curve();
+        }
         1
     })
 }

@@ -5,6 +5,7 @@ use super::params::Params;
 use crate::failure::{Failure, Reason};
 use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, ed25519_public};
 use crate::key::{ml_dsa_public, ml_kem_public, rsa_private, x25519_public};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ParsedPublicKey};
 use sidecore::engine::crypto::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
@@ -68,6 +69,9 @@ fn secret(params: Params<'_>, name: &CStr) -> Option<Zeroizing<Vec<u8>>> {
 fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let modulus = params.number(c"n").ok_or_else(missing)?;
     let exponent = params.number(c"e").ok_or_else(missing)?;
+    if exponent == [1] || exponent.last().is_none_or(|last| last % 2 == 0) {
+        return Err(Failure::new(Reason::Key, "the public exponent is 1 or even: the key is damaged or forged"));
+    }
     let public = Public::Rsa { n: modulus.clone(), e: exponent.clone() };
     if ![1024, 2048, 3072, 4096].contains(&public.bits()) {
         let bits = public.bits();
@@ -95,12 +99,23 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.len() + 1 && point[0] == 4);
     let point =
         point.ok_or_else(|| Failure::unsupported("the point is missing or compressed: give it uncompressed"))?;
+    if !is_on_curve(curve, point) {
+        return Err(Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged"));
+    }
     let public = Public::Ec { curve, point: point.to_vec() };
     let Some(scalar) = secret(params, c"priv").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
     let mut full = Zeroizing::new(vec![0; curve.len()]);
     let start = curve.len().checked_sub(scalar.len()).ok_or_else(missing)?;
     full[start..].copy_from_slice(&scalar);
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
+}
+
+fn is_on_curve(curve: Curve, point: &[u8]) -> bool {
+    let algorithm = match curve {
+        Curve::P256 => &ECDSA_P256_SHA256_ASN1,
+        Curve::P384 => &ECDSA_P384_SHA384_ASN1,
+    };
+    ParsedPublicKey::new(algorithm, point).is_ok()
 }
 
 fn ed25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
@@ -137,4 +152,21 @@ fn ml_dsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let public = params.bytes(c"pub").map(<[u8]>::to_vec).or_else(|| key.and_then(ml_dsa_public));
     let public = public.filter(|public| public.len() == 1952).ok_or_else(missing)?;
     Ok(raw(Public::MlDsa65(public), key.filter(|_| private)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_beside_the_curve_is_refused() {
+        for (curve, len) in [(Curve::P256, 65), (Curve::P384, 97)] {
+            let mut point = vec![7; len];
+            point[0] = 4;
+            assert!(!is_on_curve(curve, &point));
+        }
+        let key = crate::generate::Wish { curve: Some(Curve::P256), ..crate::generate::Wish::new(Family::Ec) };
+        let Public::Ec { curve, point } = key.generate().unwrap().public.clone() else { panic!("no EC key") };
+        assert!(is_on_curve(curve, &point));
+    }
 }

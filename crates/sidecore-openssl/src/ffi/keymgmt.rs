@@ -147,10 +147,11 @@ fn query_operation_name(number: c_int, family: Family) -> *const c_char {
 }
 
 /// # Safety
-/// `object` is a key object of this provider, valid for `'a`.
-unsafe fn from_pointer<'a>(pointer: *const c_void) -> &'a KeyObject {
+/// `object` is null, as OpenSSL has it for a key of which only the type is known, or a key object of this provider that is
+/// valid for `'a`.
+unsafe fn from_pointer<'a>(pointer: *const c_void) -> Option<&'a KeyObject> {
     // SAFETY: see above.
-    unsafe { &*pointer.cast::<KeyObject>() }
+    unsafe { pointer.cast::<KeyObject>().as_ref() }
 }
 
 /// The key in a key object that OpenSSL hands to an operation.
@@ -214,7 +215,7 @@ unsafe extern "C" fn free(key: *mut c_void) {
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     // SAFETY: OpenSSL's key object.
-    let object = unsafe { from_pointer(key) };
+    let Some(object) = (unsafe { from_pointer(key) }) else { return 0 };
     c_int::from(match &object.key {
         Some(key) => selection & select::PRIVATE == 0 || key.has_private(),
         None => selection & select::KEY_PAIR == 0 && object.parameters.is_some(),
@@ -224,7 +225,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _kind: c_int) -> c_int {
-    // Keys were checked by the service that holds them.
+    // Keys were checked by the service that holds them; imported ones when they came.
     // SAFETY: as for `has`.
     unsafe { has(key, selection) }
 }
@@ -249,7 +250,7 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
 unsafe extern "C" fn dup(key: *const c_void, selection: c_int) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         // SAFETY: OpenSSL's key object.
-        let from = unsafe { from_pointer(key) };
+        let Some(from) = (unsafe { from_pointer(key) }) else { return std::ptr::null_mut() };
         let key = match &from.key {
             Some(key) if selection & select::PRIVATE == 0 && key.has_private() => Some(Arc::new(key.without_private())),
             other => other.clone(),
@@ -286,7 +287,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
 unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callback, argument: *mut c_void) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's key object.
-        let object = unsafe { from_pointer(key) };
+        let Some(object) = (unsafe { from_pointer(key) }) else { return 0 };
         let Some(key) = &object.key else {
             let Some(curve) = object.parameters else { return 0 };
             // SAFETY: OpenSSL's own callback.
@@ -371,7 +372,7 @@ fn gettable(family: Family) -> &'static [Param] {
 unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's key object and list.
-        let (object, mut questions) = unsafe { (from_pointer(key), Questions::new(params)) };
+        let (Some(object), mut questions) = (unsafe { (from_pointer(key), Questions::new(params)) }) else { return 0 };
         let answered = match (&object.key, object.parameters) {
             (Some(key), _) => answer(&key.public, &mut questions),
             (None, Some(curve)) => answer_curve(curve, &mut questions),

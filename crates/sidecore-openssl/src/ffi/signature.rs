@@ -313,6 +313,12 @@ fn check_message_settings(params: Params<'_>) -> Result<(), Failure> {
     if params.integer(c"message-encoding").is_some_and(|encoding| encoding != 1) {
         return Err(Failure::unsupported("signatures of messages that are encoded already: give the message itself"));
     }
+    if params.integer(c"mu").is_some_and(|mu| mu != 0) {
+        return Err(Failure::unsupported("signatures of a message representative (mu): give the message itself"));
+    }
+    if params.integer(c"nonce-type").is_some_and(|kind| kind != 0) {
+        return Err(Failure::unsupported("ECDSA with a nonce that is not random: leave the setting out"));
+    }
     match params.text(c"instance") {
         Some(name) if !name.eq_ignore_ascii_case("Ed25519") => {
             Err(Failure::unsupported(format!("the instance {name}: use Ed25519")))

@@ -10,12 +10,15 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 /// Largest control message, bytes.
 pub(crate) const MAX_PACKET: usize = 16 * 1024;
 /// Most descriptors beside one message.
 pub(crate) const MAX_FDS: usize = 3;
 const BACKLOG: i32 = 128;
+/// How long a client waits for room in the service's queues.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
@@ -31,9 +34,11 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A connection to the service at `path`.
+/// A connection to the service at `path`. A service that accepts nothing any more is waited for as long as one that does
+/// not take a message: [`SEND_TIMEOUT`].
 pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_TIMEOUT))?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }

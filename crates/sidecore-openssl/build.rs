@@ -1,0 +1,7 @@
+//! How the module is linked.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    // OpenSSL's wait contexts belong to programs and call this module at their end, also after the provider was unloaded.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+}
