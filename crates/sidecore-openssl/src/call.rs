@@ -167,25 +167,50 @@ fn take_lane(
 ) -> Result<Taken, Trouble> {
     let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
     let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
-    loop {
-        let seen = match pool.take(options, preferred, bytes)? {
+    let take = || pool.take(options, preferred, bytes);
+    let seen = match take()? {
+        Take::Lane(lane) => return Ok(lane),
+        Take::Full(seen) => seen,
+    };
+    let Some(job) = job else {
+        return wait_for_lane(take, seen, |seen| Ok(pool.wait(seen, deadline)));
+    };
+    let leave = |waiting: &mut Waiting| {
+        waiting.leave_pool();
+        Ok(())
+    };
+    let taken = wait_for_lane(take, seen, |seen| {
+        in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
+        let paused = job.pause();
+        in_context(pool, job, Waiting::settle)?;
+        if paused {
+            return Ok(Instant::now() < deadline);
+        }
+        // A program that cannot pause waits as one without jobs: the bell is for those that can.
+        in_context(pool, job, leave)?;
+        Ok(pool.wait(seen, deadline) && Instant::now() < deadline)
+    });
+    in_context(pool, job, leave)?;
+    if taken.is_err() {
+        // A lane may have been offered just before the deadline.
+        pool.pass_on();
+    }
+    taken
+}
+
+/// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
+fn wait_for_lane(
+    take: impl Fn() -> Result<Take, Failure>,
+    mut seen: u64,
+    wait: impl Fn(u64) -> Result<bool, Trouble>,
+) -> Result<Taken, Trouble> {
+    while wait(seen)? {
+        match take()? {
             Take::Lane(lane) => return Ok(lane),
-            Take::Full(seen) => seen,
-        };
-        let in_time = match job {
-            None => pool.wait(seen, deadline),
-            Some(job) => {
-                in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
-                // A program that cannot pause waits as one without jobs.
-                let paused = job.pause();
-                in_context(pool, job, Waiting::settle)?;
-                (paused || pool.wait(seen, deadline)) && Instant::now() < deadline
-            }
-        };
-        if !in_time {
-            return Err(lanes::none_free().into());
+            Take::Full(now) => seen = now,
         }
     }
+    Err(lanes::none_free().into())
 }
 
 /// Works with the wait context of a job, which is this process's own then.
