@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::lanes::OpenError;
 use crate::lanes::{self, Pool, Take, Taken, is_gone};
 use crate::waiting::Waiting;
-use sidecore::client::{Error, Job as Submission, Options, Received};
+use sidecore::client::{Buffer, Client, Error, Job as Submission, Options, Received};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
@@ -114,8 +114,12 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         Status::Refused(refusal) => Ok(Err(refusal)),
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
-    lane.client.free(input);
-    lane.client.free(output);
+    for buffer in [input, output] {
+        if leaves_secrets(request.op) {
+            wipe(&mut lane.client, &buffer);
+        }
+        lane.client.free(buffer);
+    }
     match outcome {
         Ok(Err(Refusal::NoSession)) => {
             lane.sessions.forget(request.key, &request.scheme);
@@ -127,6 +131,22 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
             Ok(outcome)
         }
         Err(error) => Err(broken(pool, lane, &error)),
+    }
+}
+
+/// Whether the program may take the input or the result for a secret.
+fn leaves_secrets(op: Op) -> bool {
+    matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
+}
+
+/// Overwrites a buffer with zeros: the service sees the lane for as long as it lasts.
+fn wipe(client: &mut Client, buffer: &Buffer) {
+    let zeros = [0; 1024];
+    let whole = buffer.extent().len as usize;
+    for offset in (0..whole).step_by(zeros.len()) {
+        let left = zeros.len().min(whole - offset);
+        // It fits; in a forked child the memory is the parent's.
+        let _ = client.write(buffer, len(offset), &zeros[..left]);
     }
 }
 
@@ -326,4 +346,25 @@ fn prepare(pool: &'static Pool, lane: &mut Taken, job: &Job) -> Result<Prepared,
         }
     }
     Ok(Prepared::ToLook)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore::config::Config;
+    use sidecore::service::Service;
+
+    #[test]
+    fn a_buffer_is_wiped_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+        let mut client = Client::connect(&Options { socket, ..Options::default() }).unwrap();
+        let buffer = client.alloc(3000).unwrap();
+        client.write(&buffer, 0, &[7; 3000]).unwrap();
+        wipe(&mut client, &buffer);
+        let mut left = [1; 3000];
+        client.read(&buffer, 0, &mut left).unwrap();
+        assert!(left.iter().all(|byte| *byte == 0));
+    }
 }
