@@ -123,8 +123,12 @@ impl State {
 
     /// Begins a message; what is not given stays as it was.
     pub(crate) fn begin(&mut self, encrypts: bool, key: Option<&[u8]>, iv: Option<&[u8]>) -> Result<(), Failure> {
-        self.encrypts = encrypts;
-        self.message = None;
+        if let Some(iv) = iv
+            && iv.len() != self.iv_len
+        {
+            let text = format!("an initialisation vector of {} bytes: give one of {}", iv.len(), self.iv_len);
+            return Err(Failure::input(text));
+        }
         if let Some(key) = key {
             let expected = self.algorithm.cipher.key_len();
             if key.len() != expected {
@@ -135,17 +139,24 @@ impl State {
                 self.engine = Some(Engine::new(self.algorithm, key));
             }
         }
-        if let Some(iv) = iv {
-            if iv.len() != self.iv_len {
-                let text = format!("an initialisation vector of {} bytes: give one of {}", iv.len(), self.iv_len);
-                return Err(Failure::input(text));
-            }
-            self.iv = iv.to_vec();
-        }
+        self.encrypts = encrypts;
+        self.restart(iv);
         if encrypts {
             self.tag = None;
         }
         Ok(())
+    }
+
+    /// Forgets the message under way. Without a new initialisation vector no key stream is used twice.
+    fn restart(&mut self, iv: Option<&[u8]>) {
+        let before = self.message.take();
+        match (iv, before) {
+            (Some(iv), _) => self.iv = iv.to_vec(),
+            // As OpenSSL's own: on with the next block.
+            (None, Some(Message::Ctr(message))) => self.message = Some(Message::Ctr(message.at_next_block())),
+            (None, Some(Message::Gcm(_) | Message::ChaCha(_))) => self.iv = Vec::new(),
+            (None, Some(Message::Cbc(_)) | None) => {}
+        }
     }
 
     /// Sets the length of initialisation vectors.
@@ -255,5 +266,48 @@ impl State {
             return Ok(());
         }
         Err(Failure::input("the tag does not fit: throw away what was decrypted"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(mode: Mode, cipher: Cipher, message: Message) -> State {
+        let mut state = State::new(Algorithm { mode, cipher });
+        state.begin(true, Some(&[1; 32]), Some(&vec![2; state.iv_len])).unwrap();
+        state.message = Some(message);
+        state
+    }
+
+    #[test]
+    fn counter_mode_goes_on_at_the_next_block() {
+        let last = [&[0; 15][..], &[0xff]].concat().try_into().unwrap();
+        for (used, next) in [(0, 0xff), (1, 0x100), (15, 0x100)] {
+            let message = Ctr::new(last).with_used(used);
+            let mut state = begun(Mode::Ctr, Cipher::Aes256Ctr, Message::Ctr(message));
+            state.begin(true, None, None).unwrap();
+            assert_eq!(state.next_iv(), (u128::to_be_bytes(next).to_vec(), 0));
+            state.begin(true, Some(&[3; 32]), None).unwrap();
+            assert_eq!(state.next_iv(), (u128::to_be_bytes(next).to_vec(), 0));
+            state.begin(true, None, Some(&[2; BLOCK])).unwrap();
+            assert_eq!(state.next_iv(), (vec![2; BLOCK], 0));
+        }
+    }
+
+    #[test]
+    fn a_nonce_is_not_used_for_two_messages() {
+        let message = Message::ChaCha(ChaCha::new(&[2; 12], true));
+        let mut state = begun(Mode::ChaChaPoly, Cipher::ChaCha20Poly1305, message);
+        state.begin(true, Some(&[1; 32]), None).unwrap();
+        assert!(state.update(&Options::default(), &[0]).is_err_and(|error| error.text.contains("no init")));
+    }
+
+    #[test]
+    fn a_vector_given_before_the_key_stays() {
+        let mut state = State::new(Algorithm { mode: Mode::Gcm, cipher: Cipher::Aes256Ctr });
+        state.begin(true, None, Some(&[2; 12])).unwrap();
+        state.begin(true, Some(&[1; 32]), None).unwrap();
+        assert_eq!(state.iv, [2; 12]);
     }
 }

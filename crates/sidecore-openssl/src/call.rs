@@ -6,7 +6,7 @@ use crate::key::Key;
 use crate::lanes::OpenError;
 use crate::lanes::{self, Pool, Take, Taken, is_gone};
 use crate::waiting::Waiting;
-use sidecore::client::{Error, Job as Submission, Options, Received};
+use sidecore::client::{Buffer, Client, Error, Job as Submission, Options, Received};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
@@ -114,8 +114,12 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         Status::Refused(refusal) => Ok(Err(refusal)),
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
-    lane.client.free(input);
-    lane.client.free(output);
+    for buffer in [input, output] {
+        if leaves_secrets(request.op) {
+            wipe(&mut lane.client, &buffer);
+        }
+        lane.client.free(buffer);
+    }
     match outcome {
         Ok(Err(Refusal::NoSession)) => {
             lane.sessions.forget(request.key, &request.scheme);
@@ -127,6 +131,22 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
             Ok(outcome)
         }
         Err(error) => Err(broken(pool, lane, &error)),
+    }
+}
+
+/// Whether the program may take the input or the result for a secret.
+fn leaves_secrets(op: Op) -> bool {
+    matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
+}
+
+/// Overwrites a buffer with zeros: the service sees the lane for as long as it lasts.
+fn wipe(client: &mut Client, buffer: &Buffer) {
+    let zeros = [0; 1024];
+    let whole = buffer.extent().len as usize;
+    for offset in (0..whole).step_by(zeros.len()) {
+        let left = zeros.len().min(whole - offset);
+        // It fits; in a forked child the memory is the parent's.
+        let _ = client.write(buffer, len(offset), &zeros[..left]);
     }
 }
 
@@ -167,25 +187,50 @@ fn take_lane(
 ) -> Result<Taken, Trouble> {
     let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
     let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
-    loop {
-        let seen = match pool.take(options, preferred, bytes)? {
+    let take = || pool.take(options, preferred, bytes);
+    let seen = match take()? {
+        Take::Lane(lane) => return Ok(lane),
+        Take::Full(seen) => seen,
+    };
+    let Some(job) = job else {
+        return wait_for_lane(take, seen, |seen| Ok(pool.wait(seen, deadline)));
+    };
+    let leave = |waiting: &mut Waiting| {
+        waiting.leave_pool();
+        Ok(())
+    };
+    let taken = wait_for_lane(take, seen, |seen| {
+        in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
+        let paused = job.pause();
+        in_context(pool, job, Waiting::settle)?;
+        if paused {
+            return Ok(Instant::now() < deadline);
+        }
+        // A program that cannot pause waits as one without jobs: the bell is for those that can.
+        in_context(pool, job, leave)?;
+        Ok(pool.wait(seen, deadline) && Instant::now() < deadline)
+    });
+    in_context(pool, job, leave)?;
+    if taken.is_err() {
+        // A lane may have been offered just before the deadline.
+        pool.pass_on();
+    }
+    taken
+}
+
+/// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
+fn wait_for_lane(
+    take: impl Fn() -> Result<Take, Failure>,
+    mut seen: u64,
+    wait: impl Fn(u64) -> Result<bool, Trouble>,
+) -> Result<Taken, Trouble> {
+    while wait(seen)? {
+        match take()? {
             Take::Lane(lane) => return Ok(lane),
-            Take::Full(seen) => seen,
-        };
-        let in_time = match job {
-            None => pool.wait(seen, deadline),
-            Some(job) => {
-                in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
-                // A program that cannot pause waits as one without jobs.
-                let paused = job.pause();
-                in_context(pool, job, Waiting::settle)?;
-                (paused || pool.wait(seen, deadline)) && Instant::now() < deadline
-            }
-        };
-        if !in_time {
-            return Err(lanes::none_free().into());
+            Take::Full(now) => seen = now,
         }
     }
+    Err(lanes::none_free().into())
 }
 
 /// Works with the wait context of a job, which is this process's own then.
@@ -301,4 +346,25 @@ fn prepare(pool: &'static Pool, lane: &mut Taken, job: &Job) -> Result<Prepared,
         }
     }
     Ok(Prepared::ToLook)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore::config::Config;
+    use sidecore::service::Service;
+
+    #[test]
+    fn a_buffer_is_wiped_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+        let mut client = Client::connect(&Options { socket, ..Options::default() }).unwrap();
+        let buffer = client.alloc(3000).unwrap();
+        client.write(&buffer, 0, &[7; 3000]).unwrap();
+        wipe(&mut client, &buffer);
+        let mut left = [1; 3000];
+        client.read(&buffer, 0, &mut left).unwrap();
+        assert!(left.iter().all(|byte| *byte == 0));
+    }
 }

@@ -121,7 +121,7 @@ pub(crate) enum Take {
 }
 
 impl Pool {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Ok(Self { number, alarm: Alarm::new()?, state: Mutex::default(), given: Condvar::new() })
     }
@@ -190,14 +190,19 @@ impl Pool {
         state.given != seen
     }
 
-    /// Rings the bell when a lane came back since `seen`, perhaps now.
+    /// Rings the bell when a lane came back since `seen`, perhaps now. It keeps its place in the queue if it has one.
     pub(crate) fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
         let mut state = self.state();
-        if state.given == seen {
-            state.waiting.push_back(Arc::downgrade(bell));
-        } else {
+        if state.given != seen {
             bell.ring();
+        } else if !state.waiting.iter().any(|other| is_of(other, bell)) {
+            state.waiting.push_back(Arc::downgrade(bell));
         }
+    }
+
+    /// The bell is not to be rung any more: its job has a lane, or gave up.
+    pub(crate) fn forget(&self, bell: &Arc<Bell>) {
+        self.state().waiting.retain(|other| !is_of(other, bell));
     }
 
     /// Somebody did not want the lane that was offered: another may.
@@ -291,6 +296,10 @@ impl Drop for Taken {
         }
         drop(lane);
     }
+}
+
+fn is_of(weak: &Weak<Bell>, bell: &Arc<Bell>) -> bool {
+    std::ptr::eq(weak.as_ptr(), Arc::as_ptr(bell))
 }
 
 /// Bytes of arena for two buffers of so many bytes together: they begin at cache lines, and the allocator's sizes are up

@@ -69,7 +69,7 @@ pub(crate) struct Waiting {
     watched: Option<(u64, Arc<OwnedFd>)>,
     timer: Option<OwnedFd>,
     bell: Option<Arc<Bell>>,
-    /// The bell is in the pool's queue, or rings without end.
+    /// The bell is in the pool's queue, or was rung so that the job does not wait.
     queued: bool,
     /// The lane of the job while it is paused, so that it is not lost if the job is never resumed.
     held: Option<Taken>,
@@ -121,6 +121,8 @@ impl Waiting {
 
     /// Waits for a moment `after` from now.
     pub(crate) fn watch_time(&mut self, after: Nanos) -> io::Result<()> {
+        // The alarm is in the set: one that rang would do so on and on.
+        self.pool.alarm.set()?;
         if self.timer.is_none() {
             let timer = timer()?;
             self.add(&timer)?;
@@ -131,6 +133,7 @@ impl Waiting {
 
     /// Does not wait: the program comes back as soon as it looked at its other descriptors.
     pub(crate) fn watch_nothing(&mut self) -> io::Result<()> {
+        self.pool.alarm.set()?;
         if !self.queued {
             self.bell()?.ring();
             self.queued = true;
@@ -148,13 +151,24 @@ impl Waiting {
         Ok(())
     }
 
+    /// Waits for a lane no more. What was offered since the job went on is passed on.
+    pub(crate) fn leave_pool(&mut self) {
+        self.queued = false;
+        if let Some(bell) = &self.bell {
+            self.pool.forget(bell);
+            // Nobody rings it any more: the answer is the last.
+            if bell.rang() {
+                self.pool.pass_on();
+            }
+        }
+    }
+
     /// The job goes on: nothing rings without need.
     pub(crate) fn settle(&mut self) -> io::Result<()> {
-        if self.queued {
-            self.queued = false;
-            if let Some(bell) = &self.bell {
-                bell.rang();
-            }
+        self.queued = false;
+        // A bell that was rung for nothing would resume the jobs of this context in vain.
+        if let Some(bell) = &self.bell {
+            bell.rang();
         }
         match &self.timer {
             Some(timer) => set_timer(timer, Duration::ZERO),
@@ -211,4 +225,68 @@ fn set_timer(timer: &OwnedFd, after: Duration) -> io::Result<()> {
     let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
     timerfd_settime(timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_ready(waiting: &Waiting) -> bool {
+        let mut events = Vec::with_capacity(4);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&waiting.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).unwrap() > 0
+    }
+
+    fn two() -> (&'static Pool, Waiting, Waiting) {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new().unwrap()));
+        (pool, Waiting::new(pool).unwrap(), Waiting::new(pool).unwrap())
+    }
+
+    #[test]
+    fn who_waits_no_more_is_not_rung() {
+        let (pool, mut first, mut second) = two();
+        first.watch_pool(0).unwrap();
+        second.watch_pool(0).unwrap();
+        first.settle().unwrap();
+        first.leave_pool();
+        pool.pass_on();
+        assert!(!is_ready(&first));
+        assert!(is_ready(&second));
+    }
+
+    #[test]
+    fn an_offer_to_one_who_has_a_lane_goes_to_the_next() {
+        let (pool, mut first, mut second) = two();
+        first.watch_pool(0).unwrap();
+        second.watch_pool(0).unwrap();
+        first.settle().unwrap();
+        pool.pass_on();
+        assert!(is_ready(&first));
+        first.leave_pool();
+        assert!(!is_ready(&first));
+        assert!(is_ready(&second));
+    }
+
+    #[test]
+    fn who_asks_again_keeps_its_place() {
+        let (pool, mut first, mut second) = two();
+        first.watch_pool(0).unwrap();
+        second.watch_pool(0).unwrap();
+        first.settle().unwrap();
+        first.watch_pool(0).unwrap();
+        pool.pass_on();
+        assert!(is_ready(&first));
+        assert!(!is_ready(&second));
+    }
+
+    #[test]
+    fn a_late_ring_is_taken_back_by_the_next_resume() {
+        let (pool, mut first, _) = two();
+        first.watch_pool(0).unwrap();
+        first.settle().unwrap();
+        pool.pass_on();
+        assert!(is_ready(&first));
+        first.settle().unwrap();
+        assert!(!is_ready(&first));
+    }
 }

@@ -20,8 +20,21 @@ impl Ctr {
 
     /// The counter of the next fresh block, and the bytes that the last one was used for.
     pub(super) fn next(&self) -> (Vec<u8>, usize) {
-        let fresh = self.counter.wrapping_add(u128::from(self.used > 0));
-        (fresh.to_be_bytes().to_vec(), self.used)
+        (self.fresh().to_be_bytes().to_vec(), self.used)
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_used(self, used: usize) -> Self {
+        Self { used, ..self }
+    }
+
+    /// What is left of the block begun is given up.
+    pub(super) fn at_next_block(&self) -> Self {
+        Self { counter: self.fresh(), used: 0 }
+    }
+
+    fn fresh(&self) -> u128 {
+        self.counter.wrapping_add(u128::from(self.used > 0))
     }
 
     pub(super) fn update(&mut self, engine: &Engine, options: &Options, data: &[u8]) -> Result<Vec<u8>, Failure> {

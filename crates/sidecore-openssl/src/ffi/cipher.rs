@@ -299,7 +299,7 @@ unsafe extern "C" fn update(
                 return Ok(true);
             }
             let result = context.state.update(&options, &input)?;
-            let Some(output) = Output::new(room, len, size.max(result.len().min(input_len))) else { return Ok(false) };
+            let Some(output) = Output::new(room, len, size) else { return Ok(false) };
             output.put(&result)
         })
     }

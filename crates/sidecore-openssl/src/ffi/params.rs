@@ -133,7 +133,11 @@ impl<'a> Params<'a> {
 }
 
 fn big_endian(little: &[u8]) -> Vec<u8> {
-    little.iter().rev().copied().skip_while(|byte| *byte == 0).collect()
+    let len = little.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    // Private numbers come here: a vector that grows would leave pieces of them behind.
+    let mut big = Vec::with_capacity(len);
+    big.extend(little[..len].iter().rev());
+    big
 }
 
 /// # Safety
@@ -404,5 +408,20 @@ impl List {
     pub(crate) fn with<T>(mut self, call: impl FnOnce(*const Param) -> T) -> T {
         self.params.push(Param::END);
         call(self.params.as_ptr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lose_their_zeros_and_are_never_copied() {
+        let little = [&[1; 500][..], &[0; 12]].concat();
+        let big = big_endian(&little);
+        assert_eq!(big, [1; 500]);
+        assert_eq!(big.capacity(), 500);
+        assert_eq!(big_endian(&[1, 0, 2, 0]), [2, 0, 1]);
+        assert_eq!(big_endian(&[0, 0]), []);
     }
 }

@@ -4,6 +4,7 @@ use super::abi::core::{self, Bio, BioGets, BioReadEx, GetParams, Handle, NewErro
 use super::abi::{Dispatch, Param};
 use crate::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use zeroize::Zeroizing;
 
 /// Longest line of a PEM file that is read at once.
 const LINE: u16 = 256;
@@ -84,12 +85,14 @@ impl Core {
     ///
     /// # Safety
     /// `bio` is valid.
-    pub(crate) unsafe fn line(&self, bio: *mut Bio) -> Vec<u8> {
-        let mut buffer = [0u8; LINE as usize];
-        let Some(gets) = self.bio_gets else { return Vec::new() };
+    pub(crate) unsafe fn line(&self, bio: *mut Bio) -> Zeroizing<Vec<u8>> {
+        let mut buffer = Zeroizing::new(vec![0u8; LINE.into()]);
+        let Some(gets) = self.bio_gets else { return Zeroizing::default() };
         // SAFETY: room for LINE bytes with the end of the string.
         let got = unsafe { gets(bio, buffer.as_mut_ptr().cast(), LINE.into()) };
-        buffer[..usize::try_from(got).unwrap_or(0).min(LINE.into())].to_vec()
+        // The rest of the room stays, and is wiped with the line.
+        buffer.truncate(usize::try_from(got).unwrap_or(0));
+        buffer
     }
 
     /// What is left in a BIO, up to `limit` bytes.

@@ -149,6 +149,34 @@ fn long_messages_are_those_of_openssls_own_code() {
     }
 }
 
+/// Begun again without an initialisation vector, with the same key or another.
+#[test]
+fn messages_go_on_as_with_openssls_own_code() {
+    let site = Site::start();
+    for name in ["AES-256-CTR", "AES-256-CBC"] {
+        for key in [None, Some(&[6; 32][..])] {
+            for len in [1, 15, 16, 17, 32, 33] {
+                let through = |properties| {
+                    let cipher = Cipher::new(&site.context, name, properties, true).unwrap();
+                    cipher.start(Some(&[5; 32]), Some(&[255; 16])).unwrap();
+                    let mut output = cipher.update(&vec![0; len]).unwrap();
+                    cipher.start(key, None).unwrap();
+                    output.extend(cipher.update(&[0; 40]).unwrap());
+                    output
+                };
+                assert_eq!(through(BULK), through("provider=default"), "{name} {len}");
+            }
+        }
+    }
+    for name in ["AES-256-GCM", "ChaCha20-Poly1305"] {
+        let cipher = Cipher::new(&site.context, name, BULK, true).unwrap();
+        cipher.start(Some(&[5; 32]), Some(&[9; 12])).unwrap();
+        cipher.update(&[0; 40]).unwrap();
+        cipher.start(Some(&[5; 32]), None).unwrap();
+        assert!(cipher.update(&[0; 40]).is_err(), "{name}");
+    }
+}
+
 #[test]
 fn bulk_work_moves_only_where_it_is_asked_for() {
     let algorithms = [("AES-256-GCM", true), ("AES-128-CBC", true), ("ChaCha20-Poly1305", true), ("SHA256", false)];
