@@ -1,5 +1,8 @@
 //! The command `sidecore bench` as a user runs it: which rows come out, not how fast.
 
+#[path = "servers/module.rs"]
+mod module;
+
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -89,21 +92,10 @@ fn the_paper_s_table_and_scaling_name_their_baselines() {
     assert!(of("scaling").any(|row| row["clients"] == 8 && row["devices"] == "1 sidecore"));
 }
 
-/// The provider module, which cargo makes for no test of another crate by itself.
-fn build_provider() {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "sidecore-openssl"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let output = cargo.output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-}
-
 #[test]
 fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
     // Each client fails if another provider signs, or if OpenSSL does not verify what was signed.
-    build_provider();
+    module::path();
     let rows = rows(&["keys", "--op", "ed25519-sign"]);
     let sidecore: Vec<_> = rows.iter().filter(|row| row["variant"] == "sidecore").collect();
     let stages = ["queue_us", "device_us", "host_us", "deliver_us", "total_us"];
@@ -118,7 +110,7 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 
 #[test]
 fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
-    build_provider();
+    module::path();
     let rows = rows(&["nginx", "--op", "p-256-sign"]);
     if Command::new("nginx").arg("-v").output().is_err() {
         assert!(rows.is_empty());
@@ -135,7 +127,7 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
 
 #[test]
 fn waking_is_compared_with_timers_and_with_what_was_published() {
-    build_provider();
+    module::path();
     let rows = rows(&["keys", "--op", "p-256-sign"]);
     let waiting: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-waiting").collect();
     for policies in

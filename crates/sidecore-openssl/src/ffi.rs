@@ -4,6 +4,7 @@ pub(crate) mod abi;
 mod agree;
 mod asym_cipher;
 mod cipher;
+mod context;
 mod decoder;
 pub(crate) mod fibre;
 mod generate;

@@ -1,14 +1,15 @@
 //! Key exchange and key encapsulation: contexts.
 
 use super::abi::{Dispatch, Param, kem, keyexch};
+use super::context::{Operation, dupctx, freectx, given, with};
 use super::keymgmt::key_in;
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
 use crate::agree;
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::key::Key;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// A secret to come.
@@ -19,14 +20,20 @@ struct Context {
     peer: Option<Arc<Key>>,
 }
 
+impl Operation for Context {
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
+}
+
 /// X25519.
 pub(super) static EXCHANGE: [Dispatch; 7] = [
     keyexch::newctx(newctx),
     keyexch::init(init),
     keyexch::derive(derive),
     keyexch::set_peer(set_peer),
-    keyexch::freectx(freectx),
-    keyexch::dupctx(dupctx),
+    keyexch::freectx(freectx::<Context>),
+    keyexch::dupctx(dupctx::<Context>),
     Dispatch::END,
 ];
 
@@ -37,8 +44,8 @@ pub(super) static ENCAPSULATION: [Dispatch; 8] = [
     kem::encapsulate(encapsulate),
     kem::decapsulate_init(init),
     kem::decapsulate(decapsulate),
-    kem::freectx(freectx),
-    kem::dupctx(dupctx),
+    kem::freectx(freectx::<Context>),
+    kem::dupctx(dupctx::<Context>),
     Dispatch::END,
 ];
 
@@ -52,49 +59,9 @@ unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made by `newctx`, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
-}
-
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or was made by `newctx`, and nobody else is at it.
-unsafe fn with(
-    context: *mut c_void,
-    doing: &'static CStr,
-    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(doing, &failure),
-        }
-    })
-}
-
 impl Context {
     fn key(&self) -> Result<&Arc<Key>, Failure> {
-        self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
+        given(self.key.as_ref())
     }
 }
 
@@ -103,7 +70,7 @@ impl Context {
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and key.
     unsafe {
-        with(context, c"agree", |context| {
+        with(context, c"agree", |context: &mut Context| {
             context.key = key_in(key);
             context.peer = None;
             context.key().map(|_| true)
@@ -116,7 +83,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _params: *cons
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
     // SAFETY: OpenSSL's context and key.
     unsafe {
-        with(context, c"agree", |context| {
+        with(context, c"agree", |context: &mut Context| {
             context.peer = key_in(peer);
             Ok(context.peer.is_some())
         })
@@ -128,7 +95,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
 unsafe extern "C" fn derive(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
     // SAFETY: OpenSSL's context and room.
     unsafe {
-        with(context, c"derive", |context| {
+        with(context, c"derive", |context: &mut Context| {
             let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
             if output.only_length(agree::SECRET_LEN) {
                 return Ok(true);
@@ -150,7 +117,7 @@ unsafe extern "C" fn encapsulate(
 ) -> c_int {
     // SAFETY: OpenSSL's context; each room has the bytes that its length says.
     unsafe {
-        with(context, c"encapsulate", |context| {
+        with(context, c"encapsulate", |context: &mut Context| {
             let size = |len: *mut usize| len.as_ref().copied().unwrap_or(0);
             let output = (Output::new(room, len, size(len)), Output::new(secret_room, secret_len, size(secret_len)));
             let (Some(mut output), Some(mut secret)) = output else { return Ok(false) };
@@ -176,7 +143,7 @@ unsafe extern "C" fn decapsulate(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers; the room has the bytes that its length says.
     unsafe {
-        with(context, c"decapsulate", |context| {
+        with(context, c"decapsulate", |context: &mut Context| {
             let size = len.as_ref().copied().unwrap_or(0);
             let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
             if output.only_length(agree::SECRET_LEN) {

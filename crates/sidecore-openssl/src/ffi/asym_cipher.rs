@@ -1,6 +1,7 @@
 //! RSA decryption: contexts and parameters.
 
 use super::abi::{Dispatch, Param, asym_cipher as entry};
+use super::context::{Operation, dupctx, freectx, given, with};
 use super::keymgmt::key_in;
 use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
@@ -8,9 +9,9 @@ use super::signature::Output;
 use super::{bytes, guard, shared};
 use crate::decrypt::{Padding, Settings};
 use crate::digest::Digest;
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::key::Key;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// A decryption to come.
@@ -21,12 +22,18 @@ struct Context {
     settings: Settings,
 }
 
+impl Operation for Context {
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
+}
+
 pub(super) static FUNCTIONS: [Dispatch; 10] = [
     entry::newctx(newctx),
     entry::decrypt_init(decrypt_init),
     entry::decrypt(decrypt),
-    entry::freectx(freectx),
-    entry::dupctx(dupctx),
+    entry::freectx(freectx::<Context>),
+    entry::dupctx(dupctx::<Context>),
     entry::get_ctx_params(get_ctx_params),
     entry::gettable_ctx_params(gettable_ctx_params),
     entry::set_ctx_params(set_ctx_params),
@@ -78,49 +85,9 @@ unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made here, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
-}
-
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or was made by `newctx`, and nobody else is at it.
-unsafe fn with(
-    context: *mut c_void,
-    doing: &'static CStr,
-    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(doing, &failure),
-        }
-    })
-}
-
 impl Context {
     fn key(&self) -> Result<&Arc<Key>, Failure> {
-        self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
+        given(self.key.as_ref())
     }
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
@@ -178,7 +145,7 @@ fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
 unsafe extern "C" fn decrypt_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context, key and list.
     unsafe {
-        with(context, c"decrypt", |context| {
+        with(context, c"decrypt", |context: &mut Context| {
             if let Some(key) = key_in(key) {
                 context.key = Some(key);
             }
@@ -200,7 +167,7 @@ unsafe extern "C" fn decrypt(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
-        with(context, c"decrypt", |context| {
+        with(context, c"decrypt", |context: &mut Context| {
             let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
             let key = context.key()?;
             if output.only_length(context.settings.longest(key)) {
@@ -216,12 +183,16 @@ unsafe extern "C" fn decrypt(
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"get parameters", |context| Ok(context.answer(&mut Questions::new(params)).is_ok())) }
+    unsafe {
+        with(context, c"get parameters", |context: &mut Context| {
+            Ok(context.answer(&mut Questions::new(params)).is_ok())
+        })
+    }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context| context.set(Params::new(params))) }
+    unsafe { with(context, c"set parameters", |context: &mut Context| context.set(Params::new(params))) }
 }

@@ -1,6 +1,7 @@
 //! Ciphers: contexts and parameters.
 
 use super::abi::{Dispatch, Param, cipher as entry};
+use super::context::{Operation, dupctx, freectx, with};
 use super::params::{Misfit, Params, Questions};
 use super::provider::Provider;
 use super::signature::Output;
@@ -8,7 +9,7 @@ use super::{bytes, guard, shared};
 use crate::bulk::{Algorithm, Mode, State};
 use crate::failure::Failure;
 use sidecore::engine::crypto::Cipher;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// A cipher at work.
@@ -18,6 +19,12 @@ struct Context {
     state: State,
     /// As it was last asked for: OpenSSL may be told where it is.
     next_iv: Vec<u8>,
+}
+
+impl Operation for Context {
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
 }
 
 /// The functions of one algorithm differ in the algorithm only.
@@ -48,8 +55,8 @@ macro_rules! algorithm {
                 entry::decrypt_init(decrypt_init),
                 entry::update(update),
                 entry::finish(finish),
-                entry::freectx(freectx),
-                entry::dupctx(dupctx),
+                entry::freectx(freectx::<Context>),
+                entry::dupctx(dupctx::<Context>),
                 entry::get_params(get_params),
                 entry::get_ctx_params(get_ctx_params),
                 entry::set_ctx_params(set_ctx_params),
@@ -145,46 +152,6 @@ unsafe fn newctx(provider: *mut c_void, algorithm: Algorithm) -> *mut c_void {
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made by `newctx`, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
-}
-
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or was made by `newctx`, and nobody else is at it.
-unsafe fn with(
-    context: *mut c_void,
-    doing: &'static CStr,
-    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(doing, &failure),
-        }
-    })
-}
-
 impl Context {
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         let length = |name| params.integer(name).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
@@ -239,7 +206,7 @@ unsafe fn init(
 ) -> c_int {
     // SAFETY: see above.
     unsafe {
-        with(context, c"cipher", |context| {
+        with(context, c"cipher", |context: &mut Context| {
             let given = |at: *const u8, len| (!at.is_null()).then(|| bytes(at, len));
             context.set(Params::new(params))?;
             context.state.begin(encrypts, given(key, key_len), given(iv, iv_len))?;
@@ -288,7 +255,7 @@ unsafe extern "C" fn update(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers; room and input may be the same place, so the input is copied first.
     unsafe {
-        with(context, c"cipher", |context| {
+        with(context, c"cipher", |context: &mut Context| {
             let input = bytes(input, input_len).to_vec();
             let options = context.provider.options()?.clone();
             if room.is_null() {
@@ -310,7 +277,7 @@ unsafe extern "C" fn update(
 unsafe extern "C" fn finish(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
     // SAFETY: OpenSSL's context and room.
     unsafe {
-        with(context, c"cipher", |context| {
+        with(context, c"cipher", |context: &mut Context| {
             let options = context.provider.options()?.clone();
             let result = context.state.finish(&options)?;
             if result.is_empty() {
@@ -329,12 +296,16 @@ unsafe extern "C" fn finish(context: *mut c_void, room: *mut u8, len: *mut usize
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"get parameters", |context| Ok(context.answer(&mut Questions::new(params)).is_ok())) }
+    unsafe {
+        with(context, c"get parameters", |context: &mut Context| {
+            Ok(context.answer(&mut Questions::new(params)).is_ok())
+        })
+    }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context| context.set(Params::new(params))) }
+    unsafe { with(context, c"set parameters", |context: &mut Context| context.set(Params::new(params))) }
 }

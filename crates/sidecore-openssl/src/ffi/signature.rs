@@ -1,13 +1,14 @@
 //! Signatures: contexts, digests made on the way, and parameters.
 
 use super::abi::{Dispatch, Param, signature as entry};
+use super::context::{Operation, dupctx, freectx, given, with};
 use super::keymgmt::key_in;
 use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
 use super::{bytes, guard, shared};
 use crate::algorithm_id::algorithm_id;
 use crate::digest::{Digest, Hasher};
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::key::Key;
 use crate::sign::{Padding, Salt, Settings};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -25,6 +26,12 @@ struct Context {
     deterministic: bool,
 }
 
+impl Operation for Context {
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
+}
+
 /// RSA and ECDSA.
 pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::newctx(newctx),
@@ -40,8 +47,8 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::digest_verify_update(digest_update),
     entry::digest_verify_final(digest_verify_final),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx),
-    entry::dupctx(dupctx),
+    entry::freectx(freectx::<Context>),
+    entry::dupctx(dupctx::<Context>),
     entry::get_ctx_params(get_ctx_params),
     entry::gettable_ctx_params(gettable_ctx_params),
     entry::set_ctx_params(set_ctx_params),
@@ -56,8 +63,8 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::digest_sign(digest_sign),
     entry::digest_verify_init(digest_init),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx),
-    entry::dupctx(dupctx),
+    entry::freectx(freectx::<Context>),
+    entry::dupctx(dupctx::<Context>),
     entry::get_ctx_params(get_ctx_params),
     entry::gettable_ctx_params(gettable_ctx_params),
     entry::set_ctx_params(set_ctx_params),
@@ -128,46 +135,6 @@ unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made here, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
-}
-
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or was made by `newctx`, and nobody else is at it.
-unsafe fn with(
-    context: *mut c_void,
-    doing: &'static CStr,
-    work: impl FnOnce(&mut Context) -> Result<bool, Failure>,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(doing, &failure),
-        }
-    })
-}
-
 impl Context {
     /// Begins with a key, or again with the same.
     fn begin(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
@@ -180,7 +147,7 @@ impl Context {
     }
 
     fn key(&self) -> Result<&Arc<Key>, Failure> {
-        self.key.as_ref().ok_or_else(|| Failure::new(Reason::Key, "no key: initialise the operation with one"))
+        given(self.key.as_ref())
     }
 
     fn takes_digest(&self) -> bool {
@@ -395,14 +362,14 @@ impl Output<'_> {
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context, key and list.
-    unsafe { with(context, c"sign", |context| context.begin(key_in(key), Params::new(params))) }
+    unsafe { with(context, c"sign", |context: &mut Context| context.begin(key_in(key), Params::new(params))) }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: as for `sign_init`.
-    unsafe { with(context, c"verify", |context| context.begin(key_in(key), Params::new(params))) }
+    unsafe { with(context, c"verify", |context: &mut Context| context.begin(key_in(key), Params::new(params))) }
 }
 
 /// # Safety
@@ -417,7 +384,7 @@ unsafe extern "C" fn sign(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
-        with(context, c"sign", |context| {
+        with(context, c"sign", |context: &mut Context| {
             let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
             if output.only_length(context.longest()?) {
                 return Ok(true);
@@ -437,7 +404,9 @@ unsafe extern "C" fn verify(
     tbs_len: usize,
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers.
-    unsafe { with(context, c"verify", |context| context.verify(bytes(signature, len), bytes(tbs, tbs_len))) }
+    unsafe {
+        with(context, c"verify", |context: &mut Context| context.verify(bytes(signature, len), bytes(tbs, tbs_len)))
+    }
 }
 
 /// # Safety
@@ -450,7 +419,7 @@ unsafe extern "C" fn digest_init(
 ) -> c_int {
     // SAFETY: OpenSSL's context, name, key and list.
     unsafe {
-        with(context, c"sign", |context| {
+        with(context, c"sign", |context: &mut Context| {
             let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
             context.begin(key_in(key), Params::new(params))?;
             context.begin_message(name)
@@ -462,7 +431,7 @@ unsafe extern "C" fn digest_init(
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
     // SAFETY: OpenSSL's context and buffer.
-    unsafe { with(context, c"sign", |context| context.update(bytes(piece, len))) }
+    unsafe { with(context, c"sign", |context: &mut Context| context.update(bytes(piece, len))) }
 }
 
 /// # Safety
@@ -484,7 +453,7 @@ unsafe extern "C" fn digest_sign(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
-        with(context, c"sign", |context| {
+        with(context, c"sign", |context: &mut Context| {
             let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
             if output.only_length(context.longest()?) {
                 return Ok(true);
@@ -513,7 +482,7 @@ unsafe extern "C" fn digest_verify(
 ) -> c_int {
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
-        with(context, c"verify", |context| {
+        with(context, c"verify", |context: &mut Context| {
             let tbs = context.finished(bytes(tbs, tbs_len))?;
             context.verify(bytes(signature, len), &tbs)
         })
@@ -524,12 +493,12 @@ unsafe extern "C" fn digest_verify(
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"get parameters", |context| context.answer(&mut Questions::new(params))) }
+    unsafe { with(context, c"get parameters", |context: &mut Context| context.answer(&mut Questions::new(params))) }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context| context.set(Params::new(params))) }
+    unsafe { with(context, c"set parameters", |context: &mut Context| context.set(Params::new(params))) }
 }

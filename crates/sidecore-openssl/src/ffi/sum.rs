@@ -1,13 +1,13 @@
 //! Digests: contexts and parameters.
 
 use super::abi::{Dispatch, Param, digest as entry};
+use super::context::{Operation, dupctx, freectx, with};
 use super::params::Questions;
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
 use crate::bulk::Sum;
 use crate::digest::Digest;
-use crate::failure::Failure;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -16,6 +16,12 @@ use std::sync::Arc;
 struct Context {
     provider: Arc<Provider>,
     sum: Sum,
+}
+
+impl Operation for Context {
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
 }
 
 /// The functions of one digest differ in the digest only.
@@ -54,8 +60,8 @@ macro_rules! digest {
                 entry::init(init),
                 entry::update(update),
                 entry::finish(finish),
-                entry::freectx(freectx),
-                entry::dupctx(dupctx),
+                entry::freectx(freectx::<Context>),
+                entry::dupctx(dupctx::<Context>),
                 entry::get_params(get_params),
                 entry::gettable_params(gettable_params),
                 Dispatch::END,
@@ -84,46 +90,10 @@ unsafe extern "C" fn gettable_params(_provider: *mut c_void) -> *const Param {
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made by `newctx`, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
-}
-
-/// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or was made by `newctx`, and nobody else is at it.
-unsafe fn with(context: *mut c_void, work: impl FnOnce(&mut Context) -> Result<bool, Failure>) -> c_int {
-    guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(c"digest", &failure),
-        }
-    })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn init(context: *mut c_void, _params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context.
     unsafe {
-        with(context, |context| {
+        with(context, c"digest", |context: &mut Context| {
             context.sum = Sum::new(context.sum.digest());
             Ok(true)
         })
@@ -135,7 +105,7 @@ unsafe extern "C" fn init(context: *mut c_void, _params: *const Param) -> c_int 
 unsafe extern "C" fn update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
     // SAFETY: OpenSSL's context and buffer.
     unsafe {
-        with(context, |context| {
+        with(context, c"digest", |context: &mut Context| {
             context.sum.update(bytes(piece, len));
             Ok(true)
         })
@@ -147,7 +117,7 @@ unsafe extern "C" fn update(context: *mut c_void, piece: *const u8, len: usize) 
 unsafe extern "C" fn finish(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
     // SAFETY: OpenSSL's context and room.
     unsafe {
-        with(context, |context| {
+        with(context, c"digest", |context: &mut Context| {
             let Some(output) = Output::new(room, len, size) else { return Ok(false) };
             output.put(&context.sum.finish(context.provider.options()?)?)
         })
