@@ -3,7 +3,7 @@
 mod list;
 
 use crate::args::keys::{Keys, KeysCommand};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, check_name, read_passphrase, read_private_key};
@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 /// Does one of them.
 pub(crate) fn run(args: Keys) -> Result<(), String> {
     let connect = || {
-        let options = Options { socket: args.socket, slots: 2, arena_bytes: 4096, ..Options::default() };
-        Client::connect(&options).map_err(|error| error.to_string())
+        let options = Options { socket: args.socket, ..Options::default() };
+        Admin::connect(&options).map_err(|error| error.to_string())
     };
     match args.command {
         KeysCommand::Import { name, file, passphrase_file, users } => {
@@ -64,16 +64,16 @@ fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-fn new_key(client: &mut Client, command: KeyCommand) -> Result<KeyEntry, String> {
-    let entries = client.keys(command).map_err(|error| error.to_string())?;
+fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, String> {
+    let entries = service.keys(command).map_err(|error| error.to_string())?;
     entries
         .into_iter()
         .next()
         .ok_or_else(|| "the service does not say what it stored: use one version of both".to_owned())
 }
 
-fn change(client: &mut Client, command: KeyCommand) -> Result<(), String> {
-    client.keys(command).map(|_| ()).map_err(|error| error.to_string())
+fn change(service: &mut Admin, command: KeyCommand) -> Result<(), String> {
+    service.keys(command).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn report(entry: &KeyEntry) {
@@ -84,11 +84,11 @@ fn report(entry: &KeyEntry) {
 }
 
 /// Page by page.
-fn all(client: &mut Client) -> Result<Vec<KeyEntry>, String> {
+fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, String> {
     let mut entries: Vec<KeyEntry> = Vec::new();
     loop {
         let after = entries.last().map_or_else(String::new, |entry| entry.name.clone());
-        let page = client.keys(KeyCommand::List { after }).map_err(|error| error.to_string())?;
+        let page = service.keys(KeyCommand::List { after }).map_err(|error| error.to_string())?;
         if page.is_empty() {
             return Ok(entries);
         }
@@ -97,8 +97,8 @@ fn all(client: &mut Client) -> Result<Vec<KeyEntry>, String> {
 }
 
 /// The file for a server. The service is asked so that a wrong name is found here and not by the server.
-fn pem(client: &mut Client, name: &str) -> Result<String, String> {
+fn pem(service: &mut Admin, name: &str) -> Result<String, String> {
     let uri = Uri::new(name).map_err(|error| error.to_string())?;
-    client.key_info(name).map_err(|error| error.to_string())?;
+    service.key_info(name).map_err(|error| error.to_string())?;
     Ok(uri.to_pem())
 }

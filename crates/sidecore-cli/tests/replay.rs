@@ -1,6 +1,6 @@
 //! What a real service decided is decided again by the simulator.
 
-use sidecore::client::{Client, Job, Options};
+use sidecore::client::{Admin, Client, Job, Options};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::Class;
 use sidecore::core::wire::Status;
@@ -24,6 +24,10 @@ fn start(directory: &TempDir, devices: Vec<DeviceConfig>) -> Service {
 
 fn connect(socket: &Path) -> Client {
     Client::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap()
+}
+
+fn admin(socket: &Path) -> Admin {
+    Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap()
 }
 
 /// So many requests with 16 in flight; how many were done.
@@ -92,7 +96,7 @@ fn a_recorded_run_is_decided_again_bit_for_bit() {
         clients.map(|client| client.join().unwrap()).into_iter().sum()
     });
     assert!(done > 8_000, "{done}");
-    let mut control = connect(socket);
+    let mut control = admin(socket);
     control.set("record=off").unwrap();
     assert!(control.set("record=off").is_err() && control.set("record=on").is_err());
 

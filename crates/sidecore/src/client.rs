@@ -20,11 +20,13 @@
 //! After a `fork` the child's first call opens a lane of its own, with the sessions of the parent's; the parent's lane
 //! is never touched. Buffers and requests of before the fork belong to the parent: the child's use of them is an error.
 
+mod admin;
 mod arena;
 mod error;
 mod lane;
 mod watch;
 
+pub use admin::Admin;
 pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
@@ -32,7 +34,7 @@ pub use lane::{Received, WaitReport};
 use crate::config::{SOCKET_VARIABLE, default_socket};
 use crate::control::{Reply, Request, Token};
 use crate::engine::crypto::SessionSpec;
-use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
+use crate::keys::KeyInfo;
 use crate::shm::fork::ForkGuard;
 use lane::{Lane, Shape};
 use sidecore_core::policy::notify::Notify;
@@ -145,18 +147,6 @@ impl Client {
         }
     }
 
-    /// Changes the running service, as `sidecore set` does: `key=value`.
-    ///
-    /// # Errors
-    /// The service's reason, or that it is gone.
-    pub fn set(&mut self, setting: &str) -> Result<(), Error> {
-        self.own_lane()?;
-        match self.lane.ask(&Request::Set(setting.to_owned()))? {
-            Reply::Done => Ok(()),
-            other => Err(Error::unexpected(other)),
-        }
-    }
-
     /// What is known of a stored key.
     ///
     /// # Errors
@@ -165,20 +155,6 @@ impl Client {
         self.own_lane()?;
         match self.lane.ask(&Request::KeyInfo { name: name.to_owned() })? {
             Reply::KeyInfo(info) => Ok(info),
-            other => Err(Error::unexpected(other)),
-        }
-    }
-
-    /// Changes or lists the stored keys, as `sidecore keys` does. A list returns entries; an import and a generation, which
-    /// is waited for, return that of the new key.
-    ///
-    /// # Errors
-    /// The service's reason, or that it is gone.
-    pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
-        self.own_lane()?;
-        match self.lane.ask(&Request::Keys(command))? {
-            Reply::Keys(entries) => Ok(entries),
-            Reply::Done => Ok(Vec::new()),
             other => Err(Error::unexpected(other)),
         }
     }

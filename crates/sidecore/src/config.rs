@@ -8,6 +8,7 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 mod error;
@@ -155,6 +156,8 @@ pub struct LimitsConfig {
     pub lanes: u32,
     /// Most lanes of one client process.
     pub lanes_per_client: u32,
+    /// Most lanes of one user, over its processes.
+    pub lanes_per_uid: u32,
     /// Most client processes of one user.
     pub clients_per_uid: u32,
     /// Most slots of a ring.
@@ -163,8 +166,14 @@ pub struct LimitsConfig {
     pub in_flight_per_client: u32,
     /// Most arena bytes of one client, over its lanes.
     pub arena_bytes_per_client: u32,
+    /// Most bytes of shared memory of one user's lanes, arenas and rings.
+    pub lane_bytes_per_uid: u64,
     /// Most sessions of one lane.
     pub sessions_per_lane: u32,
+    /// Most bytes that sessions on keys of one client's own take in the service.
+    pub session_bytes_per_client: u64,
+    /// The same of one user, over its processes.
+    pub session_bytes_per_uid: u64,
     /// Most stored keys.
     pub keys: u16,
     /// Most requests in flight on one sidecore.
@@ -238,11 +247,15 @@ impl Default for LimitsConfig {
             max_request_bytes: 128 * 1024,
             lanes: 2048,
             lanes_per_client: 1024,
+            lanes_per_uid: 1024,
             clients_per_uid: 256,
             slots_per_lane: 1024,
             in_flight_per_client: 4096,
             arena_bytes_per_client: 256 << 20,
+            lane_bytes_per_uid: 1 << 30,
             sessions_per_lane: 1024,
+            session_bytes_per_client: 16 << 20,
+            session_bytes_per_uid: 64 << 20,
             keys: 256,
             in_flight: 16384,
             quantum_us: 20,
@@ -413,11 +426,15 @@ impl LimitsConfig {
         within("limits.max_request_bytes", self.max_request_bytes, 1, 16 << 20)?;
         within("limits.lanes", self.lanes, 1, 65_536)?;
         within("limits.lanes_per_client", self.lanes_per_client, 1, 65_536)?;
+        within("limits.lanes_per_uid", self.lanes_per_uid, 1, 65_536)?;
         within("limits.clients_per_uid", self.clients_per_uid, 1, 65_536)?;
         within("limits.slots_per_lane", self.slots_per_lane, MIN_SLOTS, MAX_SLOTS)?;
         within("limits.in_flight_per_client", self.in_flight_per_client, 1, 1 << 20)?;
         within("limits.arena_bytes_per_client", self.arena_bytes_per_client, MIN_ARENA, u32::MAX)?;
+        within("limits.lane_bytes_per_uid", self.lane_bytes_per_uid, 1 << 14, 1 << 40)?;
         within("limits.sessions_per_lane", self.sessions_per_lane, 1, 65_535)?;
+        within("limits.session_bytes_per_client", self.session_bytes_per_client, 1 << 10, 1 << 40)?;
+        within("limits.session_bytes_per_uid", self.session_bytes_per_uid, 1 << 10, 1 << 40)?;
         within("limits.keys", self.keys.into(), 1, 4096)?;
         within("limits.in_flight", self.in_flight, 1, 1 << 20)?;
         within("limits.quantum_us", self.quantum_us, 1, 100_000)?;
@@ -465,7 +482,7 @@ const fn default_depth() -> u32 {
     64
 }
 
-fn within(key: &str, value: u32, least: u32, most: u32) -> Result<(), ConfigError> {
+fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

@@ -4,7 +4,9 @@
 
 use crate::engine::crypto::SessionSpec;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
+use crate::sys::message::{self, Heard};
 use crate::sys::packet::{self, MAX_PACKET};
+use crate::sys::peer::Credentials;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::io;
@@ -34,14 +36,12 @@ pub struct Attach {
     pub name: String,
     /// Take over the sessions of the lane with this token.
     pub adopt: Option<Token>,
-    /// The one core that the client runs on, if it is tied to one.
-    pub cpu: Option<u32>,
 }
 
 /// What a client asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
-    /// The first packet: a lane, please.
+    /// A lane, please. The connection gives up administration with it.
     Attach(Attach),
     /// A session with this key.
     OpenSession(SessionSpec),
@@ -50,14 +50,14 @@ pub enum Request {
         /// Its handle.
         handle: u32,
     },
-    /// Change the running service: `key=value`. Only for the service's own user and root.
+    /// Change the running service: `key=value`. Only for the service's own user and root, and not on a lane's connection.
     Set(String),
     /// What is known of a stored key.
     KeyInfo {
         /// Its name.
         name: String,
     },
-    /// Change or list the stored keys. Only for the service's own user and root.
+    /// Change or list the stored keys. Only for the service's own user and root, and not on a lane's connection.
     Keys(KeyCommand),
 }
 
@@ -114,14 +114,15 @@ pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, 
     Ok((read(&buffer[..len])?, fds))
 }
 
-/// Receives a request, which comes without descriptors. `UnexpectedEof`: the client is gone.
+/// Receives a request, which comes without descriptors, and who wrote it. `UnexpectedEof`: the client is gone.
 ///
 /// # Errors
-/// Those of the socket, or `InvalidData`.
-pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<Request> {
+/// Those of the socket, or `InvalidData`; `PermissionDenied` where the kernel does not say who wrote it.
+pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<(Request, Credentials)> {
     let mut buffer = room();
-    let len = packet::receive_plain(socket, &mut buffer)?;
-    read(&buffer[..len])
+    let Heard { len, speaker } = message::receive(socket, &mut buffer)?;
+    let request = read(&buffer[..len])?;
+    Ok((request, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
 }
 
 /// Room for a packet, wiped after use. Not on the stack: that of a caller's coroutine can be as small as two packets.
@@ -174,7 +175,7 @@ mod tests {
     fn messages_survive_the_wire() {
         let token = Some(Token([7; 16]));
         let name = "nginx".to_owned();
-        round_trip(&Request::Attach(Attach { abi: 1, slots: 64, arena_bytes: 4096, name, adopt: token, cpu: Some(1) }));
+        round_trip(&Request::Attach(Attach { abi: 1, slots: 64, arena_bytes: 4096, name, adopt: token }));
         round_trip(&Request::Set("notify=park".to_owned()));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
         round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));

@@ -13,7 +13,7 @@ mod vault;
 pub use file::{KeyFileError, MAX_KEY_FILE, read_private_key};
 pub(crate) use material::Material;
 pub use passphrase::read_passphrase;
-pub(crate) use store::Store;
+pub(crate) use store::{Ready, Store};
 
 use crate::engine::crypto::Secret;
 use serde::{Deserialize, Serialize};

@@ -4,11 +4,15 @@
 
 mod advice;
 mod calibrate;
+mod closer;
 mod command;
 mod listener;
+mod opener;
+mod quotas;
 mod reactor;
 mod record;
 mod sessions;
+mod turns;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};

@@ -3,6 +3,8 @@
 pub mod clock;
 pub mod cpu;
 pub mod features;
+pub(crate) mod memory;
+pub(crate) mod message;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;

@@ -6,7 +6,7 @@ use crate::ffi::pkcs11::Token;
 use hdrhistogram::Histogram;
 use load::Load;
 use sidecore::bare::{Bare, Exchange};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Client, Options};
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
@@ -47,6 +47,8 @@ pub(crate) fn run() -> io::Result<()> {
 #[derive(Default)]
 struct Member {
     client: Option<Client>,
+    /// How the client was connected.
+    options: Option<Options>,
     bare: Option<Bare>,
     openssl: Option<OpenSsl>,
     signing: Option<Signing>,
@@ -101,7 +103,7 @@ impl Member {
                 token::sign(token, label, op, &key, (*start, *ns))?
             }
             Task::Set { setting } => {
-                self.client()?.set(setting).map_err(text)?;
+                self.admin()?.set(setting).map_err(text)?;
                 Measured::default()
             }
         };
@@ -114,11 +116,17 @@ impl Member {
         }
         let options = Options { socket: socket.to_owned(), slots, arena_bytes: 16 << 20, ..Options::default() };
         self.client = Some(Client::connect(&options).map_err(text)?);
+        self.options = Some(options);
         Ok(Measured::default())
     }
 
     fn client(&mut self) -> Result<&mut Client, String> {
         self.client.as_mut().ok_or_else(|| "not attached".to_owned())
+    }
+
+    /// For one change: an idle connection would count among those without a lane.
+    fn admin(&self) -> Result<Admin, String> {
+        Admin::connect(self.options.as_ref().ok_or("not attached")?).map_err(text)
     }
 
     fn signing(&mut self) -> Result<&mut Signing, String> {

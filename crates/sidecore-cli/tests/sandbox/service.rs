@@ -1,7 +1,7 @@
 //! A real service process.
 
 use rustix::process::{Pid, Signal, kill_process};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Client, Options};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -75,8 +75,15 @@ impl Place {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let options = Options { socket: self.socket(), name: "test".to_owned(), ..Options::default() };
-        Client::connect(&options).unwrap()
+        Client::connect(&self.options()).unwrap()
+    }
+
+    pub(crate) fn administer(&self) -> Admin {
+        Admin::connect(&self.options()).unwrap()
+    }
+
+    fn options(&self) -> Options {
+        Options { socket: self.socket(), name: "test".to_owned(), ..Options::default() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::service::{Place, USER};
 use rustix::process::{Signal, geteuid};
-use sidecore::client::Client;
+use sidecore::client::{Admin, Client};
 use sidecore::core::session::{Class, Op};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::keys::{Acl, KeyCommand, Kind};
@@ -87,14 +87,14 @@ fn the_next_one_takes_over_the_socket_of_one_that_was_killed() {
 }
 
 /// The test's user may use keys if it is root or the service's own.
-fn generate(client: &mut Client, kind: Kind) -> String {
+fn generate(service: &mut Admin, kind: Kind) -> String {
     let name = format!("{kind:?}");
-    client.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
+    service.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
     name
 }
 
-fn stored_names(client: &mut Client) -> usize {
-    client.keys(KeyCommand::List { after: String::new() }).unwrap().len()
+fn stored_names(service: &mut Admin) -> usize {
+    service.keys(KeyCommand::List { after: String::new() }).unwrap().len()
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn keys_are_made_kept_and_found_again_and_the_passphrase_is_read_before_root_is_
     let keys = format!("\n[keys]\ndirectory = '{}'\npassphrase_file = '{}'", directory.display(), passphrase.display());
     fs::write(place.config(), fs::read_to_string(place.config()).unwrap() + &keys).unwrap();
     let service = place.start();
-    let mut client = place.connect();
-    let made = Kind::ALL.map(|kind| generate(&mut client, kind));
-    client.keys(KeyCommand::Delete { name: made[0].clone() }).unwrap();
+    let mut admin = place.administer();
+    let made = Kind::ALL.map(|kind| generate(&mut admin, kind));
+    admin.keys(KeyCommand::Delete { name: made[0].clone() }).unwrap();
     let metadata = fs::metadata(&directory).unwrap();
     assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o700, fs::metadata(place.socket()).unwrap().uid()));
     assert!(service.end(Signal::TERM).success());
     let _service = place.start();
-    assert_eq!(stored_names(&mut place.connect()), made.len() - 1);
+    assert_eq!(stored_names(&mut place.administer()), made.len() - 1);
 }

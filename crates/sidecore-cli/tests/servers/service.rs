@@ -4,7 +4,7 @@ use crate::material::Material;
 use crate::module;
 use crate::programs::{Daemon, is_root, program, run};
 use crate::server::{Identity, WORKER};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
@@ -63,9 +63,9 @@ impl Service {
         self.daemon.take().unwrap().kill();
     }
 
-    /// A client of the service, at its socket or at a relay's.
-    fn client(socket: PathBuf) -> Client {
-        Client::connect(&Options { socket, ..Options::default() }).unwrap()
+    /// Whoever changes the service's keys, at its socket or at a relay's.
+    fn admin(socket: PathBuf) -> Admin {
+        Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
     /// Puts the key in, for servers' workers, and returns the server's files for it: the key's has its name only.
@@ -86,7 +86,7 @@ impl Service {
         run(command.arg("-out").arg(&der)).expect("pkcs8");
         let (name, pkcs8) = (material.kind.name().to_owned(), Secret::new(std::fs::read(der).unwrap()));
         let acl = Acl { uids: uids.to_vec(), gids: Vec::new() };
-        Self::client(socket.to_owned()).keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
+        Self::admin(socket.to_owned()).keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
         self.identity(material, material.kind.name())
     }
 
@@ -98,7 +98,7 @@ impl Service {
     }
 
     pub(crate) fn delete(&self, material: &Material) {
-        Self::client(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
+        Self::admin(self.socket()).keys(KeyCommand::Delete { name: material.kind.name().to_owned() }).unwrap();
     }
 
     /// What `sidecore top` shows.

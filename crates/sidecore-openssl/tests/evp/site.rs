@@ -1,7 +1,7 @@
 //! A service, and a library context with the provider that uses it.
 
 use crate::ffi::Context;
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand, Kind};
@@ -45,9 +45,9 @@ impl Site {
         Self { context, _service: service, directory }
     }
 
-    fn client(&self) -> Client {
+    fn admin(&self) -> Admin {
         let socket = self.directory.path().join("socket");
-        Client::connect(&Options { socket, ..Options::default() }).unwrap()
+        Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
     /// Puts a key into the service's store, under a name that no other has; its URI.
@@ -55,7 +55,7 @@ impl Site {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let command = KeyCommand::Import { name: name.clone(), pkcs8, acl: Acl::default() };
-        self.client().keys(command).map_err(|error| error.to_string())?;
+        self.admin().keys(command).map_err(|error| error.to_string())?;
         Ok(format!("sidecore:{name}"))
     }
 }
@@ -64,9 +64,9 @@ impl Site {
     /// Has the service make a key; its URI and public part.
     pub(crate) fn generate(&self, kind: Kind) -> (String, Vec<u8>) {
         let name = format!("generated-{}", kind.name());
-        let mut client = self.client();
-        client.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
-        let public = client.key_info(&name).unwrap().public;
+        let mut admin = self.admin();
+        admin.keys(KeyCommand::Generate { name: name.clone(), kind, acl: Acl::default() }).unwrap();
+        let public = admin.key_info(&name).unwrap().public;
         (format!("sidecore:{name}"), public)
     }
 }

@@ -1,6 +1,6 @@
 //! A service with keys, and the `openssl` command with and without the provider.
 
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, Kind};
@@ -41,10 +41,10 @@ impl Site {
     /// A service with the keys of these names.
     pub(crate) fn with(names: &[&str]) -> Self {
         let site = Self { service: None, directory: tempfile::tempdir().unwrap() }.started();
-        let mut client = site.client();
+        let mut admin = site.admin();
         for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
             let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
-            client.keys(command).unwrap();
+            admin.keys(command).unwrap();
             fs::write(site.path(&format!("{name}.pem")), Uri::new(name).unwrap().to_pem()).unwrap();
             let uri = format!("sidecore:{name}");
             site.ok(&["pkey", "-in", &uri, "-pubout", "-out", &format!("{name}.pub")]);
@@ -66,8 +66,8 @@ impl Site {
         self
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client::connect(&Options { socket: self.path("socket"), ..Options::default() }).unwrap()
+    pub(crate) fn admin(&self) -> Admin {
+        Admin::connect(&Options { socket: self.path("socket"), ..Options::default() }).unwrap()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -11,10 +11,10 @@ fn a_key_that_was_deleted_signs_nothing_any_more() {
     site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
     let sign = ["pkeyutl", "-sign", "-inkey", "p256.pem", "-in", "digest", "-out", "signature"];
     site.ok(&sign);
-    site.client().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+    site.admin().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
     let _ = site.fails(&sign);
     let command = KeyCommand::Generate { name: "p256".to_owned(), kind: Kind::P256, acl: Acl::default() };
-    site.client().keys(command).unwrap();
+    site.admin().keys(command).unwrap();
     site.ok(&sign);
     let check = ["pkeyutl", "-verify", "-pubin", "-inkey", "p256.pub", "-in", "digest", "-sigfile", "signature"];
     site.plain_fails(&check);
@@ -38,9 +38,9 @@ fn a_key_that_was_replaced_is_not_used() {
     let site = Site::with(&["p256"]);
     let server = Server::start(&site, "p256", &[]);
     site.plain(&server.connect(&[]));
-    site.client().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+    site.admin().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
     let command = KeyCommand::Generate { name: "p256".to_owned(), kind: Kind::P256, acl: Acl::default() };
-    site.client().keys(command).unwrap();
+    site.admin().keys(command).unwrap();
     site.plain_fails(&server.connect(&[]));
 }
 

@@ -80,7 +80,7 @@ fn a_server_goes_on_when_the_service_starts_again_or_its_key_goes() {
         site.plain_fails(&server.connect(&[]));
         site.restart();
         site.plain(&server.connect(&[]));
-        site.client().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+        site.admin().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
         site.plain_fails(&server.connect(&[]));
     }
 }

@@ -8,7 +8,7 @@ use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
 use crate::sys::poller::{wait_readable, wait_two};
-use crate::sys::{clock, cpu, packet, wake};
+use crate::sys::{clock, packet, wake};
 use sidecore_core::layout::{ABI, Layout, advice};
 use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
 use sidecore_core::ring::{Consumer, Producer};
@@ -101,8 +101,7 @@ impl Lane {
     ) -> Result<(Self, Token), ConnectError> {
         let connection = packet::connect_to(socket).map_err(|error| ConnectError::from_io(socket, error))?;
         let Shape { slots, arena_bytes, notify } = shape;
-        let request =
-            Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt, cpu: cpu::only() });
+        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt });
         // A service that will not have one more connection says so without being asked.
         let sent = control::send(&connection, &request, &[]);
         let (reply, fds) = answer(&connection).map_err(|error| sent.err().unwrap_or(error))?;
@@ -162,11 +161,7 @@ impl Lane {
 
     /// One question over the socket.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
-        control::send(&self.socket, request, &[]).map_err(|_| self.gone())?;
-        match answer(&self.socket) {
-            Ok((reply, _)) => Ok(reply),
-            Err(_) => Err(self.gone()),
-        }
+        question(&self.socket, request)
     }
 
     /// The bytes from `offset` on of a buffer of this lane.
@@ -386,15 +381,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Why the lane ended, if the service still said so.
     fn gone(&self) -> Error {
-        match wait_readable(self.socket.as_fd(), Some(0)) {
-            Ok(true) => match control::receive::<Reply>(&self.socket) {
-                Ok((reply, _)) => Error::unexpected(reply),
-                Err(_) => Error::Gone("the service is gone".to_owned()),
-            },
-            _ => Error::Gone("the service is gone".to_owned()),
-        }
+        gone(&self.socket)
     }
 
     fn adopt_advice(&mut self) {
@@ -412,6 +400,26 @@ impl Lane {
             self.waiter.set_policy(policy);
             self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
         }
+    }
+}
+
+/// One question over a connection's socket.
+pub(super) fn question(socket: &OwnedFd, request: &Request) -> Result<Reply, Error> {
+    control::send(socket, request, &[]).map_err(|_| gone(socket))?;
+    match answer(socket) {
+        Ok((reply, _)) => Ok(reply),
+        Err(_) => Err(gone(socket)),
+    }
+}
+
+/// Why the connection ended, if the service still said so.
+fn gone(socket: &OwnedFd) -> Error {
+    match wait_readable(socket.as_fd(), Some(0)) {
+        Ok(true) => match control::receive::<Reply>(socket) {
+            Ok((reply, _)) => Error::unexpected(reply),
+            Err(_) => Error::Gone("the service is gone".to_owned()),
+        },
+        _ => Error::Gone("the service is gone".to_owned()),
     }
 }
 

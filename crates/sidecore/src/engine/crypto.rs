@@ -12,6 +12,7 @@ mod aead;
 mod cipher;
 mod curve25519;
 mod ecdsa;
+mod footprint;
 mod hash;
 mod implicit_rejection;
 mod lattice;
@@ -41,6 +42,8 @@ pub struct Session {
     classes: [Option<Class>; Op::COUNT],
     /// Where the key is kept, if it is a stored one.
     key: Option<u16>,
+    /// What it takes of the heap, and is charged for.
+    heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
 }
 
@@ -55,12 +58,23 @@ impl Session {
         let can = |op: &Op| mechanism.can(*op);
         let classes =
             std::array::from_fn(|number| Op::from_u8(number as u8).filter(can).and_then(|op| Class::of(algorithm, op)));
-        Ok(Self { algorithm, classes, mechanism, key: None })
+        let heap_bytes = footprint::heap_bytes(algorithm, &spec.scheme);
+        Ok(Self { algorithm, classes, mechanism, key: None, heap_bytes })
     }
 
     /// The same session, as one on the stored key at this place.
     pub(crate) fn of_key(self, place: u16) -> Self {
         Self { key: Some(place), ..self }
+    }
+
+    /// The same session, as one that lanes share: none of them is charged for it.
+    pub(crate) fn shared(self) -> Self {
+        Self { heap_bytes: 0, ..self }
+    }
+
+    /// What a lane is charged for it: about what it takes of the service's heap, bytes.
+    pub fn heap_bytes(&self) -> u64 {
+        self.heap_bytes
     }
 
     /// The place of its stored key, below `limits.keys`; `None` where the client brought the key.

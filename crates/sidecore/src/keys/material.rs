@@ -25,7 +25,7 @@ pub(crate) struct Material {
 
 impl Material {
     /// Reads PKCS#8 and tries the key.
-    pub(super) fn read(pkcs8: Secret) -> Result<Self, String> {
+    pub(crate) fn read(pkcs8: Secret) -> Result<Self, String> {
         let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
         let kind = key.kind().ok_or_else(|| {
             let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
@@ -44,7 +44,7 @@ impl Material {
     }
 
     /// Opens a session of this scheme.
-    pub(super) fn open(&self, scheme: &Scheme) -> Result<Session, String> {
+    pub(crate) fn open(&self, scheme: &Scheme) -> Result<Session, String> {
         if !self.kind.does(scheme) {
             return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));
         }

@@ -5,7 +5,7 @@ use super::vault::{Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
 use crate::config::KeysConfig;
 use crate::engine::crypto::{DecryptionPadding, Scheme, Secret, Session};
-use crate::sys::peer::Peer;
+use crate::sys::peer::{Asker, Peer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,10 +21,19 @@ pub(crate) type Reason = String;
 #[derive(Debug)]
 struct Key {
     place: u16,
-    material: Material,
+    material: Arc<Material>,
     acl: Acl,
     /// Sessions by scheme, the last used at the end.
     sessions: Vec<(Scheme, Arc<Session>)>,
+}
+
+/// A session on a key, or what it takes to open one, which takes long.
+#[derive(Debug)]
+pub(crate) enum Ready {
+    /// Lanes share it.
+    Session(Arc<Session>),
+    /// To be opened elsewhere, and brought to [`Store::keep`].
+    Material(Arc<Material>),
 }
 
 /// All keys.
@@ -72,16 +81,34 @@ impl Store {
     }
 
     /// What is known of a key, for somebody who may use it.
-    pub(crate) fn info(&self, name: &str, peer: &Peer) -> Result<KeyInfo, Reason> {
-        let key = self.usable(name, peer)?;
+    pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Reason> {
+        let key = self.usable(name, asker)?;
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
     /// A session on a key, for somebody who may use it. Lanes share those of one scheme.
-    pub(crate) fn session(&mut self, name: &str, scheme: &Scheme, peer: &Peer) -> Result<Arc<Session>, Reason> {
-        self.usable(name, peer)?;
+    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, Reason> {
+        self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
-        key.session(scheme).map_err(|why| format!("key {name:?}: {why}"))
+        Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
+    }
+
+    /// Takes a session that was opened on this material, to be shared if there is room for one more. Key and permission
+    /// may have changed meanwhile.
+    pub(crate) fn keep(
+        &mut self,
+        name: &str,
+        material: &Arc<Material>,
+        scheme: &Scheme,
+        session: Session,
+        asker: &Asker,
+    ) -> Result<Arc<Session>, Reason> {
+        self.usable(name, asker)?;
+        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        if !Arc::ptr_eq(&key.material, material) {
+            return Err(format!("key {name:?} was replaced by another just now: ask again"));
+        }
+        Ok(key.keep(scheme, session))
     }
 
     /// The place of a key.
@@ -95,19 +122,12 @@ impl Store {
     }
 
     /// Whether a session on the key at this place may be used by this peer.
-    pub(crate) fn permits(&self, place: u16, peer: &Peer) -> bool {
+    pub(crate) fn permits(&self, place: u16, asker: &Asker) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
-        name.is_some_and(|name| self.usable(name, peer).is_ok())
+        name.is_some_and(|name| self.usable(name, asker).is_ok())
     }
 
-    /// Puts a key in.
-    pub(crate) fn import(&mut self, name: &str, pkcs8: Secret, acl: Acl) -> Result<KeyEntry, Reason> {
-        // Before the key is looked at, for that takes longer.
-        self.check_new(name, &acl)?;
-        self.insert(name, Material::read(pkcs8)?, acl)
-    }
-
-    /// Puts a key in that was made elsewhere.
+    /// Puts a key in that was read or made elsewhere.
     pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
         self.check_new(name, &acl)?;
         if let Some(vault) = &self.vault {
@@ -117,7 +137,7 @@ impl Store {
     }
 
     fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
-        let key = Key { place: self.free_place()?, material, acl, sessions: Vec::new() };
+        let key = Key { place: self.free_place()?, material: Arc::new(material), acl, sessions: Vec::new() };
         let entry = key.entry(name, self.vault.is_some());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
@@ -171,11 +191,10 @@ impl Store {
         Ok(key.place)
     }
 
-    fn usable(&self, name: &str, peer: &Peer) -> Result<&Key, Reason> {
+    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        if self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids) {
-            return Ok(key);
-        }
+        let may = |peer: &&Peer| self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids);
+        let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
         Err(format!("user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --uid {0}`", peer.uid))
     }
 
@@ -191,17 +210,25 @@ impl Key {
         KeyEntry { name: name.to_owned(), kind: self.material.kind, acl: self.acl.clone(), at_rest }
     }
 
-    fn session(&mut self, scheme: &Scheme) -> Result<Arc<Session>, Reason> {
-        if let Some(at) = self.sessions.iter().position(|(known, _)| known == scheme) {
-            self.sessions[at..].rotate_left(1);
-        } else {
-            let session = Arc::new(self.material.open(scheme)?.of_key(self.place));
-            if !self.make_room() || !is_small(scheme) {
-                return Ok(session);
-            }
-            self.sessions.push((scheme.clone(), session));
+    /// The session of this scheme, if there is one to share.
+    fn shared(&mut self, scheme: &Scheme) -> Option<Arc<Session>> {
+        let at = self.sessions.iter().position(|(known, _)| known == scheme)?;
+        self.sessions[at..].rotate_left(1);
+        self.sessions.last().map(|(_, session)| session.clone())
+    }
+
+    fn keep(&mut self, scheme: &Scheme, session: Session) -> Arc<Session> {
+        // Another lane may have asked for the same meanwhile.
+        if let Some(session) = self.shared(scheme) {
+            return session;
         }
-        self.sessions.last().map(|(_, session)| session.clone()).ok_or_else(|| "no session".to_owned())
+        let session = session.of_key(self.place);
+        if !is_small(scheme) || !self.make_room() {
+            return Arc::new(session);
+        }
+        let session = Arc::new(session.shared());
+        self.sessions.push((scheme.clone(), session.clone()));
+        session
     }
 
     /// Forgets the session that no lane has for longest, if there are too many. `false`: lanes have them all.
@@ -243,14 +270,29 @@ mod tests {
         Store::open(&KeysConfig::default(), None, limit, OWN).unwrap()
     }
 
-    fn peer(uid: u32) -> Peer {
-        Peer { uid, gids: vec![uid] }
+    fn peer(uid: u32) -> Asker {
+        Peer { uid, gids: vec![uid] }.into()
+    }
+
+    fn import(store: &mut Store, name: &str, pkcs8: &[u8], acl: Acl) {
+        store.insert(name, Material::read(pkcs8.into()).unwrap(), acl).unwrap();
     }
 
     fn with_key() -> Store {
         let mut store = store(4);
-        store.import("www", RSA.into(), Acl { uids: vec![7], gids: vec![8] }).unwrap();
+        import(&mut store, "www", RSA, Acl { uids: vec![7], gids: vec![8] });
         store
+    }
+
+    /// As the control thread and the opener do it.
+    fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, Reason> {
+        match store.ready("www", scheme, asker)? {
+            Ready::Session(session) => Ok(session),
+            Ready::Material(material) => {
+                let session = material.open(scheme)?;
+                store.keep("www", &material, scheme, session, asker)
+            }
+        }
     }
 
     fn pss(salt: u16) -> Scheme {
@@ -259,7 +301,7 @@ mod tests {
     }
 
     fn open(store: &mut Store, scheme: &Scheme) -> Arc<Session> {
-        store.session("www", scheme, &peer(7)).unwrap()
+        session(store, scheme, &peer(7)).unwrap()
     }
 
     #[test]
@@ -302,7 +344,7 @@ mod tests {
         for uid in [0, OWN, 7, 8] {
             assert!(store.info("www", &peer(uid)).is_ok(), "{uid}");
         }
-        let why = store.session("www", &pss(20), &peer(9)).unwrap_err();
+        let why = session(&mut store, &pss(20), &peer(9)).unwrap_err();
         assert!(why.contains("sidecore keys acl www --uid 9"), "{why}");
         store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
         assert!(store.permits(store.place("www").unwrap(), &peer(9)) && !store.permits(0, &peer(7)));
@@ -310,11 +352,42 @@ mod tests {
     }
 
     #[test]
+    fn what_was_opened_while_the_key_changed_is_not_kept() {
+        let mut store = with_key();
+        let Ready::Material(material) = store.ready("www", &pss(20), &peer(7)).unwrap() else { panic!("none is kept") };
+        let opened = || material.open(&pss(20)).unwrap();
+        store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
+        assert!(store.keep("www", &material, &pss(20), opened(), &peer(7)).unwrap_err().contains("may not use"));
+        store.delete("www").unwrap();
+        assert!(store.keep("www", &material, &pss(20), opened(), &peer(0)).unwrap_err().contains("no key"));
+        import(&mut store, "www", RSA, Acl::default());
+        assert!(store.keep("www", &material, &pss(20), opened(), &peer(0)).unwrap_err().contains("replaced"));
+    }
+
+    #[test]
+    fn who_became_another_user_may_do_what_both_may() {
+        let store = with_key();
+        let (one, _other) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let own = crate::sys::peer::credentials(&one).unwrap();
+        let became = |uid| Asker::of(&one, Some(crate::sys::peer::Credentials { uid, gid: uid, ..own })).unwrap();
+        // These tests may run as any user: as root, who may use all keys, or as one who may use none.
+        let may = store.info("www", &became(own.uid)).is_ok();
+        assert_eq!(store.info("www", &became(7)).is_ok(), may);
+        assert!(store.info("www", &became(9)).is_err());
+    }
+
+    #[test]
     fn the_place_of_a_deleted_key_permits_nothing_until_it_is_taken_again() {
         let mut store = with_key();
         let place = store.delete("www").unwrap();
         assert!(!store.permits(place, &peer(0)) && store.place("www").is_none());
-        store.import("other", RSA.into(), Acl::default()).unwrap();
+        import(&mut store, "other", RSA, Acl::default());
         assert_eq!(store.places().collect::<Vec<_>>(), [(place, "other")]);
     }
 
@@ -324,7 +397,7 @@ mod tests {
         let acl = Acl { uids: vec![u32::MAX; MAX_ACL], gids: vec![u32::MAX; MAX_ACL] };
         let ec: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");
         for number in 0..40 {
-            store.import(&format!("{number:0>64}"), ec.into(), acl.clone()).unwrap();
+            import(&mut store, &format!("{number:0>64}"), ec, acl.clone());
         }
         let (mut names, mut after) = (Vec::new(), String::new());
         loop {

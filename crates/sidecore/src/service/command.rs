@@ -1,5 +1,7 @@
 //! What the control thread tells a sidecore, and the other way round. Outside the hot path, over channels.
 
+use super::closer::Leftover;
+use super::opener::Made;
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
 use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
@@ -64,17 +66,31 @@ pub(super) enum Command {
     Stop,
 }
 
-/// What a sidecore tells.
+/// What the control thread is told. What is left of a lane comes along, to be freed elsewhere than on a sidecore.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The client of this lane broke the protocol.
-    Fault(LaneKey, Fault),
+    Fault(LaneKey, Fault, Box<dyn Leftover>),
     /// The lane could not be taken: the tables are full.
-    NoRoom(LaneKey),
+    NoRoom(LaneKey, Box<dyn Leftover>),
+    /// The sidecore does not serve the lane any more; nothing is left where it had ended it itself.
+    LaneClosed(LaneKey, Option<Box<dyn Leftover>>),
+    /// What this connection had is closed and freed.
+    Freed(Freed),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
     /// A key was made, or not: says why.
     KeyGenerated(Box<Result<Material, String>>),
+    /// What this connection asked for was parsed, or not: says why.
+    Made(LaneKey, Box<Result<Made, String>>),
+}
+
+/// Whose remains were closed and freed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Freed {
+    pub(super) key: LaneKey,
+    /// Bytes of sessions among it.
+    pub(super) session_bytes: u64,
 }
 
 /// Reaches one sidecore from the control thread.

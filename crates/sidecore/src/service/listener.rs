@@ -1,29 +1,34 @@
 //! The control thread: accepts clients, gives them lanes within their limits, opens sessions, and changes the service.
 //!
-//! It works on one message of one connection at a time and never waits for a client: one that does not read its
-//! answers loses its connection.
+//! It never waits for a client: one that does not read its answers loses its connection. Users take turns, by time
+//! ([`Turns`]), a message of one connection at a time; the next message of a connection is read when the one before has
+//! its answer. Keys of clients are parsed by the [`Opener`], and what a connection leaves behind is freed by the
+//! [`Closer`]: both can take as long as a client likes.
 
+mod attach;
+mod connections;
 mod keys;
+mod sessions;
 mod settings;
 
 use super::advice::Advice;
-use super::command::{ClientKey, Command, Event, LaneKey, NewLane, SidecoreHandle};
-use super::sessions::Sessions;
-use crate::config::{ClientLimits, Config, Sidecores};
-use crate::control::{self, Attach, Reply, Request, Token};
-use crate::counters::{Counters, LaneBlock, LaneCounter, report};
-use crate::engine::crypto::{KeyMaterial, Session, SessionSpec};
+use super::closer::{Closer, Leftover};
+use super::command::{ClientKey, Command, Event, LaneKey, SidecoreHandle};
+use super::opener::{Made, Opener};
+use super::quotas::Quotas;
+use super::turns::Turns;
+use crate::config::Config;
+use crate::control::{self, Reply, Request, Token};
+use crate::counters::{Counters, LaneCounter, report};
 use crate::keys::Store;
-use crate::shm::LaneMemory;
+use crate::sys::peer::Credentials;
 use crate::sys::poller::Poller;
-use crate::sys::{clock, packet, wake};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use sidecore_core::layout::{ABI, Layout};
+use crate::sys::{clock, wake};
+use attach::{Attached, Ending};
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -34,40 +39,28 @@ const WAKE: u64 = 1;
 const FIRST: u64 = 2;
 /// How often clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's period.
 const PUBLISH: Nanos = 250_000_000;
-/// Most connections without a lane, of one process and of one user. A client asks for its lane as soon as it is
-/// connected, so there are few at a time.
-const LANELESS_PER_CLIENT: u32 = 64;
-const LANELESS_PER_UID: u32 = 1024;
-
-/// The lane of a connection.
-#[derive(Debug)]
-struct Attached {
-    client: ClientKey,
-    sidecore: usize,
-    memory: Arc<LaneMemory>,
-    sessions: Sessions,
-    token: Token,
-    counters: LaneBlock,
-    block: usize,
-    /// Requests when the report was last copied.
-    published: u64,
-}
+/// How long messages are answered before the thread looks who else has something to say, ns.
+const ROUND: Nanos = 1_000_000;
 
 /// One connected socket.
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
     client: ClientKey,
+    /// Who wrote its first message, and so must all others; and who wrote the one at hand.
+    speaker: Option<Credentials>,
+    /// An answer is owed, and nothing more is read until it is given.
+    busy: bool,
     attached: Option<Attached>,
 }
 
-/// One client process.
-#[derive(Debug)]
-struct Client {
-    lanes: u32,
-    arena_bytes: u32,
-    /// Tells when the process ends, also if a forked child still holds its sockets.
-    process: Option<(u64, OwnedFd)>,
+/// What is to be done for a connection in its user's turn.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// It has something to say, or has hung up.
+    Listen(LaneKey),
+    /// Its process has ended.
+    End(LaneKey),
 }
 
 /// What the thread is started with.
@@ -102,17 +95,24 @@ pub(super) struct Listener {
     poller: Poller,
     next: u64,
     connections: HashMap<LaneKey, Connection>,
-    /// Connections without a lane, of those that have such.
-    laneless: HashMap<ClientKey, u32>,
+    /// Connections that ended and are not freed yet.
+    ending: HashMap<LaneKey, Ending>,
+    turns: Turns<Work>,
+    quotas: Quotas,
+    /// Descriptors from this number on are for root and the service's own user.
+    reserved: i32,
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
-    clients: HashMap<ClientKey, Client>,
+    /// Tell when a client's process ends, also if a forked child still holds its sockets.
+    watched: HashMap<ClientKey, (u64, OwnedFd)>,
     /// Which process a poller number watches.
     processes: HashMap<u64, ClientKey>,
     tokens: HashMap<Token, LaneKey>,
     /// Free lane blocks of the counter file.
     blocks: Vec<usize>,
     store: Store,
+    opener: Opener,
+    closer: Closer,
     /// Keys that are to be made; the first one is being made.
     wanted: VecDeque<keys::Wanted>,
 }
@@ -126,6 +126,9 @@ impl Listener {
         let listener = Self {
             loads: vec![0; sidecores.len()],
             blocks: (0..config.limits.lanes as usize).rev().collect(),
+            opener: Opener::start(tell.clone(), wake.clone())?,
+            closer: Closer::new(tell.clone(), wake.clone()),
+            reserved: connections::reserved(),
             config,
             advice,
             socket,
@@ -137,9 +140,11 @@ impl Listener {
             poller,
             next: FIRST,
             connections: HashMap::new(),
-            laneless: HashMap::new(),
+            ending: HashMap::new(),
+            turns: Turns::default(),
+            quotas: Quotas::default(),
             spare: wake::event().ok(),
-            clients: HashMap::new(),
+            watched: HashMap::new(),
             processes: HashMap::new(),
             tokens: HashMap::new(),
             store,
@@ -159,16 +164,20 @@ impl Listener {
             let now = clock::now();
             if now >= publish_at {
                 self.publish(now);
+                self.closer.start_threads();
                 publish_at = now + PUBLISH;
             }
-            let numbers: Vec<u64> = self.poller.wait(Some(publish_at.saturating_sub(now))).collect();
+            let timeout = if self.turns.is_empty() { publish_at.saturating_sub(now) } else { 0 };
+            let numbers: Vec<u64> = self.poller.wait(Some(timeout)).collect();
             for number in numbers {
                 self.happened(number);
             }
             while let Ok(event) = self.events.try_recv() {
                 self.heard(event);
             }
+            self.take_turns(stop);
         }
+        self.leave();
     }
 
     fn happened(&mut self, number: u64) {
@@ -177,95 +186,103 @@ impl Listener {
             WAKE => {}
             _ => match self.processes.get(&number).copied() {
                 Some(client) => self.process_ended(client),
-                None => self.serve(number),
+                None => {
+                    if let Some(connection) = self.connections.get(&number) {
+                        self.turns.push(connection.client.0, Work::Listen(number));
+                    }
+                }
             },
         }
     }
 
-    fn heard(&mut self, event: Event) {
-        let (key, message) = match event {
-            Event::Fault(key, fault) => (key, format!("its client broke the protocol ({})", fault.name())),
-            Event::NoRoom(key) => (key, "the sidecore's tables are full".to_owned()),
-            Event::SessionClosed(key) => {
-                if self.connections.contains_key(&key) && self.reply(key, &Reply::Done).is_err() {
-                    self.disconnect(key);
-                }
-                return;
+    /// Works for a while on what waits.
+    fn take_turns(&mut self, stop: &AtomicBool) {
+        let mut now = clock::now();
+        let end = now + ROUND;
+        while now < end && !stop.load(Ordering::Acquire) {
+            let Some((user, work)) = self.turns.next() else { break };
+            match work {
+                Work::Listen(key) => self.serve(key),
+                Work::End(key) => self.disconnect(key),
             }
-            Event::KeyGenerated(made) => return self.generated(*made),
-        };
+            let before = std::mem::replace(&mut now, clock::now());
+            self.turns.charge(user, now - before);
+        }
+    }
+
+    fn heard(&mut self, event: Event) {
+        match event {
+            Event::Fault(key, fault, left) => {
+                self.lane_ended(key, &format!("its client broke the protocol ({})", fault.name()), left);
+            }
+            Event::NoRoom(key, left) => self.lane_ended(key, "the sidecore's tables are full", left),
+            Event::LaneClosed(key, left) => self.dispose(key, left),
+            Event::Freed(freed) => self.freed(freed),
+            Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
+            Event::KeyGenerated(made) => self.generated(*made),
+            Event::Made(key, made) => self.made(key, *made),
+        }
+    }
+
+    /// The sidecore serves this lane no more: its connection ends as well, and hears why.
+    fn lane_ended(&mut self, key: LaneKey, why: &str, left: Box<dyn Leftover>) {
         if let Some(connection) = self.connections.get(&key) {
             // Only to say why; the connection ends in any case.
-            let _ = control::send(&connection.socket, &Reply::Ended(message), &[]);
+            let _ = control::send(&connection.socket, &Reply::Ended(why.to_owned()), &[]);
             self.disconnect(key);
         }
-    }
-
-    fn accept(&mut self) {
-        let socket = match packet::accept(&self.socket) {
-            Ok(socket) => socket,
-            Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
-            // Gone again.
-            Err(_) => return,
-        };
-        let Ok(peer) = packet::peer(&socket) else { return };
-        let client = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get().cast_unsigned());
-        if let Err(why) = self.one_more_laneless(client) {
-            return decline(&socket, why);
-        }
-        let key = self.number();
-        let polled = self.poller.add_level(&socket, key);
-        self.connections.insert(key, Connection { socket, client, attached: None });
-        if polled.is_err() {
-            self.disconnect(key);
-        }
-    }
-
-    /// Left alone, the next client would be announced again and again, and never know.
-    fn accept_without_descriptors(&mut self) {
-        if self.spare.take().is_some()
-            && let Ok(socket) = packet::accept(&self.socket)
-        {
-            decline(&socket, "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned());
-        }
-        self.spare = wake::event().ok();
-    }
-
-    fn one_more_laneless(&mut self, client: ClientKey) -> Result<(), String> {
-        let of_user: u32 = self.laneless.iter().filter(|(other, _)| other.0 == client.0).map(|(_, count)| count).sum();
-        let own = self.laneless.entry(client).or_default();
-        if *own >= LANELESS_PER_CLIENT {
-            return Err(format!("this process has {own} connections without a lane: attach or close them"));
-        }
-        if of_user >= LANELESS_PER_UID {
-            return Err(format!("user {} has {of_user} connections without a lane: attach or close them", client.0));
-        }
-        *own += 1;
-        Ok(())
-    }
-
-    fn one_less_laneless(&mut self, client: ClientKey) {
-        if let Some(count) = self.laneless.get_mut(&client) {
-            *count -= 1;
-        }
-        self.laneless.retain(|_, count| *count > 0);
+        self.dispose(key, Some(left));
     }
 
     /// One message of one connection.
     fn serve(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.get(&key) else { return };
         let answered = match control::receive_request(&connection.socket) {
-            Ok(request) => self.answer(key, request),
+            Ok((request, speaker)) => match self.recognise(key, speaker) {
+                Ok(()) => self.answer(key, request),
+                Err(why) => self.refuse_for_good(key, why),
+            },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = "no message of this protocol: client and service must be of one version".to_owned();
-                let _ = self.reply(key, &Reply::Refused(what));
-                Err(error)
+                self.refuse_for_good(key, what)
             }
             Err(error) => Err(error),
         };
-        if answered.is_err() {
+        if answered.and_then(|()| self.listen_again(key)).is_err() {
             self.disconnect(key);
+        }
+    }
+
+    /// Whoever wrote the first message of a connection writes all others. A child that inherited it, or a process that has
+    /// become another user since, has what the first one may do no more.
+    fn recognise(&mut self, key: LaneKey, speaker: Credentials) -> Result<(), String> {
+        let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
+        let connected = connection.client.1;
+        let first = *connection.speaker.get_or_insert(speaker);
+        if speaker.pid != connected {
+            return Err(format!(
+                "process {} speaks on a connection of process {connected}: connect again",
+                speaker.pid
+            ));
+        }
+        if speaker.uid != first.uid {
+            let (now, then) = (speaker.uid, first.uid);
+            return Err(format!("user {now} speaks on a connection of user {then}: connect again"));
+        }
+        Ok(())
+    }
+
+    fn refuse_for_good(&self, key: LaneKey, why: String) -> io::Result<()> {
+        let _ = self.reply(key, &Reply::Refused(why));
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    /// The next message of this connection is read, unless an answer is owed.
+    fn listen_again(&self, key: LaneKey) -> io::Result<()> {
+        match self.connections.get(&key) {
+            Some(connection) if !connection.busy => self.poller.watch_again(&connection.socket, key),
+            _ => Ok(()),
         }
     }
 
@@ -277,23 +294,32 @@ impl Listener {
                     Err(reason) => self.reply(key, &Reply::Refused(reason)),
                 };
             }
-            Request::OpenSession(spec) => self.open_session(key, &spec),
-            Request::CloseSession { handle } => {
-                return match self.close_session(key, handle) {
-                    // The sidecore says when it is: no request that follows may still find the session.
-                    Ok(()) => Ok(()),
-                    Err(reason) => self.reply(key, &Reply::Refused(reason)),
-                };
-            }
-            Request::Set(text) => self.set(key, &text),
-            Request::KeyInfo { name } => self.key_info(key, &name).map(Reply::KeyInfo),
-            Request::Keys(command) => match self.keys(key, command) {
-                Ok(Some(reply)) => Ok(reply),
-                Ok(None) => return Ok(()),
-                Err(reason) => Err(reason),
-            },
+            Request::OpenSession(spec) => self.open_session(key, spec),
+            // The sidecore says when it is: no request that follows may still find the session.
+            Request::CloseSession { handle } => self.close_session(key, handle).map(|()| None),
+            Request::Set(text) => self.set(key, &text).map(Some),
+            Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
+            Request::Keys(command) => self.keys(key, command),
         };
-        self.reply(key, &reply.unwrap_or_else(Reply::Refused))
+        match reply {
+            Ok(Some(reply)) => self.reply(key, &reply),
+            Ok(None) => {
+                if let Some(connection) = self.connections.get_mut(&key) {
+                    connection.busy = true;
+                }
+                Ok(())
+            }
+            Err(reason) => self.reply(key, &Reply::Refused(reason)),
+        }
+    }
+
+    /// Gives an answer that was owed.
+    fn conclude(&mut self, key: LaneKey, reply: &Reply) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        connection.busy = false;
+        if self.reply(key, reply).and_then(|()| self.listen_again(key)).is_err() {
+            self.disconnect(key);
+        }
     }
 
     fn reply(&self, key: LaneKey, reply: &Reply) -> io::Result<()> {
@@ -301,197 +327,17 @@ impl Listener {
         control::send(&connection.socket, reply, &[])
     }
 
-    fn attach(
-        &mut self,
-        key: LaneKey,
-        &Attach { abi, slots, arena_bytes, ref name, adopt, cpu }: &Attach,
-    ) -> Result<(Box<NewLane>, [OwnedFd; 3]), String> {
-        if abi != ABI {
-            return Err(format!("the client speaks lane layout {abi}, the service {ABI}: use one version of both"));
-        }
-        let client = self.connections.get(&key).map(|connection| connection.client).ok_or("not connected")?;
-        if self.connections[&key].attached.is_some() {
-            return Err("this connection has its lane already: connect again for another".to_owned());
-        }
-        let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
-        let limits = self.config.limits_of(client.0);
-        self.check_limits(client, &limits, layout)?;
-        let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
-        let (memory, file) = LaneMemory::create(layout).map_err(system)?;
-        self.advice.give(&memory, self.config.notify.client);
-        let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
-        let theirs = doorbell.try_clone().map_err(system)?;
-        let sidecore = self.near(cpu).unwrap_or_else(|| self.least_loaded());
-        let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(key, client.0, token));
-        let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
-        let token = new_token().map_err(system)?;
-        let counters = self.counters.lane(block);
-        counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
-        let lane = NewLane {
-            key,
-            client,
-            weight: limits.weight,
-            credit: limits.in_flight,
-            memory: Arc::new(memory),
-            doorbell,
-            wake: writer,
-            counters: counters.clone(),
-            sessions: sessions.all().collect(),
-        };
-        let memory = lane.memory.clone();
-        let attached = Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
-        self.enter(key, attached, arena_bytes);
-        Ok((Box::new(lane), [file, theirs, reader]))
-    }
-
-    fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: Layout) -> Result<(), String> {
-        let known = self.clients.get(&client);
-        if known.is_none() {
-            let processes = self.clients.keys().filter(|other| other.0 == client.0).count();
-            let most = self.config.limits.clients_per_uid;
-            if processes >= most as usize {
-                return Err(format!("user {} has {most} clients already (limits.clients_per_uid)", client.0));
+    /// What the opener made of an order.
+    fn made(&mut self, key: LaneKey, made: Result<Made, String>) {
+        let reply = match made {
+            Ok(Made::Session(session)) => self.enter_session(key, session),
+            Ok(Made::Stored { name, material, scheme, session }) => {
+                self.enter_stored(key, &name, &material, &scheme, session)
             }
-        }
-        let (lanes, bytes) = known.map_or((0, 0), |client| (client.lanes, client.arena_bytes));
-        if lanes >= limits.lanes {
-            return Err(format!("this process has {} lanes already (limits.lanes_per_client)", limits.lanes));
-        }
-        if layout.slots() > self.config.limits.slots_per_lane {
-            let most = self.config.limits.slots_per_lane;
-            return Err(format!("{} slots: use up to {most} (limits.slots_per_lane)", layout.slots()));
-        }
-        if bytes.checked_add(layout.arena_bytes()).is_none_or(|sum| sum > limits.arena_bytes) {
-            let left = limits.arena_bytes.saturating_sub(bytes);
-            return Err(format!(
-                "{} arena bytes: {left} are left (limits.arena_bytes_per_client)",
-                layout.arena_bytes()
-            ));
-        }
-        Ok(())
-    }
-
-    /// Hands the lane to its sidecore and to its client, in this order.
-    fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 3]) -> io::Result<()> {
-        let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
-        let attached = connection.attached.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let reply = Reply::Attached {
-            slots: lane.memory.layout().slots(),
-            arena_bytes: lane.memory.layout().arena_bytes(),
-            max_request_bytes: self.config.limits.max_request_bytes,
-            token: attached.token,
+            Ok(Made::Import { name, material, acl }) => self.imported(key, &name, material, acl),
+            Err(reason) => Err(reason),
         };
-        self.sidecores[attached.sidecore].send(Command::AddLane(Box::new(lane)));
-        control::send(&connection.socket, &reply, &fds.each_ref().map(AsFd::as_fd))
-    }
-
-    fn open_session(&mut self, key: LaneKey, spec: &SessionSpec) -> Result<Reply, String> {
-        let limit = self.config.limits.sessions_per_lane;
-        let session = match &spec.key {
-            KeyMaterial::Stored(name) => self.stored_session(key, name, &spec.scheme)?,
-            _ => Arc::new(Session::open(spec).map_err(|error| error.to_string())?),
-        };
-        let algorithm = session.algorithm() as u8;
-        let attached = self.attached(key)?;
-        let handle = attached
-            .sessions
-            .open(session.clone(), limit)
-            .ok_or_else(|| format!("this lane has {limit} sessions already (limits.sessions_per_lane): close some"))?;
-        let sidecore = attached.sidecore;
-        self.sidecores[sidecore].send(Command::AddSession { lane: key, handle, session });
-        Ok(Reply::Session { handle, algorithm })
-    }
-
-    fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), String> {
-        let attached = self.attached(key)?;
-        if !attached.sessions.close(handle) {
-            return Err(format!("this lane has no session {handle}"));
-        }
-        let sidecore = attached.sidecore;
-        self.sidecores[sidecore].send(Command::CloseSession { lane: key, handle });
-        Ok(())
-    }
-
-    fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, String> {
-        let connection = self.connections.get_mut(&key);
-        connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(|| "attach first".to_owned())
-    }
-
-    /// The sessions of the lane that a forked child's token names, if it is of the same user; of those on stored keys,
-    /// the ones that it may use itself.
-    fn adopt(&self, key: LaneKey, uid: u32, token: Token) -> Sessions {
-        let parent = self.tokens.get(&token).and_then(|key| self.connections.get(key)?.attached.as_ref());
-        let Some(parent) = parent.filter(|parent| parent.client.0 == uid) else { return Sessions::default() };
-        let Ok(peer) = self.peer(key) else { return Sessions::default() };
-        let mut sessions = parent.sessions.clone();
-        self.keep_permitted(&mut sessions, &peer);
-        sessions
-    }
-
-    fn enter(&mut self, key: LaneKey, attached: Attached, arena_bytes: u32) {
-        let number = self.next;
-        let client = self.clients.entry(attached.client).or_insert_with(|| {
-            let process = watch(&self.poller, attached.client.1, number);
-            Client { lanes: 0, arena_bytes: 0, process: process.map(|process| (number, process)) }
-        });
-        client.lanes += 1;
-        client.arena_bytes += arena_bytes;
-        if client.process.as_ref().is_some_and(|(watched, _)| *watched == number) {
-            self.processes.insert(number, attached.client);
-            self.next += 1;
-        }
-        self.blocks.pop();
-        self.one_less_laneless(attached.client);
-        self.loads[attached.sidecore] += 1;
-        self.tokens.insert(attached.token, key);
-        if let Some(connection) = self.connections.get_mut(&key) {
-            connection.attached = Some(attached);
-        }
-    }
-
-    fn disconnect(&mut self, key: LaneKey) {
-        let Some(connection) = self.connections.remove(&key) else { return };
-        self.poller.remove(&connection.socket);
-        let Some(attached) = connection.attached else { return self.one_less_laneless(connection.client) };
-        self.sidecores[attached.sidecore].send(Command::CloseLane(key));
-        self.loads[attached.sidecore] -= 1;
-        self.tokens.remove(&attached.token);
-        attached.counters.close();
-        self.blocks.push(attached.block);
-        let Some(client) = self.clients.get_mut(&attached.client) else { return };
-        client.lanes -= 1;
-        client.arena_bytes -= attached.memory.layout().arena_bytes();
-        if client.lanes == 0
-            && let Some(Client { process: Some((number, process)), .. }) = self.clients.remove(&attached.client)
-        {
-            self.poller.remove(&process);
-            self.processes.remove(&number);
-        }
-    }
-
-    /// Its lanes end, even if a child of it still holds the sockets.
-    fn process_ended(&mut self, client: ClientKey) {
-        let lanes: Vec<LaneKey> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.client == client)
-            .map(|(key, _)| *key)
-            .collect();
-        for key in lanes {
-            self.disconnect(key);
-        }
-    }
-
-    /// The sidecore on the core that the client runs on. Where they share one, neither wakes another core, and what the
-    /// client has just written is in the caches.
-    fn near(&self, cpu: Option<u32>) -> Option<usize> {
-        let Sidecores { cpus, owned } = &self.config.sidecores;
-        let cpu = cpu.filter(|_| !owned)?;
-        cpus.iter().position(|own| *own == cpu as usize)
-    }
-
-    fn least_loaded(&self) -> usize {
-        (0..self.loads.len()).min_by_key(|sidecore| self.loads[*sidecore]).unwrap_or(0)
+        self.conclude(key, &reply.unwrap_or_else(Reply::Refused));
     }
 
     /// Copies the reports of the clients that had traffic to the counter file.
@@ -510,23 +356,4 @@ impl Listener {
         self.next += 1;
         self.next - 1
     }
-}
-
-/// Says why there is no connection. Nothing to do where the client does not even take that.
-fn decline(socket: &OwnedFd, why: String) {
-    let _ = control::send(socket, &Reply::Refused(why), &[]);
-}
-
-/// Watches a process for its end. `None`: it is gone already, or not visible from here.
-fn watch(poller: &Poller, pid: u32, number: u64) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(pid.cast_signed())?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    poller.add_level(&process, number).ok()?;
-    Some(process)
-}
-
-fn new_token() -> io::Result<Token> {
-    let mut token = [0; 16];
-    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
-    Ok(Token(token))
 }

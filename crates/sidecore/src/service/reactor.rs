@@ -10,6 +10,7 @@ mod requests;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
+use super::closer::Leftover;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use super::record;
 use crate::config::{Config, NotifyConfig};
@@ -292,7 +293,10 @@ impl Reactor {
     fn obey_one(&mut self, command: Command) {
         match command {
             Command::AddLane(lane) => self.add_lane(*lane),
-            Command::CloseLane(key) => self.close_lane(key),
+            Command::CloseLane(key) => {
+                let left = self.close_lane(key).map(|lane| lane as Box<dyn Leftover>);
+                self.tell(Event::LaneClosed(key, left));
+            }
             Command::AddSession { lane, handle, session } => {
                 if let Some(lane) = self.lane_of(lane) {
                     lane.sessions.insert(handle, session);

@@ -49,13 +49,15 @@ impl Sessions {
         place.session.as_ref().filter(|_| u32::from(place.generation) == handle >> PLACE_BITS)
     }
 
-    /// Lets go of a session. `false`: there was none of this handle.
-    pub(super) fn close(&mut self, handle: u32) -> bool {
-        let known = self.get(handle).is_some();
-        if known {
-            self.0[(handle & PLACE_MASK) as usize].session = None;
-        }
-        known
+    /// Takes a session out. `None`: there was none of this handle.
+    pub(super) fn close(&mut self, handle: u32) -> Option<Arc<Session>> {
+        self.get(handle)?;
+        self.0[(handle & PLACE_MASK) as usize].session.take()
+    }
+
+    /// How many are open.
+    pub(super) fn count(&self) -> usize {
+        self.0.iter().filter(|place| place.session.is_some()).count()
     }
 
     /// All open sessions with their handles.
@@ -81,7 +83,7 @@ mod tests {
     fn a_closed_handle_finds_nothing_even_when_its_place_is_taken_again() {
         let mut table = Sessions::default();
         let first = table.open(session(), 8).unwrap();
-        assert!(table.close(first) && !table.close(first));
+        assert!(table.close(first).is_some() && table.close(first).is_none());
         let second = table.open(session(), 8).unwrap();
         assert_ne!(first, second);
         assert!(table.get(first).is_none() && table.get(second).is_some());

@@ -1,5 +1,6 @@
 //! Which core a thread runs on.
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
@@ -23,12 +24,11 @@ pub fn allowed() -> Vec<usize> {
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// The core that the calling thread is tied to, if it is one alone.
-pub(crate) fn only() -> Option<u32> {
-    match allowed()[..] {
-        [cpu] => Some(cpu as u32),
-        _ => None,
-    }
+/// The core that the first thread of a process is tied to, if it is one alone, as the kernel says.
+pub(crate) fn only(pid: u32) -> Option<usize> {
+    let pid = Pid::from_raw(pid.cast_signed())?;
+    let set = sched_getaffinity(Some(pid)).ok().filter(|set| set.count() == 1)?;
+    (0..CpuSet::MAX_CPU).find(|cpu| set.is_set(*cpu))
 }
 
 /// Timed sleeps of the calling thread end as close to their time as the kernel can (the default slack is 50 us).

@@ -1,10 +1,11 @@
 //! Unix sockets that carry whole messages, with file descriptors when needed.
 
+use super::message;
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with, sockopt,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    recvmsg, sendmsg, socket_with, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -27,6 +28,7 @@ fn socket() -> io::Result<OwnedFd> {
 /// A socket that accepts clients at `path`.
 pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = socket()?;
+    message::identify_speakers(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
     // A client that is gone again must not make the service wait for the next.
@@ -48,11 +50,6 @@ pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
 }
 
-/// Who is at the other end, as the kernel vouches for.
-pub(crate) fn peer(socket: impl AsFd) -> io::Result<UCred> {
-    Ok(sockopt::socket_peercred(socket)?)
-}
-
 /// Sends one message with descriptors.
 pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -62,15 +59,6 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     }
     sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
-}
-
-/// Receives one message that has no descriptors into `buffer`. `Ok(0)`: the peer is gone. Descriptors make it an error
-/// and never become this process's: to close one can take as long as whoever made it likes.
-pub(crate) fn receive_plain(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut control = RecvAncillaryBuffer::default();
-    let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    within_limits(got.flags)?;
-    Ok(got.bytes)
 }
 
 /// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone. A message or descriptors beyond the limits are

@@ -1,12 +1,51 @@
 //! Who is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
 
-use rustix::net::sockopt;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+/// Number of the option in Linux's `socket.h`; not in all C libraries' headers yet.
+const SO_PEERPIDFD: c_int = 77;
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
+
+/// A process with its user and group. The number of a process in another PID namespace is 0, which is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// On whose behalf something is asked: the process that connected, and the one that speaks now where the kernel says that
+/// it has become another user. Only what each of them may do is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asker(Vec<Peer>);
+
+impl Asker {
+    /// The process that connected this socket and wrote that message.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
+        let connected = peer(socket)?;
+        let now = speaker.filter(|speaker| speaker.uid != connected.uid);
+        let mut peers = vec![connected];
+        peers.extend(now.map(|now| Peer { uid: now.uid, gids: vec![now.gid] }));
+        Ok(Self(peers))
+    }
+
+    /// All of them, the one who connected first.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.0.iter()
+    }
+}
+
+impl From<Peer> for Asker {
+    fn from(peer: Peer) -> Self {
+        Self(vec![peer])
+    }
+}
 
 /// A process's user and groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +61,48 @@ pub(crate) struct Peer {
 /// # Errors
 /// Those of the socket.
 pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    let credentials = sockopt::socket_peercred(&socket)?;
-    let mut gids = vec![credentials.gid.as_raw()];
+    let connected = credentials(&socket)?;
+    let mut gids = vec![connected.gid];
     gids.extend(supplementary(&socket)?);
-    Ok(Peer { uid: credentials.uid.as_raw(), gids })
+    Ok(Peer { uid: connected.uid, gids })
+}
+
+/// The process that connected this socket, and its effective user and group then.
+///
+/// # Errors
+/// Those of the socket.
+pub(crate) fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
+    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut bytes)
+    };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
+}
+
+/// A descriptor of the very process that connected this socket, which its number might not be any more; readable when it
+/// has ended. From Linux 6.5 on.
+///
+/// # Errors
+/// Those of the socket.
+pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut found: c_int = -1;
+    let mut bytes = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
+        libc::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut bytes)
+    };
+    if code != 0 || found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it for this process.
+    Ok(unsafe { OwnedFd::from_raw_fd(found) })
 }
 
 /// `SO_PEERGROUPS`. Where the room is too small the kernel says how much it takes.
@@ -64,5 +141,29 @@ mod tests {
         assert_eq!(peer.gids[0], rustix::process::getegid().as_raw());
         let own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
         assert_eq!(peer.gids[1..], own);
+    }
+
+    #[test]
+    fn the_process_of_a_peer_is_the_one_that_connected() {
+        let (one, _other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        assert_eq!(credentials(&one).unwrap().pid, std::process::id());
+        match process(&one) {
+            Ok(own) => {
+                let mut set = [rustix::event::PollFd::new(&own, rustix::event::PollFlags::IN)];
+                let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+                assert_eq!(rustix::event::poll(&mut set, Some(&now)), Ok(0), "it has not ended");
+            }
+            Err(error) => println!("not on this kernel: {error}"),
+        }
+    }
+
+    #[test]
+    fn who_became_another_user_asks_for_both() {
+        let (one, _other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let own = credentials(&one).unwrap();
+        let users = |speaker| -> Vec<u32> { Asker::of(&one, speaker).unwrap().peers().map(|peer| peer.uid).collect() };
+        assert_eq!(users(Some(own)), [own.uid]);
+        let dropped = Credentials { uid: own.uid + 7, ..own };
+        assert_eq!(users(Some(dropped)), [own.uid, own.uid + 7]);
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Events taken at a time.
 const BATCH: usize = 64;
+const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
 /// An epoll set. Each source has a number, returned when something happens there.
 #[derive(Debug)]
@@ -33,6 +34,16 @@ impl Poller {
     /// Reports a source as long as it can be read or has hung up.
     pub(crate) fn add_level(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::RDHUP)?)
+    }
+
+    /// Reports a source once: when it can be read or has hung up. Then not before it is watched again.
+    pub(crate) fn add_once(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), ONCE)?)
+    }
+
+    /// Reports such a source once more.
+    pub(crate) fn watch_again(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
 
     pub(crate) fn remove(&self, source: impl AsFd) {

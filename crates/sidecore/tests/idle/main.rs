@@ -1,7 +1,7 @@
 //! What a service costs that has nothing to do, and that nobody spins on a core that is not its own. A test program of
 //! its own, for it looks at the threads of its process.
 
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::counters::{SidecoreCounter, Snapshot};
@@ -38,6 +38,11 @@ fn start(notify: Notify, devices: Vec<DeviceConfig>) -> (Service, TempDir) {
 
 fn devices() -> Vec<DeviceConfig> {
     vec![DeviceConfig::inline("inline"), DeviceConfig::worker("worker", None, false)]
+}
+
+fn administer(service: &Service) -> Admin {
+    let socket = service.socket().to_owned();
+    Admin::connect(&Options { socket, ..Options::default() }).unwrap()
 }
 
 fn connect(service: &Service) -> Client {
@@ -142,7 +147,7 @@ fn on_one_core_everything_works_and_nobody_spins() {
         for notify in POLICIES {
             let (service, _directory) = start(notify, devices());
             let mut client = connect(&service);
-            client.set("balance=round-robin").unwrap();
+            administer(&service).set("balance=round-robin").unwrap();
             work(&mut client, 200);
             let audit = client.wait_report().audit;
             assert_eq!((audit.empty_polls, audit.spun_ns), (0, 0), "{notify}");

@@ -22,6 +22,14 @@ pub(crate) fn once(socket: &str) -> String {
     }
 }
 
+/// A client that is tied to one core, and stays.
+pub(crate) fn tied(socket: &str, cpu: usize) {
+    sidecore::sys::cpu::pin(cpu).expect("a core of this process");
+    let _client = Client::connect(&options(socket)).expect("a lane");
+    println!("attached");
+    crate::wait_for_line();
+}
+
 /// Breaks every rule of the control socket, and says what it was refused.
 pub(crate) fn attack(socket: &str, seed: u64) {
     let mut random = Random(seed);
@@ -51,9 +59,12 @@ fn descriptors(socket: &str, random: &mut Random) {
     let control = control(socket);
     let count = 1 + random.below(16);
     let fds = vec![control.0.as_fd(); count];
-    let _ = control.send_bytes(b"\x02\x00", &fds);
-    // It may have hung up before, which is as good.
-    let _ = control.receive();
+    match control.send_bytes(b"\x02\x00", &fds) {
+        // Where the kernel refuses descriptors for the service, it has heard nothing.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        // It may have hung up before, which is as good.
+        _ => drop(control.receive()),
+    }
 }
 
 fn attach_twice(socket: &str, _: &mut Random) {

@@ -5,7 +5,7 @@
 use crate::options;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use sidecore::client::{Client, Error, Session};
+use sidecore::client::{Admin, Client, Error, Session};
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand};
@@ -15,6 +15,7 @@ use std::io::stdin;
 pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
     become_user(uid, gids);
     let mut client = Client::connect(&options(socket)).expect("a lane");
+    let mut admin = Admin::connect(&options(socket)).expect("a connection");
     let mut session = None;
     println!("connected");
     for line in stdin().lines() {
@@ -24,15 +25,15 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
             ["open", name] => println!("{}", said(open(&mut client, name).map(|opened| session = Some(opened)))),
             ["sign"] => println!("{}", said(sign(&mut client, session))),
             ["info", name] => println!("{}", said(client.key_info(name).map(|_| ()))),
-            ["list"] => println!("{}", said(change(&mut client, KeyCommand::List { after: String::new() }))),
-            ["delete", name] => println!("{}", said(change(&mut client, KeyCommand::Delete { name: name.to_owned() }))),
+            ["list"] => println!("{}", said(change(&mut admin, KeyCommand::List { after: String::new() }))),
+            ["delete", name] => println!("{}", said(change(&mut admin, KeyCommand::Delete { name: name.to_owned() }))),
             ["acl", name] => {
                 let acl = Acl { uids: vec![number(uid)], gids: vec![] };
-                println!("{}", said(change(&mut client, KeyCommand::SetAcl { name: name.to_owned(), acl })));
+                println!("{}", said(change(&mut admin, KeyCommand::SetAcl { name: name.to_owned(), acl })));
             }
             ["import", name] => {
                 let (name, pkcs8) = (name.to_owned(), Secret::new(vec![1]));
-                println!("{}", said(change(&mut client, KeyCommand::Import { name, pkcs8, acl: Acl::default() })));
+                println!("{}", said(change(&mut admin, KeyCommand::Import { name, pkcs8, acl: Acl::default() })));
             }
             ["child", uid, gids] => {
                 let child = crate::forks::fork(|| {
@@ -72,6 +73,6 @@ fn sign(client: &mut Client, session: Option<Session>) -> Result<(), Error> {
     client.call(session.expect("opened before"), Op::Sign, 0, b"message", 256).map(|_| ())
 }
 
-fn change(client: &mut Client, command: KeyCommand) -> Result<(), Error> {
-    client.keys(command).map(|_| ())
+fn change(admin: &mut Admin, command: KeyCommand) -> Result<(), Error> {
+    admin.keys(command).map(|_| ())
 }

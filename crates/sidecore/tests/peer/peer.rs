@@ -37,6 +37,7 @@ fn main() {
         }
         ["cheat", socket] => greedy::cheat(socket),
         ["connect", socket] => println!("{}", connect::once(socket)),
+        ["tied", socket, cpu] => connect::tied(socket, number(cpu) as usize),
         ["knock", socket, seed] => connect::attack(socket, number(seed)),
         ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),
         ["faults", socket] => hostile::break_each_rule(socket),

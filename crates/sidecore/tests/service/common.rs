@@ -1,6 +1,6 @@
 //! A service for one test, in a directory of its own.
 
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Client, Options};
 use sidecore::config::Config;
 use sidecore::service::Service;
 use std::ops::Deref;
@@ -30,6 +30,11 @@ pub(crate) fn start(config: Config) -> Running {
 /// How to reach a service.
 pub(crate) fn options(service: &Service) -> Options {
     Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
+}
+
+/// Whoever changes that service.
+pub(crate) fn administer(service: &Service) -> Admin {
+    Admin::connect(&options(service)).unwrap()
 }
 
 /// A client of that service.

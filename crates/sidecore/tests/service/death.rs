@@ -81,7 +81,7 @@ fn a_program_goes_on_with_the_next_service() {
         service.kill();
         let error = (0..1000).find_map(|_| load.step().err());
         assert!(matches!(error, Some(Error::Gone(_))), "{error:?}");
-        assert!(matches!(load.client().set("notify=park"), Err(Error::Gone(_))));
+        assert!(matches!(load.client().key_info("none"), Err(Error::Gone(_))));
         counted += load.counts.done;
     }
     assert!(counted >= 600);

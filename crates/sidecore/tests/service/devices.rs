@@ -1,6 +1,6 @@
 //! Devices of each kind: right results, and coming and going under load.
 
-use crate::common::{Running, connect, start};
+use crate::common::{Running, administer, connect, start};
 use crate::load::{Load, Tally};
 use sidecore::client::{Client, Error};
 use sidecore::config::{Config, DeviceConfig};
@@ -92,7 +92,7 @@ fn every_class_is_done_right_by_each_kind_of_device() {
 fn a_drained_device_finishes_what_it_has_and_gets_no_more() {
     for slow in [DeviceConfig::emulated("slow", 500_000, 0.0), worker("slow")] {
         let service = service([slow, DeviceConfig::inline("other")]);
-        let mut control = connect(&service);
+        let mut control = administer(&service);
         control.set("balance=round-robin").unwrap();
         let mut load = Load::new(connect(&service), "aes-256-gcm", 3000, 32, false);
         load.run(64);
@@ -110,7 +110,7 @@ fn a_drained_device_finishes_what_it_has_and_gets_no_more() {
 #[test]
 fn devices_are_added_and_removed_while_requests_run() {
     let service = service([DeviceConfig::inline("first")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("balance=round-robin").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 2000, 64, true);
     for round in 0..4 {
@@ -155,7 +155,7 @@ fn a_device_gets_only_the_operations_that_it_does() {
 #[test]
 fn what_cannot_be_done_to_a_device_is_explained() {
     let service = service([DeviceConfig::inline("here"), worker("there")]);
-    let mut client = connect(&service);
+    let mut client = administer(&service);
     let mut told = |setting: &str| reason(client.set(setting));
     assert_eq!(told("device.elsewhere=drain"), r#"no device "elsewhere" here; there are ["here", "there"]"#);
     assert_eq!(told("device.here=kill"), r#""here" is the sidecore itself: drain it instead"#);
@@ -169,7 +169,7 @@ fn what_cannot_be_done_to_a_device_is_explained() {
 #[test]
 fn a_name_is_free_again_when_its_device_is_gone() {
     let service = service([DeviceConfig::inline("first")]);
-    let mut client = connect(&service);
+    let mut client = administer(&service);
     for kind in ["worker", "emulated"].into_iter().cycle().take(8) {
         client.set(&format!("device={{name='again',kind='{kind}'}}")).unwrap();
         client.set("device.again=remove").unwrap();
@@ -179,7 +179,7 @@ fn a_name_is_free_again_when_its_device_is_gone() {
 #[test]
 fn a_service_adds_so_many_devices_and_then_says_to_start_anew() {
     let service = service([DeviceConfig::inline("first")]);
-    let mut client = connect(&service);
+    let mut client = administer(&service);
     for number in 1..64 {
         client.set(&format!("device={{name='d{number}',kind='emulated'}}")).unwrap();
     }

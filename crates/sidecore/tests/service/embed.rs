@@ -1,6 +1,6 @@
 //! What a program that embeds the service is told when it does not start.
 
-use crate::common::{connect, start};
+use crate::common::{administer, connect, start};
 use sidecore::config::{Config, DeviceConfig, Sidecores};
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
@@ -111,6 +111,7 @@ fn several_sidecores_share_a_core_if_they_must() {
         let session = client.open_session(&noop.spec).unwrap();
         client.call(session, noop.op, 0, &[], 0).unwrap();
     }
-    clients[0].set("device.two=drain").unwrap();
-    assert!(clients[0].set("device.three=drain").is_err());
+    let mut admin = administer(&service);
+    admin.set("device.two=drain").unwrap();
+    assert!(admin.set("device.three=drain").is_err());
 }

@@ -1,8 +1,8 @@
 //! What is counted for each stored key, whatever device does its requests.
 
-use crate::common::{Running, connect, start};
+use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
-use sidecore::client::{Client, Error, Job, Session};
+use sidecore::client::{Admin, Client, Error, Job, Session};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::stage::Stage;
@@ -15,13 +15,13 @@ fn service(device: DeviceConfig) -> Running {
     start(Config { sample_every: 1, devices: vec![device], ..Config::default() })
 }
 
-fn generate(client: &mut Client, name: &str) {
+fn generate(admin: &mut Admin, name: &str) {
     let acl = Acl::default();
-    client.keys(KeyCommand::Generate { name: name.to_owned(), kind: Kind::Rsa2048, acl }).unwrap();
+    admin.keys(KeyCommand::Generate { name: name.to_owned(), kind: Kind::Rsa2048, acl }).unwrap();
 }
 
-fn delete(client: &mut Client, name: &str) {
-    client.keys(KeyCommand::Delete { name: name.to_owned() }).unwrap();
+fn delete(admin: &mut Admin, name: &str) {
+    admin.keys(KeyCommand::Delete { name: name.to_owned() }).unwrap();
 }
 
 fn open(client: &mut Client, name: &str) -> Session {
@@ -42,8 +42,8 @@ fn requests_are_counted_by_the_key_that_they_use() {
     for device in [DeviceConfig::inline("d"), worker("d"), DeviceConfig::emulated("d", 10_000, 0.1)] {
         let service = service(device);
         let mut client = connect(&service);
-        generate(&mut client, "idle");
-        generate(&mut client, "busy");
+        generate(&mut administer(&service), "idle");
+        generate(&mut administer(&service), "busy");
         let session = open(&mut client, "busy");
         let signature = client.call(session, Op::Sign, 0, b"message", 256).unwrap();
         client.call(session, Op::Sign, 0, b"another", 256).unwrap();
@@ -71,14 +71,14 @@ fn requests_are_counted_by_the_key_that_they_use() {
 fn a_new_key_at_the_place_of_a_deleted_one_begins_at_zero() {
     let service = service(DeviceConfig::inline("d"));
     let mut client = connect(&service);
-    generate(&mut client, "first");
+    generate(&mut administer(&service), "first");
     let session = open(&mut client, "first");
     client.call(session, Op::Sign, 0, b"message", 256).unwrap();
-    delete(&mut client, "first");
+    delete(&mut administer(&service), "first");
     assert!(keys(&service).is_empty());
     let refused = client.call(session, Op::Sign, 0, b"message", 256);
     assert!(matches!(refused, Err(Error::Refused(Refusal::NoSession))));
-    generate(&mut client, "second");
+    generate(&mut administer(&service), "second");
     let [second] = &keys(&service)[..] else { panic!("{:?}", keys(&service)) };
     assert_eq!((second.place, &*second.name, counts(second)), (0, "second", [0; KeyCounter::COUNT]));
 }
@@ -87,7 +87,7 @@ fn a_new_key_at_the_place_of_a_deleted_one_begins_at_zero() {
 fn requests_in_flight_are_a_level_and_those_of_dead_devices_failed() {
     let service = service(DeviceConfig::emulated("dies", 1_000_000_000, 0.0));
     let mut client = connect(&service);
-    generate(&mut client, "k");
+    generate(&mut administer(&service), "k");
     let session = open(&mut client, "k");
     let (input, output) = (client.alloc(8).unwrap(), client.alloc(256).unwrap());
     let (inputs, outputs) = ([input.extent()], [output.extent()]);
@@ -97,7 +97,7 @@ fn requests_in_flight_are_a_level_and_those_of_dead_devices_failed() {
     devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 2);
     let level = keys(&service)[0].get(KeyCounter::InFlight);
     assert_eq!(level, 2);
-    connect(&service).set("device.dies=kill").unwrap();
+    administer(&service).set("device.dies=kill").unwrap();
     for _ in 0..2 {
         let received = client.wait().unwrap();
         assert!(!matches!(received.status, Status::Done { .. }), "{received:?}");

@@ -1,7 +1,7 @@
 //! Keys that the service keeps: made, imported, used, deleted.
 
-use crate::common::{connect, start};
-use sidecore::client::{Client, Error};
+use crate::common::{administer, connect, start};
+use sidecore::client::{Admin, Client, Error};
 use sidecore::config::{Config, KeysConfig, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding};
@@ -13,22 +13,22 @@ use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 
-fn import(client: &mut Client, name: &str, pkcs8: &[u8]) -> Result<KeyEntry, Error> {
+fn import(admin: &mut Admin, name: &str, pkcs8: &[u8]) -> Result<KeyEntry, Error> {
     let command = KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() };
-    client.keys(command).map(|mut entries| entries.remove(0))
+    admin.keys(command).map(|mut entries| entries.remove(0))
 }
 
-fn generate(client: &mut Client, name: &str, kind: Kind) -> Result<KeyEntry, Error> {
+fn generate(admin: &mut Admin, name: &str, kind: Kind) -> Result<KeyEntry, Error> {
     let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
-    client.keys(command).map(|mut entries| entries.remove(0))
+    admin.keys(command).map(|mut entries| entries.remove(0))
 }
 
-fn delete(client: &mut Client, name: &str) -> Result<(), Error> {
-    client.keys(KeyCommand::Delete { name: name.to_owned() }).map(|_| ())
+fn delete(admin: &mut Admin, name: &str) -> Result<(), Error> {
+    admin.keys(KeyCommand::Delete { name: name.to_owned() }).map(|_| ())
 }
 
-fn list(client: &mut Client) -> Vec<String> {
-    let entries = client.keys(KeyCommand::List { after: String::new() }).unwrap();
+fn list(admin: &mut Admin) -> Vec<String> {
+    let entries = admin.keys(KeyCommand::List { after: String::new() }).unwrap();
     entries.into_iter().map(|entry| entry.name).collect()
 }
 
@@ -54,9 +54,9 @@ fn scheme_of(kind: Kind) -> Scheme {
 #[test]
 fn a_key_of_each_kind_is_made_and_serves_its_scheme() {
     let service = start(Config::default());
-    let mut client = connect(&service);
+    let (mut client, mut admin) = (connect(&service), administer(&service));
     for kind in Kind::ALL {
-        let entry = generate(&mut client, kind.name(), kind).unwrap();
+        let entry = generate(&mut admin, kind.name(), kind).unwrap();
         assert_eq!((entry.kind, entry.name.as_str()), (kind, kind.name()));
         let info = client.key_info(kind.name()).unwrap();
         assert_eq!(info.kind, kind);
@@ -83,14 +83,14 @@ fn a_key_of_each_kind_is_made_and_serves_its_scheme() {
     }
     let mut names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     names.sort_unstable();
-    assert_eq!(list(&mut client), names);
+    assert_eq!(list(&mut admin), names);
 }
 
 #[test]
 fn an_imported_key_signs_as_its_owner_would() {
     let service = start(Config::default());
-    let mut client = connect(&service);
-    let entry = import(&mut client, "www", RSA).unwrap();
+    let (mut client, mut admin) = (connect(&service), administer(&service));
+    let entry = import(&mut admin, "www", RSA).unwrap();
     assert_eq!((entry.kind, entry.at_rest), (Kind::Rsa2048, false));
     let mut sign = |key| {
         let session = client.open_session(&SessionSpec { scheme: pkcs1(), key }).unwrap();
@@ -103,12 +103,13 @@ fn an_imported_key_signs_as_its_owner_would() {
 fn a_deleted_key_is_gone_from_all_lanes_at_once() {
     let service = start(Config::default());
     let (mut one, mut two) = (connect(&service), connect(&service));
-    import(&mut one, "www", RSA).unwrap();
-    import(&mut one, "other", RSA).unwrap();
+    let mut admin = administer(&service);
+    import(&mut admin, "www", RSA).unwrap();
+    import(&mut admin, "other", RSA).unwrap();
     let open = |client: &mut Client, name| client.open_session(&stored(pkcs1(), name)).unwrap();
     let (first, second, other) = (open(&mut one, "www"), open(&mut two, "www"), open(&mut two, "other"));
     two.call(second, Op::Sign, 0, b"m", 256).unwrap();
-    delete(&mut one, "www").unwrap();
+    delete(&mut admin, "www").unwrap();
     for (client, session) in [(&mut one, first), (&mut two, second)] {
         let refused = client.call(session, Op::Sign, 0, b"m", 256).unwrap_err();
         assert!(matches!(refused, Error::Refused(Refusal::NoSession)), "{refused}");
@@ -116,30 +117,30 @@ fn a_deleted_key_is_gone_from_all_lanes_at_once() {
     }
     two.call(other, Op::Sign, 0, b"m", 256).unwrap();
     // The same name again is another key: the old handles stay closed.
-    generate(&mut one, "www", Kind::P256).unwrap();
+    generate(&mut admin, "www", Kind::P256).unwrap();
     assert!(matches!(two.call(second, Op::Sign, 0, b"m", 256), Err(Error::Refused(Refusal::NoSession))));
 }
 
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let service = start(Config::default());
-    let mut client = connect(&service);
-    import(&mut client, "www", RSA).unwrap();
+    let (mut client, mut admin) = (connect(&service), administer(&service));
+    import(&mut admin, "www", RSA).unwrap();
     let said = |result: Result<KeyEntry, Error>, what: &str| {
         let said = result.unwrap_err().to_string();
         assert!(said.contains(what), "{said}");
     };
-    said(import(&mut client, "www", RSA), "already");
-    said(import(&mut client, "../www", RSA), "letters, digits");
-    said(import(&mut client, "x", b"no key"), "PKCS#8");
-    said(import(&mut client, "x", include_bytes!("../../src/engine/crypto/keys/test-rsa-1024.pkcs8.der")), "rsa-2048");
-    said(generate(&mut client, "www", Kind::P256), "already");
+    said(import(&mut admin, "www", RSA), "already");
+    said(import(&mut admin, "../www", RSA), "letters, digits");
+    said(import(&mut admin, "x", b"no key"), "PKCS#8");
+    said(import(&mut admin, "x", include_bytes!("../../src/engine/crypto/keys/test-rsa-1024.pkcs8.der")), "rsa-2048");
+    said(generate(&mut admin, "www", Kind::P256), "already");
     let mut open = |scheme, name: &str| client.open_session(&stored(scheme, name)).unwrap_err().to_string();
     assert!(open(Scheme::Ed25519, "www").contains("a key of kind rsa-2048 does not do Ed25519"));
     assert!(open(pkcs1(), "nobody").contains("no key \"nobody\""));
     let salt = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Bytes(300) };
     assert!(open(Scheme::RsaSignature { padding: salt, hash: Hash::Sha256 }, "www").contains("modulus"));
-    assert!(delete(&mut client, "nobody").unwrap_err().to_string().contains("no key"));
+    assert!(delete(&mut admin, "nobody").unwrap_err().to_string().contains("no key"));
 }
 
 /// Keys at rest, in a directory of their own.
@@ -159,18 +160,18 @@ fn keys_at_rest_survive_the_service_and_changes_of_them_do() {
     let acl = Acl { uids: vec![1000], gids: vec![33, 34] };
     let public = {
         let service = start(at_rest(scratch.path()));
-        let mut client = connect(&service);
-        assert!(import(&mut client, "www", RSA).unwrap().at_rest);
-        import(&mut client, "old", RSA).unwrap();
-        generate(&mut client, "new", Kind::Ed25519).unwrap();
-        delete(&mut client, "old").unwrap();
-        client.keys(KeyCommand::SetAcl { name: "new".to_owned(), acl: acl.clone() }).unwrap();
+        let (mut client, mut admin) = (connect(&service), administer(&service));
+        assert!(import(&mut admin, "www", RSA).unwrap().at_rest);
+        import(&mut admin, "old", RSA).unwrap();
+        generate(&mut admin, "new", Kind::Ed25519).unwrap();
+        delete(&mut admin, "old").unwrap();
+        admin.keys(KeyCommand::SetAcl { name: "new".to_owned(), acl: acl.clone() }).unwrap();
         client.key_info("new").unwrap().public
     };
     let service = start(at_rest(scratch.path()));
-    let mut client = connect(&service);
-    assert_eq!(list(&mut client), ["new", "www"]);
-    assert_eq!(client.keys(KeyCommand::List { after: String::new() }).unwrap()[0].acl, acl);
+    let (mut client, mut admin) = (connect(&service), administer(&service));
+    assert_eq!(list(&mut admin), ["new", "www"]);
+    assert_eq!(admin.keys(KeyCommand::List { after: String::new() }).unwrap()[0].acl, acl);
     assert_eq!(client.key_info("new").unwrap().public, public);
     let session = client.open_session(&stored(pkcs1(), "www")).unwrap();
     client.call(session, Op::Sign, 0, b"message", 256).unwrap();
@@ -211,15 +212,15 @@ fn more_keys_than_the_limit_are_refused_and_none_is_dropped() {
     };
     {
         let service = start(limited(2));
-        let mut client = connect(&service);
-        generate(&mut client, "a", Kind::P256).unwrap();
-        generate(&mut client, "b", Kind::P256).unwrap();
-        assert!(generate(&mut client, "c", Kind::P256).unwrap_err().to_string().contains("limits.keys"));
-        delete(&mut client, "a").unwrap();
-        generate(&mut client, "c", Kind::P256).unwrap();
+        let mut admin = administer(&service);
+        generate(&mut admin, "a", Kind::P256).unwrap();
+        generate(&mut admin, "b", Kind::P256).unwrap();
+        assert!(generate(&mut admin, "c", Kind::P256).unwrap_err().to_string().contains("limits.keys"));
+        delete(&mut admin, "a").unwrap();
+        generate(&mut admin, "c", Kind::P256).unwrap();
     }
     let socket = scratch.path().join("socket");
     let said = Service::start(Config { socket, ..limited(1) }).unwrap_err().to_string();
     assert!(said.contains("limits.keys"), "{said}");
-    assert_eq!(list(&mut connect(&start(limited(2)))), ["b", "c"]);
+    assert_eq!(list(&mut administer(&start(limited(2)))), ["b", "c"]);
 }

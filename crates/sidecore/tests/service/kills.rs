@@ -2,7 +2,7 @@
 
 use crate::checked::{Counts, Load, Random};
 use crate::peer::{Held, Peer, until};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -108,7 +108,7 @@ fn killed_clients_take_nothing_with_them() {
 
 /// Kills the device of each kind and puts another in its place, as `sidecore set` does.
 fn replace_devices(socket: &Path) {
-    let mut client = Client::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap();
+    let mut client = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap();
     for round in 0..DEVICE_ROUNDS {
         thread::sleep(Duration::from_millis(u64::from(round % 4) * 5));
         client.set(&format!("device.worker{round}=kill")).unwrap();

@@ -1,5 +1,6 @@
 //! Requests through a lane.
 
+use crate::peer::Peer;
 use crate::common::{connect, start};
 use sidecore::client::{Client, Error, Job};
 use sidecore::config::{Config, NotifyConfig, Sidecores};
@@ -130,20 +131,14 @@ fn waiting_rings_for_what_was_submitted() {
 fn a_client_tied_to_a_core_is_served_on_that_core_where_cores_are_shared() {
     let cpus = sidecore::sys::cpu::allowed();
     let (first, last) = (cpus[0], *cpus.last().unwrap());
+    // The kernel is asked about the process, so another one it must be.
     let served_by = |owned: bool, cpu: usize| {
         let sidecores = Sidecores { cpus: vec![first, last], owned };
         let service = start(Config { sidecores, ..Config::default() });
-        let mut client = std::thread::scope(|scope| {
-            let tied = scope.spawn(|| {
-                sidecore::sys::cpu::pin(cpu).unwrap();
-                connect(&service)
-            });
-            tied.join().unwrap()
-        });
-        let session = noop(&mut client);
-        client.call(session, Op::Noop, 0, &[], 0).unwrap();
+        let mut tied = Peer::start(&["tied", service.socket().to_str().unwrap(), &cpu.to_string()]);
+        tied.expect("attached");
         let snapshot = Snapshot::read(service.counters()).unwrap();
-        snapshot.lanes.iter().find(|lane| lane.name == "test").map(|lane| lane.sidecore).unwrap()
+        snapshot.lanes.iter().find(|lane| lane.name == "peer").map(|lane| lane.sidecore).unwrap()
     };
     assert_eq!(served_by(false, first), 0);
     assert_eq!(served_by(false, last), u32::from(first != last));

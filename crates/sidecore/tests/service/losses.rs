@@ -1,6 +1,6 @@
 //! Devices that die or hang with requests: each request still completes exactly once, and right.
 
-use crate::common::{Running, connect, start};
+use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, service, worker};
 use crate::load::{Load, Tally};
 use sidecore::client::{Client, Job};
@@ -37,7 +37,7 @@ pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
 /// Kills a device again and again while requests are in flight, many of them on it.
 fn killed_under_load(victim: &DeviceConfig, rounds: u32) {
     let service = service([DeviceConfig::inline("survivor")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("balance=round-robin").unwrap();
     for round in 0..rounds {
         let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 64, round % 2 == 0);
@@ -66,7 +66,7 @@ fn a_worker_killed_under_load_loses_nothing() {
 #[test]
 fn what_a_dead_device_had_is_counted_as_replayed() {
     let service = patient(vec![frozen("dies"), DeviceConfig::inline("lives")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("balance=round-robin").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 32, true);
     load.fill(32);
@@ -83,7 +83,7 @@ fn what_a_dead_device_had_is_counted_as_replayed() {
 fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
     for (victim, count) in [(frozen("only"), 16), (worker("only"), 1)] {
         let service = patient(vec![victim]);
-        let mut control = connect(&service);
+        let mut control = administer(&service);
         // A worker is killed while it computes; an emulated device holds all until their time.
         let (class, size) = if count == 1 { ("rsa-4096-decrypt", 0) } else { ("aes-256-gcm", 4000) };
         let mut load = Load::new(connect(&service), class, size, count, false);
@@ -109,7 +109,7 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
 #[test]
 fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
     let service = patient(vec![DeviceConfig { depth: 2, ..frozen("only") }]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("notify=park").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 8, false);
     load.fill(8);
@@ -125,7 +125,7 @@ fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
 fn requests_that_wait_for_room_fail_with_the_last_device() {
     let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
     let service = patient(vec![shallow("a"), shallow("b")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, false);
     load.fill(16);
     devices_when(&service, |all| all.iter().all(|device| device.get(DeviceCounter::InFlight) == 8));
@@ -141,7 +141,7 @@ fn requests_that_wait_for_room_fail_with_the_last_device() {
 fn requests_that_wait_for_room_are_taken_over_by_a_device_that_joins() {
     let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
     let service = patient(vec![shallow("a"), shallow("b")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, true);
     load.fill(16);
     devices_when(&service, |all| all.iter().all(|device| device.get(DeviceCounter::InFlight) == 8));
@@ -180,7 +180,7 @@ fn with_room(service: &Running) -> Client {
 fn a_device_that_hangs_is_replaced_and_its_late_answer_ignored() {
     let service =
         impatient(20, vec![worker("hangs"), DeviceConfig { weight: Some(1), ..DeviceConfig::inline("helps") }]);
-    let (mut client, mut control) = (with_room(&service), connect(&service));
+    let (mut client, mut control) = (with_room(&service), administer(&service));
     // The first turn is the worker's.
     control.set("balance=round-robin").unwrap();
     let (buffer, status, input) = long_request(&mut client);
@@ -227,7 +227,7 @@ fn a_device_does_not_answer_for_the_sidecore_being_away() {
 #[test]
 fn a_request_that_hangs_one_device_after_the_other_is_given_up() {
     let service = impatient(20, (0..6).map(|number| worker(&format!("w{number}"))).collect());
-    let (mut client, mut control) = (with_room(&service), connect(&service));
+    let (mut client, mut control) = (with_room(&service), administer(&service));
     control.set("balance=round-robin").unwrap();
     let (_, status, _) = long_request(&mut client);
     assert_eq!(status, Status::DeviceFailed { device: 3 });
@@ -243,7 +243,7 @@ fn a_request_that_hangs_one_device_after_the_other_is_given_up() {
 fn an_emulated_device_slower_than_the_patience_is_taken_for_dead() {
     let devices = vec![DeviceConfig::emulated("glacial", 1_000_000_000, 0.0), DeviceConfig::inline("helps")];
     let service = impatient(20, devices);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("balance=round-robin").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 32, true);
     load.run(300);

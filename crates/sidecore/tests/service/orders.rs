@@ -1,6 +1,6 @@
 //! The choice and the order of requests on devices, changed under load: nothing is lost, nothing comes twice.
 
-use crate::common::connect;
+use crate::common::{administer, connect};
 use crate::devices::{devices_when, service, worker};
 use crate::load::{Load, Tally};
 use crate::losses::{frozen, patient, replayed};
@@ -20,7 +20,7 @@ fn settings() -> impl Iterator<Item = String> {
 
 fn switched_under_load(devices: Vec<DeviceConfig>, rounds: u32) {
     let service = service(devices);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     let mut loads = [(200, 48), (LONG, 16)]
         .map(|(size, places)| (Load::new(connect(&service), "aes-256-gcm", size, places, true), places as u32));
     for _ in 0..rounds {
@@ -60,7 +60,7 @@ fn workers_are_switched_under_load() {
 fn a_device_killed_with_requests_kept_back_for_it_loses_none() {
     for order in [Order::Shortest, Order::Fifo] {
         let service = patient(vec![frozen("dies"), DeviceConfig::inline("lives")]);
-        let mut control = connect(&service);
+        let mut control = administer(&service);
         control.set("balance=round-robin").unwrap();
         control.set(&format!("order={order}")).unwrap();
         let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 32, true);
@@ -79,7 +79,7 @@ fn a_device_killed_with_requests_kept_back_for_it_loses_none() {
 #[test]
 fn what_is_kept_back_moves_to_a_device_that_keeps_back_too() {
     let service = patient(vec![frozen("dies"), DeviceConfig::emulated("lives", 20_000, 0.0)]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     for setting in ["balance=round-robin", "order=shortest"] {
         control.set(setting).unwrap();
     }
@@ -96,7 +96,7 @@ fn what_is_kept_back_moves_to_a_device_that_keeps_back_too() {
 #[test]
 fn what_is_kept_back_goes_out_when_the_order_changes() {
     let service = patient(vec![frozen("only")]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("order=shortest").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 8, false);
     load.fill(8);
@@ -113,7 +113,7 @@ fn what_is_kept_back_goes_out_when_the_order_changes() {
 fn short_requests_pass_long_ones() {
     // A long one takes 800 ms of the model's time, in three pieces.
     let service = patient(vec![DeviceConfig::emulated("only", 0, 1e4)]);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("order=shortest").unwrap();
     let [mut long, mut short] =
         [(LONG, 6), (100, 12)].map(|(size, places)| Load::new(connect(&service), "aes-256-gcm", size, places, true));

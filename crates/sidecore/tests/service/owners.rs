@@ -2,10 +2,10 @@
 //!
 //! Only root can play other users; elsewhere these tests say so and show nothing.
 
-use crate::common::{Running, connect};
+use crate::common::{Running, administer};
 use crate::peer::Peer;
 use rustix::process::geteuid;
-use sidecore::client::Client;
+use sidecore::client::Admin;
 use sidecore::config::Config;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand};
@@ -20,14 +20,14 @@ const GROUP: u32 = 64_100;
 const GROUPS: &str = "64001,64100";
 
 /// A service that everybody may connect to, with the key `www` for those; `None`: not root.
-fn serve(acl: Acl) -> Option<(Running, Client)> {
+fn serve(acl: Acl) -> Option<(Running, Admin)> {
     if !geteuid().is_root() {
         println!("not root: no other user can be played");
         return None;
     }
     let service = crate::common::start(Config { socket_mode: 0o666, ..Config::default() });
     set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
-    let mut root = connect(&service);
+    let mut root = administer(&service);
     let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl };
     root.keys(command).unwrap();
     Some((service, root))
@@ -53,7 +53,7 @@ fn group(gid: u32) -> Acl {
     Acl { uids: vec![], gids: vec![gid] }
 }
 
-fn set_acl(root: &mut Client, acl: Acl) {
+fn set_acl(root: &mut Admin, acl: Acl) {
     root.keys(KeyCommand::SetAcl { name: "www".to_owned(), acl }).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! How the four hops wait: nothing stalls under any policy, in any mixture, nor while policies change.
 
-use crate::common::{Running, connect, options, start};
+use crate::common::{Running, administer, connect, options, start};
 use crate::devices::worker;
 use crate::load::{Load, Tally};
 use sidecore::client::{Client, Options};
@@ -41,7 +41,7 @@ fn loops(service: &Running) {
 /// All policies on one hop with all on another; the others park.
 fn any_two_ways(devices: Vec<DeviceConfig>, one: &str, other: &str) {
     let service = with(NotifyConfig::all(Notify::Park), devices);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     for first in POLICIES {
         control.set(&format!("notify.{one}={first}")).unwrap();
         for second in POLICIES {
@@ -84,7 +84,7 @@ fn policies_change_under_load_and_nothing_is_lost() {
     let devices =
         vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
     let service = with(NotifyConfig::default(), devices);
-    connect(&service).set("balance=round-robin").unwrap();
+    administer(&service).set("balance=round-robin").unwrap();
     let ended = AtomicBool::new(false);
     let tallies = thread::scope(|scope| {
         let loads = [1, 32].map(|in_flight| {
@@ -99,7 +99,7 @@ fn policies_change_under_load_and_nothing_is_lost() {
                 (load.tally, total)
             })
         });
-        let mut control = connect(&service);
+        let mut control = administer(&service);
         for policy in POLICIES.into_iter().cycle().take(100) {
             control.set(&format!("notify={policy}")).unwrap();
             thread::sleep(Duration::from_millis(3));
@@ -118,7 +118,7 @@ fn balance_changes_under_load_and_nothing_is_lost() {
     let devices =
         vec![DeviceConfig::inline("inline"), worker("worker"), DeviceConfig::emulated("emulated", 20_000, 0.0)];
     let service = with(NotifyConfig::default(), devices);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     let mut load = Load::new(connect(&service), "aes-128-gcm", 300, 32, true);
     for policy in ["round-robin", "sed", "eft"].into_iter().cycle().take(60) {
         load.fill(32);

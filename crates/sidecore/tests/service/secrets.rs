@@ -1,6 +1,6 @@
 //! No answer holds a byte of a private key: each request there is, looked at as packets.
 
-use crate::common::{connect, start};
+use crate::common::{administer, connect, start};
 use crate::peer::{Peer, until};
 use der::asn1::{OctetStringRef, UintRef};
 use der::{AnyRef, Decode, Sequence};
@@ -9,7 +9,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, recv, send,
     socket_with,
 };
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Client, Options};
 use sidecore::config::Config;
 use sidecore::control::{Attach, Reply, Request, decode, encode};
 use sidecore::core::layout::ABI;
@@ -97,7 +97,7 @@ impl Line {
 }
 
 fn attach() -> Request {
-    Request::Attach(Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None, cpu: None })
+    Request::Attach(Attach { abi: ABI, slots: 8, arena_bytes: 4096, name: "line".to_owned(), adopt: None })
 }
 
 fn open(scheme: Scheme, name: &str) -> Request {
@@ -136,9 +136,6 @@ fn requests() -> Vec<Request> {
     let text = str::to_owned;
     let list = |after: &str| Request::Keys(KeyCommand::List { after: text(after) });
     let mut requests = vec![
-        import("early", RSA),
-        attach(),
-        attach(),
         import("www", RSA),
         import("www", RSA),
         import("ec", EC),
@@ -153,6 +150,11 @@ fn requests() -> Vec<Request> {
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
         Request::Set(text("notify=park")),
         Request::Set(text("keys=www")),
+        Request::CloseSession { handle: 7 },
+        attach(),
+        attach(),
+        import("late", RSA),
+        Request::KeyInfo { name: text("www") },
         Request::CloseSession { handle: 7 },
     ];
     requests.extend(schemes().into_iter().map(|scheme| open(scheme, "www")));
@@ -231,7 +233,7 @@ fn no_result_holds_a_piece_of_a_private_key() {
     let service = start(Config::default());
     let mut client = connect(&service);
     let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
-    client.keys(command).unwrap();
+    administer(&service).keys(command).unwrap();
     let (secret, modulus) = numbers();
     let mut results = 0;
     for scheme in schemes().into_iter().filter(|scheme| Kind::Rsa2048.does(scheme)) {
@@ -258,12 +260,10 @@ fn a_key_that_is_being_made_keeps_nobody_waiting() {
     let service = start(Config::default());
     let makers: Vec<Line> = (0..8).map(|_| Line::to(&service)).collect();
     for (number, maker) in makers.iter().enumerate() {
-        maker.say(&attach());
-        maker.hear();
         let name = format!("key-{number}");
         maker.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
     }
-    let mut other = connect(&service);
+    let mut other = administer(&service);
     let listed = other.keys(KeyCommand::List { after: String::new() }).unwrap().len();
     let last = makers.last().unwrap();
     assert!(listed < makers.len() && !last.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
@@ -329,9 +329,10 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     let service = Peer::serve(&path, "");
     let pieces = Pieces::of(&numbers().0);
     assert_eq!(pieces.in_process(service.pid()), 0);
-    let mut client = Client::connect(&Options { socket: path, ..Options::default() }).unwrap();
+    let options = Options { socket: path, ..Options::default() };
+    let (mut client, mut admin) = (Client::connect(&options).unwrap(), Admin::connect(&options).unwrap());
     let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
-    client.keys(command).unwrap();
+    admin.keys(command).unwrap();
     let mut sessions = Vec::new();
     for scheme in schemes().into_iter().filter(|scheme| Kind::Rsa2048.does(scheme)) {
         let spec = SessionSpec { scheme, key: KeyMaterial::Stored("www".to_owned()) };
@@ -341,7 +342,7 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     sign(&mut client).unwrap();
     // The control: while there is a key, the search finds it.
     assert!(pieces.in_process(service.pid()) > 100);
-    client.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
+    admin.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
     assert!(sign(&mut client).is_err());
     assert_eq!(pieces.in_process(service.pid()), 0);
     service.finish();

@@ -1,6 +1,6 @@
 //! Stage times and counters: whole, in order, and of one mind with the client.
 
-use crate::common::{Running, connect, start};
+use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
 use crate::load::Load;
 use sidecore::client::Error;
@@ -38,7 +38,7 @@ fn sampled_requests_carry_all_stages_in_order() {
 #[test]
 fn under_a_timer_nothing_but_a_look_finds_the_answer_of_a_device() {
     let service = sampled(1, DeviceConfig::emulated("card", 10_000, 0.0));
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("notify=park").unwrap();
     for (policy, looks) in [("timer(20ms)", true), ("park", false)] {
         control.set(&format!("notify.from_device={policy}")).unwrap();
@@ -56,7 +56,7 @@ fn replayed_requests_carry_their_stages_too() {
     let mut load = Load::new(connect(&service), "aes-256-gcm", 2000, 32, false);
     load.fill(32);
     devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 32);
-    let mut control = connect(&service);
+    let mut control = administer(&service);
     control.set("device={name='lives',kind='inline'}").unwrap();
     control.set("device.dies=kill").unwrap();
     load.finish();

@@ -4,7 +4,7 @@ use crate::bench::client::private_key;
 use crate::bench::crew::{BenchError, HEAD_START, Member, Pinning};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::counters::Snapshot;
@@ -29,7 +29,7 @@ pub(in crate::bench) struct Setup {
     pub(in crate::bench) pinning: Pinning,
     members: Vec<Member>,
     /// For changes of the service.
-    control: Client,
+    control: Admin,
     /// The file of each stored key, by operation.
     pems: HashMap<String, String>,
     /// Dropped after the clients.
@@ -115,9 +115,8 @@ impl Setup {
             ..Config::default()
         };
         let service = Service::start(config).map_err(BenchError::new)?;
-        let options =
-            Options { socket: service.socket().to_owned(), slots: 2, arena_bytes: 4096, ..Options::default() };
-        let control = Client::connect(&options).map_err(BenchError::new)?;
+        let options = Options { socket: service.socket().to_owned(), ..Options::default() };
+        let control = Admin::connect(&options).map_err(BenchError::new)?;
         let mut setup = Self { pinning, members: Vec::new(), control, pems: HashMap::new(), service, directory };
         setup.store_keys(ops)?;
         let configuration = setup.directory.join("openssl.cnf");

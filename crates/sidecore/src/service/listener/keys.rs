@@ -1,13 +1,13 @@
 //! Stored keys: what is known of them, who may use them, and changes of them while lanes use them.
 
 use super::{Listener, Reply};
-use crate::engine::crypto::{Scheme, Session};
+use crate::engine::crypto::Session;
 use crate::keys::{Acl, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
 use crate::service::command::{Command, Event, LaneKey};
+use crate::service::opener::Order;
 use crate::service::sessions::Sessions;
-use crate::sys::peer::{self, Peer};
+use crate::sys::peer::Asker;
 use crate::sys::wake;
-use std::sync::Arc;
 use std::thread;
 
 /// Most keys that wait to be made.
@@ -24,23 +24,31 @@ pub(super) struct Wanted {
 
 impl Listener {
     pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, String> {
-        self.store.info(name, &self.peer(key)?)
+        self.store.info(name, &self.asker(key)?)
     }
 
-    pub(super) fn stored_session(&mut self, key: LaneKey, name: &str, scheme: &Scheme) -> Result<Arc<Session>, String> {
-        let peer = self.peer(key)?;
-        self.store.session(name, scheme, &peer)
+    /// Whether whoever speaks on this connection may change the service. A lane, which children of its process inherit, has
+    /// given that up.
+    pub(super) fn administers(&self, key: LaneKey, what: &str) -> Result<(), String> {
+        if self.connections.get(&key).is_some_and(|connection| connection.attached.is_some()) {
+            return Err(format!("a connection that has a lane cannot {what}: use one without"));
+        }
+        if self.asker(key)?.peers().all(|peer| self.store.is_master(peer.uid)) {
+            return Ok(());
+        }
+        Err(format!("only root and the service's own user may {what}"))
     }
 
     /// `None`: the answer comes later.
     pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, String> {
-        if !self.store.is_master(self.peer(key)?.uid) {
-            return Err("only root and the service's own user may see and change the keys".to_owned());
-        }
+        self.administers(key, "see and change the keys")?;
         match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                let entry = self.store.import(&name, pkcs8, acl)?;
-                self.counted(entry).map(|entry| Some(Reply::Keys(vec![entry])))
+                // Before the key is looked at, for that takes longer.
+                self.store.check_new(&name, &acl)?;
+                let user = self.connections.get(&key).map_or(0, |connection| connection.client.0);
+                self.opener.order(user, key, Order::Import { name, pkcs8, acl });
+                Ok(None)
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
@@ -60,6 +68,13 @@ impl Listener {
         }
     }
 
+    /// Stores a key that was read.
+    pub(super) fn imported(&mut self, key: LaneKey, name: &str, material: Material, acl: Acl) -> Result<Reply, String> {
+        self.administers(key, "see and change the keys")?;
+        let entry = self.store.insert(name, material, acl)?;
+        self.counted(entry).map(|entry| Reply::Keys(vec![entry]))
+    }
+
     /// Begins to count for a new key. One that cannot be counted for is not kept.
     fn counted(&mut self, entry: KeyEntry) -> Result<KeyEntry, String> {
         let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
@@ -70,15 +85,16 @@ impl Listener {
         Ok(entry)
     }
 
-    /// Who is at the other end of a connection.
-    pub(super) fn peer(&self, key: LaneKey) -> Result<Peer, String> {
+    /// On whose behalf the connection's message at hand is.
+    pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, String> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
-        peer::peer(&connection.socket).map_err(|error| format!("the kernel does not say who asks: {error}"))
+        let asker = Asker::of(&connection.socket, connection.speaker);
+        asker.map_err(|error| format!("the kernel does not say who asks: {error}"))
     }
 
-    /// The sessions of a parent's lane that this peer may use: its user is the same, its groups need not be.
-    pub(super) fn keep_permitted(&self, sessions: &mut Sessions, peer: &Peer) {
-        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.store.permits(place, peer));
+    /// The sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
+    pub(super) fn keep_permitted(&self, sessions: &mut Sessions, asker: &Asker) {
+        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.store.permits(place, asker));
         let handles: Vec<u32> =
             sessions.all().filter(|(_, session)| forbidden(session)).map(|(handle, _)| handle).collect();
         for handle in handles {
@@ -98,11 +114,14 @@ impl Listener {
                 continue;
             }
             // Whoever the kernel does not vouch for may use nothing.
-            if peer::peer(&connection.socket).is_ok_and(|peer| self.store.permits(place, &peer)) {
+            let asker = Asker::of(&connection.socket, connection.speaker);
+            if asker.is_ok_and(|asker| self.store.permits(place, &asker)) {
                 continue;
             }
             for handle in handles {
-                attached.sessions.close(handle);
+                let bytes = attached.sessions.close(handle).map_or(0, |session| session.heap_bytes());
+                attached.session_bytes -= bytes;
+                self.quotas.close(connection.client, bytes);
                 closed[attached.sidecore].push((*key, handle));
             }
         }
@@ -147,9 +166,7 @@ impl Listener {
         let stored = made.and_then(|material| self.store.insert(&name, material, acl));
         let stored = stored.and_then(|entry| self.counted(entry));
         let reply = stored.map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
-        if self.connections.contains_key(&asker) && self.reply(asker, &reply).is_err() {
-            self.disconnect(asker);
-        }
+        self.conclude(asker, &reply);
         self.start_generation();
     }
 }

@@ -14,10 +14,7 @@ type Outcome = Result<(), String>;
 
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
-        let uid = self.connections.get(&key).map(|connection| connection.client.0);
-        if !uid.is_some_and(|uid| self.store.is_master(uid)) {
-            return Err("only root and the service's own user may change it".to_owned());
-        }
+        self.administers(key, "change the service")?;
         match Setting::parse(text).map_err(|error| error.to_string())? {
             Setting::Notify(hop, notify) => {
                 let hops = &mut self.config.notify;

@@ -233,13 +233,13 @@ impl Reactor {
 
     pub(super) fn add_lane(&mut self, new: NewLane) {
         let (key, client_key) = (new.key, new.client);
-        let Some(id) = self.enter(&new) else { return self.tell(Event::NoRoom(key)) };
+        let Some(id) = self.enter(&new) else { return self.tell(Event::NoRoom(key, Box::new(new))) };
         let index = id.0 as usize;
         // An eventfd of our own making can be added unless memory is short; then the lane cannot be served.
         if self.poller.add_edge(&new.doorbell, u64::from(id.0)).is_err() {
             self.dispatch.close_lane(id);
             self.leave(client_key);
-            return self.tell(Event::NoRoom(key));
+            return self.tell(Event::NoRoom(key, Box::new(new)));
         }
         let client = self.clients[&client_key].0;
         let lane = Lane::new(new, client, self.now);
@@ -251,14 +251,15 @@ impl Reactor {
         self.hot.push(id);
     }
 
-    pub(super) fn close_lane(&mut self, key: LaneKey) {
-        let Some(id) = self.keys.remove(&key) else { return };
-        if let Some(lane) = self.lanes[id.0 as usize].take() {
-            self.poller.remove(&lane.doorbell);
-            self.dispatch.close_lane(id);
-            self.hot.retain(|hot| *hot != id);
-            self.leave(lane.client_key);
-        }
+    /// Serves the lane no more. What is left of it is to be freed elsewhere: to unmap it can take long.
+    pub(super) fn close_lane(&mut self, key: LaneKey) -> Option<Box<Lane>> {
+        let id = self.keys.remove(&key)?;
+        let lane = self.lanes[id.0 as usize].take()?;
+        self.poller.remove(&lane.doorbell);
+        self.dispatch.close_lane(id);
+        self.hot.retain(|hot| *hot != id);
+        self.leave(lane.client_key);
+        Some(lane)
     }
 
     /// The client broke the protocol: its lane ends, nobody else notices.
@@ -267,8 +268,9 @@ impl Reactor {
         let Some(lane) = self.lane(id) else { return };
         lane.counters.set(LaneCounter::Fault, fault as u64 + 1);
         let key = lane.key;
-        self.close_lane(key);
-        self.tell(Event::Fault(key, fault));
+        if let Some(lane) = self.close_lane(key) {
+            self.tell(Event::Fault(key, fault, lane));
+        }
     }
 
     /// When the waiter of this lane is woken, after a change of policy.

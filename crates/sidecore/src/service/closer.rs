@@ -1,0 +1,185 @@
+//! Closing and freeing what clients made, on threads that nobody waits for.
+//!
+//! A client decides how long it takes to close what it sent: the last reference to a TCP socket may linger for seconds, and
+//! to unmap a large lane takes a hundred milliseconds. So sockets and lanes that ended are closed here, each user's by one
+//! thread at a time, and a user whose thread stands still waits alone: what is not closed yet still counts against its
+//! limits. A thread ends when there is nothing left to close.
+
+use super::command::{Event, Freed};
+use crate::shm::LaneMemory;
+use crate::sys::{memory, wake};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Most threads at a time; further users wait for one to end.
+const MAX_THREADS: usize = 16;
+/// How long a thread waits for a device to let go of a lane's memory before it looks again.
+const RETRY: Duration = Duration::from_millis(5);
+/// So much memory of ended sessions is given back to the system at once, bytes.
+const TRIM_BYTES: u64 = 4 << 20;
+
+/// Anything whose only use is to be dropped.
+pub(super) trait Leftover: Send + fmt::Debug {}
+
+impl<T: Send + fmt::Debug> Leftover for T {}
+
+/// What a connection leaves behind.
+#[derive(Debug)]
+pub(super) struct Remains {
+    /// Names what is freed to the control thread; `None`: nothing is counted for it.
+    pub(super) freed: Option<Freed>,
+    /// The memory of its lane. It is freed by whoever lets go of it last, which is seen to be this thread.
+    pub(super) memory: Option<Arc<LaneMemory>>,
+    /// All else.
+    pub(super) rest: Vec<Box<dyn Leftover>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    remains: VecDeque<Remains>,
+    /// A thread is at work on it.
+    served: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    users: HashMap<u32, Queue>,
+    threads: usize,
+    /// Bytes of sessions freed since memory was given back.
+    freed_bytes: u64,
+}
+
+/// The queues of all users.
+#[derive(Clone, Debug)]
+pub(super) struct Closer {
+    state: Arc<Mutex<State>>,
+    tell: Sender<Event>,
+    listener: Arc<OwnedFd>,
+}
+
+impl Closer {
+    /// `listener` is rung after each event that says that something is freed.
+    pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
+        Self { state: Arc::default(), tell, listener }
+    }
+
+    /// Closes this, some time soon.
+    pub(super) fn close(&self, user: u32, remains: Remains) {
+        self.state().users.entry(user).or_default().remains.push_back(remains);
+        self.start_threads();
+    }
+
+    /// Threads for users that have none, as far as there may be more. Also called now and then: the system may have refused
+    /// one before.
+    pub(super) fn start_threads(&self) {
+        loop {
+            let user = {
+                let mut state = self.state();
+                if state.threads >= MAX_THREADS {
+                    return;
+                }
+                let Some(user) = state.next_user() else { return };
+                state.threads += 1;
+                user
+            };
+            let closer = self.clone();
+            let work = move || closer.work(user);
+            if thread::Builder::new().name("sidecore-closer".to_owned()).spawn(work).is_err() {
+                let mut state = self.state();
+                state.threads -= 1;
+                if let Some(queue) = state.users.get_mut(&user) {
+                    queue.served = false;
+                }
+                return;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panicking thread left is whole: nothing in here is done by halves.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes what users left, one user after the other, until there is nothing more.
+    fn work(&self, first: u32) {
+        let mut user = Some(first);
+        while let Some(current) = user {
+            self.serve(current);
+            user = self.state().next_user();
+        }
+        self.state().threads -= 1;
+        // Somebody may have come between the two.
+        self.start_threads();
+    }
+
+    fn serve(&self, user: u32) {
+        loop {
+            let next = self.state().take(user);
+            let Some(Remains { freed, memory, rest }) = next else { return };
+            drop(rest);
+            match memory.map(Arc::try_unwrap) {
+                // A device still works on it.
+                Some(Err(memory)) => {
+                    let again = Remains { freed, memory: Some(memory), rest: Vec::new() };
+                    self.state().users.entry(user).or_default().remains.push_back(again);
+                    thread::sleep(RETRY);
+                    continue;
+                }
+                Some(Ok(memory)) => drop(memory),
+                None => {}
+            }
+            if let Some(freed) = freed {
+                self.trim(freed.session_bytes);
+                self.say(freed);
+            }
+        }
+    }
+
+    /// Gives memory back to the system after much of it was freed: the allocator keeps it otherwise.
+    fn trim(&self, bytes: u64) {
+        let mut state = self.state();
+        state.freed_bytes += bytes;
+        if state.freed_bytes >= TRIM_BYTES {
+            state.freed_bytes = 0;
+            drop(state);
+            memory::trim();
+        }
+    }
+
+    fn say(&self, freed: Freed) {
+        // Without a control thread the service is ending.
+        if self.tell.send(Event::Freed(freed)).is_ok() {
+            wake::ring(&*self.listener);
+        }
+    }
+}
+
+impl State {
+    /// A user that has something to close and no thread, which is its own from now on.
+    fn next_user(&mut self) -> Option<u32> {
+        let (user, queue) = self.users.iter_mut().find(|(_, queue)| !queue.served)?;
+        queue.served = true;
+        Some(*user)
+    }
+
+    /// The next thing to close; without any the user is forgotten.
+    fn take(&mut self, user: u32) -> Option<Remains> {
+        let remains = self.users.get_mut(&user).and_then(|queue| queue.remains.pop_front());
+        if remains.is_none() {
+            self.users.remove(&user);
+        }
+        remains
+    }
+}
+
+impl Remains {
+    /// A socket for which nothing is counted.
+    pub(super) fn socket(socket: OwnedFd) -> Self {
+        Self { freed: None, memory: None, rest: vec![Box::new(socket)] }
+    }
+}

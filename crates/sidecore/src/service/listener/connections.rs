@@ -1,0 +1,168 @@
+//! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
+
+use super::attach::Ending;
+use super::{Connection, Listener, Reply, Work};
+use crate::control;
+use crate::service::closer::{Leftover, Remains};
+use crate::service::command::{ClientKey, Command, Freed, LaneKey};
+use crate::sys::peer::{self, Credentials};
+use crate::sys::{packet, wake};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Connections accepted before anything else is looked at.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// One descriptor in so many is kept back for root and the service's own user, and so many at most.
+const RESERVED: u64 = 16;
+const MOST_RESERVED: u64 = 64;
+const HIDDEN: &str = "the service cannot see this process, which is in another PID namespace: run both in one (for \
+                      containers: the host's, --pid=host, hostPID)";
+
+/// From which number on descriptors are kept back.
+pub(super) fn reserved() -> i32 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
+    (limit - (limit / RESERVED).min(MOST_RESERVED)) as i32
+}
+
+impl Listener {
+    /// Accepts who waits, up to a number: the others after what those have to say.
+    pub(super) fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match packet::accept(&self.socket) {
+                Ok(socket) => self.accepted(socket),
+                Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
+                // Gone again.
+                Err(Errno::CONNABORTED | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn accepted(&mut self, socket: OwnedFd) {
+        let client = match peer::credentials(&socket) {
+            Ok(Credentials { pid: 0, uid, .. }) => return self.decline(uid, socket, HIDDEN.to_owned()),
+            Ok(Credentials { pid, uid, .. }) => (uid, pid),
+            Err(error) => return self.decline(u32::MAX, socket, error.to_string()),
+        };
+        if socket.as_raw_fd() >= self.reserved && !self.store.is_master(client.0) {
+            return self.decline(client.0, socket, no_descriptor());
+        }
+        if let Err(why) = self.quotas.connect(client) {
+            return self.decline(client.0, socket, why);
+        }
+        let key = self.number();
+        let polled = self.poller.add_once(&socket, key);
+        self.connections.insert(key, Connection { socket, client, speaker: None, busy: false, attached: None });
+        if polled.is_err() {
+            self.disconnect(key);
+        }
+    }
+
+    /// Left alone, the next client would be announced again and again, and never know.
+    fn accept_without_descriptors(&mut self) {
+        if self.spare.take().is_some()
+            && let Ok(socket) = packet::accept(&self.socket)
+        {
+            let user = peer::credentials(&socket).map_or(u32::MAX, |peer| peer.uid);
+            self.decline(user, socket, no_descriptor());
+        }
+        self.spare = wake::event().ok();
+    }
+
+    /// Says why there is no connection. Nothing to do where the client does not even take that.
+    fn decline(&self, user: u32, socket: OwnedFd, why: String) {
+        let _ = control::send(&socket, &Reply::Refused(why), &[]);
+        self.closer.close(user, Remains::socket(socket));
+    }
+
+    /// Ends a connection, and its lane if it has one.
+    pub(super) fn disconnect(&mut self, key: LaneKey) {
+        let Some(Connection { socket, client, attached, .. }) = self.connections.remove(&key) else { return };
+        self.poller.remove(&socket);
+        let ending = match attached {
+            None => Ending::laneless(client, socket),
+            Some(attached) => {
+                self.sidecores[attached.sidecore].send(Command::CloseLane(key));
+                self.tokens.remove(&attached.token);
+                attached.counters.close();
+                Ending::of_lane(client, socket, attached)
+            }
+        };
+        let has_lane = ending.lane.is_some();
+        self.ending.insert(key, ending);
+        if !has_lane {
+            self.dispose(key, None);
+        }
+    }
+
+    /// The sidecore has let go of the lane, if there was one: what is left of the connection is closed.
+    pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<dyn Leftover>>) {
+        let Some(ending) = self.ending.get_mut(&key) else { return };
+        // A lane that the sidecore ended itself is reported twice.
+        let Some(socket) = ending.socket.take() else { return };
+        let user = ending.client.0;
+        let mut rest: Vec<Box<dyn Leftover>> = vec![Box::new(socket)];
+        rest.extend(left);
+        let mut session_bytes = 0;
+        let memory = ending.lane.as_mut().and_then(|lane| {
+            rest.extend(lane.sessions.take().map(|sessions| Box::new(sessions) as Box<dyn Leftover>));
+            session_bytes = lane.session_bytes;
+            lane.memory.take()
+        });
+        self.closer.close(user, Remains { freed: Some(Freed { key, session_bytes }), memory, rest });
+    }
+
+    /// What a connection had is closed and freed, and its client may have as much again.
+    pub(super) fn freed(&mut self, Freed { key, .. }: Freed) {
+        let Some(Ending { client, lane, .. }) = self.ending.remove(&key) else { return };
+        match lane {
+            None => self.quotas.disconnect(client),
+            Some(lane) => {
+                self.loads[lane.sidecore] -= 1;
+                self.blocks.push(lane.block);
+                self.quotas.close(client, lane.session_bytes);
+                self.quotas.detach(client, lane.size);
+            }
+        }
+        if self.quotas.is_gone(client) {
+            self.forget_process(client);
+        }
+    }
+
+    /// Its connections end, even if a child of it still holds the sockets.
+    pub(super) fn process_ended(&mut self, client: ClientKey) {
+        // It would be announced until then.
+        if let Some((number, process)) = self.watched.get(&client) {
+            self.poller.remove(process);
+            self.processes.remove(number);
+        }
+        let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
+        for (key, _) in own {
+            self.turns.push(client.0, Work::End(*key));
+        }
+    }
+
+    fn forget_process(&mut self, client: ClientKey) {
+        if let Some((number, process)) = self.watched.remove(&client) {
+            self.poller.remove(&process);
+            self.processes.remove(&number);
+        }
+    }
+
+    /// The service ends: nothing is closed here, for that could take long.
+    pub(super) fn leave(mut self) {
+        let keys: Vec<LaneKey> = self.connections.keys().copied().collect();
+        for key in keys {
+            self.disconnect(key);
+        }
+        let ending: Vec<LaneKey> = self.ending.keys().copied().collect();
+        for key in ending {
+            self.dispose(key, None);
+        }
+    }
+}
+
+fn no_descriptor() -> String {
+    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
+}

@@ -1,0 +1,314 @@
+//! What clients and their users hold, and whether they may have more.
+//!
+//! What ended is held until it is closed and freed: a client that makes closing slow has less, not more.
+
+use super::command::ClientKey;
+use crate::config::{Config, LimitsConfig};
+use sidecore_core::layout::Layout;
+use std::collections::HashMap;
+
+/// Most connections without a lane, of one process and of one user. A client asks for its lane as soon as it is
+/// connected, so there are few at a time.
+const LANELESS_PER_CLIENT: u32 = 64;
+const LANELESS_PER_UID: u32 = 1024;
+/// One lane in so many is for root and the service's own user.
+const RESERVED: usize = 64;
+
+/// What one client, or one user, holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holding {
+    /// Connections without a lane.
+    laneless: u32,
+    lanes: u32,
+    arena_bytes: u64,
+    /// Shared memory of its lanes, arenas among it.
+    lane_bytes: u64,
+    session_bytes: u64,
+}
+
+impl Holding {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct User {
+    /// Its processes that hold something.
+    clients: u32,
+    /// Those with lanes.
+    attached: u32,
+    holding: Holding,
+}
+
+/// What a lane holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LaneSize {
+    arena_bytes: u64,
+    lane_bytes: u64,
+}
+
+impl From<&Layout> for LaneSize {
+    fn from(layout: &Layout) -> Self {
+        Self { arena_bytes: layout.arena_bytes().into(), lane_bytes: layout.total_bytes() as u64 }
+    }
+}
+
+/// All clients and users that hold something.
+#[derive(Debug, Default)]
+pub(super) struct Quotas {
+    clients: HashMap<ClientKey, Holding>,
+    users: HashMap<u32, User>,
+}
+
+impl Quotas {
+    /// One more connection without a lane.
+    ///
+    /// # Errors
+    /// There are too many: says of whom.
+    pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), String> {
+        let own = self.client(client).laneless;
+        if own >= LANELESS_PER_CLIENT {
+            return Err(format!("this process has {own} connections without a lane: attach or close them"));
+        }
+        let of_user = self.user(client.0).holding.laneless;
+        if of_user >= LANELESS_PER_UID {
+            return Err(format!("user {} has {of_user} connections without a lane: attach or close them", client.0));
+        }
+        self.change(client, |holding| holding.laneless += 1);
+        Ok(())
+    }
+
+    /// A connection without a lane is closed, or has its lane.
+    pub(super) fn disconnect(&mut self, client: ClientKey) {
+        self.change(client, |holding| holding.laneless -= 1);
+    }
+
+    /// Whether a lane of this layout may be given, where so many are left. `reserve`: those that are kept back may be used.
+    ///
+    /// # Errors
+    /// The limit that it would exceed, by name.
+    pub(super) fn check_lane(
+        &self,
+        client: ClientKey,
+        config: &Config,
+        layout: &Layout,
+        free: usize,
+        reserve: bool,
+    ) -> Result<(), String> {
+        let (limits, uid) = (&config.limits, client.0);
+        let (own, user) = (self.client(client), self.user(uid));
+        if own.lanes == 0 && user.attached >= limits.clients_per_uid {
+            return Err(format!("user {uid} has {} clients already (limits.clients_per_uid)", user.attached));
+        }
+        let of_client = config.limits_of(uid);
+        if own.lanes >= of_client.lanes {
+            return Err(format!("this process has {} lanes already (limits.lanes_per_client)", own.lanes));
+        }
+        if user.holding.lanes >= limits.lanes_per_uid {
+            return Err(format!("user {uid} has {} lanes already (limits.lanes_per_uid)", user.holding.lanes));
+        }
+        if layout.slots() > limits.slots_per_lane {
+            let most = limits.slots_per_lane;
+            return Err(format!("{} slots: use up to {most} (limits.slots_per_lane)", layout.slots()));
+        }
+        let wanted = LaneSize::from(layout);
+        let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
+        if wanted.arena_bytes > left {
+            return Err(format!(
+                "{} arena bytes: {left} are left (limits.arena_bytes_per_client)",
+                layout.arena_bytes()
+            ));
+        }
+        let left = limits.lane_bytes_per_uid.saturating_sub(user.holding.lane_bytes);
+        if wanted.lane_bytes > left {
+            let bytes = wanted.lane_bytes;
+            return Err(format!("{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)"));
+        }
+        let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
+        if free <= kept_back {
+            return Err("the service has as many lanes as limits.lanes allows".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A connection without a lane has one now.
+    pub(super) fn attach(&mut self, client: ClientKey, size: LaneSize) {
+        self.change(client, |holding| {
+            holding.laneless -= 1;
+            holding.lanes += 1;
+            holding.arena_bytes += size.arena_bytes;
+            holding.lane_bytes += size.lane_bytes;
+        });
+    }
+
+    /// A lane is closed and freed.
+    pub(super) fn detach(&mut self, client: ClientKey, size: LaneSize) {
+        self.change(client, |holding| {
+            holding.lanes -= 1;
+            holding.arena_bytes -= size.arena_bytes;
+            holding.lane_bytes -= size.lane_bytes;
+        });
+    }
+
+    /// One more session of so many bytes.
+    ///
+    /// # Errors
+    /// The limit that it would exceed, by name.
+    pub(super) fn open(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
+        let own = self.client(client).session_bytes;
+        if own + bytes > limits.session_bytes_per_client {
+            return Err(format!(
+                "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
+            ));
+        }
+        let of_user = self.user(client.0).holding.session_bytes;
+        if of_user + bytes > limits.session_bytes_per_uid {
+            return Err(format!(
+                "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
+                client.0
+            ));
+        }
+        self.change(client, |holding| holding.session_bytes += bytes);
+        Ok(())
+    }
+
+    /// Sessions of so many bytes are closed.
+    pub(super) fn close(&mut self, client: ClientKey, bytes: u64) {
+        self.change(client, |holding| holding.session_bytes -= bytes);
+    }
+
+    /// Whether the client holds nothing any more.
+    pub(super) fn is_gone(&self, client: ClientKey) -> bool {
+        !self.clients.contains_key(&client)
+    }
+
+    fn client(&self, client: ClientKey) -> Holding {
+        self.clients.get(&client).copied().unwrap_or_default()
+    }
+
+    fn user(&self, uid: u32) -> User {
+        self.users.get(&uid).copied().unwrap_or_default()
+    }
+
+    /// Changes what a client holds, and its user with it.
+    fn change(&mut self, client: ClientKey, change: impl Fn(&mut Holding)) {
+        let user = self.users.entry(client.0).or_default();
+        let holding = self.clients.entry(client).or_insert_with(|| {
+            user.clients += 1;
+            Holding::default()
+        });
+        let attached = holding.lanes > 0;
+        change(holding);
+        change(&mut user.holding);
+        match (attached, holding.lanes > 0) {
+            (false, true) => user.attached += 1,
+            (true, false) => user.attached -= 1,
+            _ => {}
+        }
+        if holding.is_empty() {
+            self.clients.remove(&client);
+            user.clients -= 1;
+            if user.clients == 0 {
+                self.users.remove(&client.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: ClientKey = (7, 100);
+    const TWO: ClientKey = (7, 101);
+
+    fn layout() -> Layout {
+        Layout::new(8, 8192).unwrap()
+    }
+
+    fn config(limits: LimitsConfig) -> Config {
+        Config { limits, ..Config::default() }
+    }
+
+    fn attach(quotas: &mut Quotas, client: ClientKey, config: &Config) -> Result<(), String> {
+        quotas.connect(client)?;
+        let checked = quotas.check_lane(client, config, &layout(), 100, false);
+        match &checked {
+            Ok(()) => quotas.attach(client, (&layout()).into()),
+            Err(_) => quotas.disconnect(client),
+        }
+        checked
+    }
+
+    #[test]
+    fn each_limit_is_named_and_others_are_not_meant() {
+        let limits =
+            LimitsConfig { lanes_per_client: 2, lanes_per_uid: 3, clients_per_uid: 2, ..LimitsConfig::default() };
+        let config = config(limits);
+        let mut quotas = Quotas::default();
+        for _ in 0..2 {
+            attach(&mut quotas, ONE, &config).unwrap();
+        }
+        assert!(attach(&mut quotas, ONE, &config).unwrap_err().contains("limits.lanes_per_client"));
+        attach(&mut quotas, TWO, &config).unwrap();
+        assert!(attach(&mut quotas, TWO, &config).unwrap_err().contains("limits.lanes_per_uid"));
+        assert!(attach(&mut quotas, (7, 102), &config).unwrap_err().contains("limits.clients_per_uid"));
+        attach(&mut quotas, (8, 100), &config).unwrap();
+    }
+
+    #[test]
+    fn bytes_of_lanes_and_sessions_are_limited_by_user() {
+        let size = layout().total_bytes() as u64;
+        let limits = LimitsConfig {
+            lane_bytes_per_uid: 2 * size,
+            session_bytes_per_client: 100,
+            session_bytes_per_uid: 150,
+            ..LimitsConfig::default()
+        };
+        let config = config(limits);
+        let mut quotas = Quotas::default();
+        attach(&mut quotas, ONE, &config).unwrap();
+        attach(&mut quotas, TWO, &config).unwrap();
+        assert!(attach(&mut quotas, TWO, &config).unwrap_err().contains("limits.lane_bytes_per_uid"));
+        quotas.open(ONE, 100, &config.limits).unwrap();
+        assert!(quotas.open(ONE, 1, &config.limits).unwrap_err().contains("limits.session_bytes_per_client"));
+        quotas.open(TWO, 50, &config.limits).unwrap();
+        assert!(quotas.open(TWO, 1, &config.limits).unwrap_err().contains("limits.session_bytes_per_uid"));
+        quotas.close(ONE, 100);
+        quotas.open(TWO, 50, &config.limits).unwrap();
+    }
+
+    #[test]
+    fn some_lanes_are_kept_back_for_administration() {
+        let config = config(LimitsConfig { lanes: 128, ..LimitsConfig::default() });
+        let quotas = Quotas::default();
+        let check = |free, reserve| quotas.check_lane(ONE, &config, &layout(), free, reserve);
+        assert!(check(3, false).is_ok() && check(1, true).is_ok());
+        assert!(check(2, false).unwrap_err().contains("limits.lanes") && check(0, true).is_err());
+    }
+
+    #[test]
+    fn who_holds_nothing_is_forgotten() {
+        let config = config(LimitsConfig::default());
+        let mut quotas = Quotas::default();
+        attach(&mut quotas, ONE, &config).unwrap();
+        quotas.open(ONE, 10, &config.limits).unwrap();
+        quotas.close(ONE, 10);
+        assert!(!quotas.is_gone(ONE));
+        quotas.detach(ONE, (&layout()).into());
+        assert!(quotas.is_gone(ONE) && quotas.users.is_empty());
+    }
+
+    #[test]
+    fn connections_without_a_lane_are_few() {
+        let mut quotas = Quotas::default();
+        (0..LANELESS_PER_CLIENT).for_each(|_| quotas.connect(ONE).unwrap());
+        assert!(quotas.connect(ONE).unwrap_err().contains("this process has 64 connections without a lane"));
+        for process in 0..LANELESS_PER_UID / LANELESS_PER_CLIENT - 1 {
+            (0..LANELESS_PER_CLIENT).for_each(|_| quotas.connect((7, 1000 + process)).unwrap());
+        }
+        assert!(quotas.connect(TWO).unwrap_err().contains("user 7 has 1024 connections"));
+        quotas.connect((8, 1)).unwrap();
+    }
+}

@@ -1,0 +1,135 @@
+//! Whose turn it is: work that waits, shared by user and by time.
+//!
+//! Users with waiting work take turns. A turn ends when what was done in it took a quantum, so a user whose items are
+//! expensive gets fewer of them, and one that brings a thousand waits a thousand times as long as another with one. That is
+//! deficit round robin (Shreedhar and Varghese, 1995) with time in the place of bytes. An item takes what it takes:
+//! nobody waits longer than one item and one quantum of each other user.
+
+use sidecore_core::time::Nanos;
+use std::collections::{HashMap, VecDeque};
+
+/// How long one user's work is done before that of the next, ns.
+const QUANTUM: i64 = 200_000;
+
+#[derive(Debug)]
+struct Waiting<T> {
+    items: VecDeque<T>,
+    /// What is left of its turn, ns; below zero: what was taken in advance.
+    left: i64,
+}
+
+/// Items that wait, by user.
+#[derive(Debug)]
+pub(super) struct Turns<T> {
+    users: HashMap<u32, Waiting<T>>,
+    /// Users with items, and some that have none any more; the one whose turn it is first.
+    order: VecDeque<u32>,
+    /// Items of all users.
+    len: usize,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { users: HashMap::new(), order: VecDeque::new(), len: 0 }
+    }
+}
+
+impl<T> Turns<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts an item behind those of its user.
+    pub(super) fn push(&mut self, user: u32, item: T) {
+        let order = &mut self.order;
+        let waiting = self.users.entry(user).or_insert_with(|| {
+            order.push_back(user);
+            Waiting { items: VecDeque::new(), left: QUANTUM }
+        });
+        waiting.items.push_back(item);
+        self.len += 1;
+    }
+
+    /// The next item and its user, who is to be charged for it.
+    pub(super) fn next(&mut self) -> Option<(u32, T)> {
+        loop {
+            let user = *self.order.front()?;
+            let waiting = self.users.get_mut(&user)?;
+            if waiting.left <= 0 {
+                waiting.left += QUANTUM;
+                self.order.rotate_left(1);
+                continue;
+            }
+            if let Some(item) = waiting.items.pop_front() {
+                self.len -= 1;
+                return Some((user, item));
+            }
+            self.users.remove(&user);
+            self.order.pop_front();
+        }
+    }
+
+    /// What was done for the user took so long.
+    pub(super) fn charge(&mut self, user: u32, took: Nanos) {
+        if let Some(waiting) = self.users.get_mut(&user) {
+            waiting.left -= took.min(1_000_000_000).cast_signed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves everything, each item of a user taking as long as `cost` says; in which order users were served.
+    fn serve(turns: &mut Turns<u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
+        let mut served = Vec::new();
+        while let Some((user, _)) = turns.next() {
+            turns.charge(user, cost(user));
+            served.push(user);
+        }
+        served
+    }
+
+    #[test]
+    fn one_item_waits_for_one_turn_of_each_other_user() {
+        let mut turns = Turns::default();
+        (0..1000).for_each(|item| turns.push(1, item));
+        (0..1000).for_each(|item| turns.push(2, item));
+        turns.push(3, 0);
+        let served = serve(&mut turns, |_| 100_000);
+        assert_eq!(served.iter().position(|user| *user == 3), Some(4), "after two items of each other");
+        assert_eq!(served.len(), 2001);
+        assert!(turns.is_empty());
+    }
+
+    #[test]
+    fn users_get_time_and_not_items() {
+        let mut turns = Turns::default();
+        for item in 0..1000 {
+            turns.push(1, item);
+            turns.push(2, item);
+        }
+        let mut taken = [0_u64; 3];
+        for _ in 0..550 {
+            let (user, _) = turns.next().unwrap();
+            let took = if user == 1 { 2_000_000 } else { 20_000 };
+            turns.charge(user, took);
+            taken[user as usize] += took;
+        }
+        let ratio = taken[1] as f64 / taken[2] as f64;
+        assert!((0.7..1.5).contains(&ratio), "{taken:?}");
+    }
+
+    #[test]
+    fn items_of_one_user_keep_their_order() {
+        let mut turns = Turns::default();
+        (0..10).for_each(|item| turns.push(7, item));
+        let order: Vec<u32> = std::iter::from_fn(|| turns.next().map(|(_, item)| item)).collect();
+        assert_eq!(order, (0..10).collect::<Vec<_>>());
+        turns.push(7, 10);
+        assert!(!turns.is_empty());
+        assert_eq!(turns.next(), Some((7, 10)));
+        assert!(turns.is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! Messages of clients, and who wrote them as the kernel says.
+//!
+//! Descriptors that a client sends never become this process's. To close one can take as long as its maker likes (a TCP
+//! socket lingers), and the kernel closes what a receiver has no room for while it receives. So they are refused by the
+//! kernel where it can (`SO_PASSRIGHTS`, Linux 6.16), and elsewhere seen before they are taken: such a message stays where
+//! it is, to be closed with its socket by somebody who has time.
+
+use super::peer::Credentials;
+use rustix::net::sockopt;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
+const SO_PASSRIGHTS: c_int = 83;
+/// Room for one control message with credentials, in words, which are aligned as its header must be.
+const ROOM: usize = 8;
+
+/// A message as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Its length; 0: the peer is gone.
+    pub(crate) len: usize,
+    /// Who wrote it.
+    pub(crate) speaker: Option<Credentials>,
+}
+
+/// Has the kernel say with each message who wrote it, and refuse messages with descriptors where it can. Set on a
+/// listening socket, it holds for its connections.
+///
+/// # Errors
+/// Those of the socket.
+pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_passcred(&socket, true)?;
+    let no: c_int = 0;
+    // SAFETY: the value is an integer that lives for the call, and the descriptor is borrowed, so open. Where the kernel
+    // does not know the option, descriptors are seen by `receive`.
+    let _ = unsafe {
+        let (fd, value) = (socket.as_fd().as_raw_fd(), (&raw const no).cast::<c_void>());
+        libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size_of::<c_int>() as libc::socklen_t)
+    };
+    Ok(())
+}
+
+/// Receives one message without descriptors. One with descriptors stays unread.
+///
+/// # Errors
+/// `InvalidData`: descriptors come with it, or it is longer than `buffer`; `WouldBlock`: there is none.
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard> {
+    let socket = socket.as_fd().as_raw_fd();
+    let (_, flags) = receive_once(socket, &mut [], libc::MSG_PEEK)?;
+    if flags & libc::MSG_CTRUNC != 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors come with the message"));
+    }
+    let (heard, flags) = receive_once(socket, buffer, 0)?;
+    if flags & (libc::MSG_CTRUNC | libc::MSG_TRUNC) != 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
+    }
+    Ok(heard)
+}
+
+/// `recvmsg` with room for credentials and for nothing else.
+fn receive_once(socket: c_int, buffer: &mut [u8], flags: c_int) -> io::Result<(Heard, c_int)> {
+    let mut room = [0_u64; ROOM];
+    let mut parts = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all zeros are a message header without anything.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut parts;
+    header.msg_iovlen = 1;
+    header.msg_control = room.as_mut_ptr().cast();
+    // SAFETY: it only computes.
+    header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::ucred>() as u32) } as _;
+    debug_assert!(header.msg_controllen <= size_of_val(&room));
+    let len = loop {
+        // SAFETY: the header names `buffer` and `room`, both writable and as long as it says.
+        let len =
+            unsafe { libc::recvmsg(socket, &raw mut header, flags | libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT) };
+        match usize::try_from(len) {
+            Ok(len) => break len,
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    };
+    Ok((Heard { len, speaker: speaker(&header) }, header.msg_flags))
+}
+
+fn speaker(header: &libc::msghdr) -> Option<Credentials> {
+    // SAFETY: the kernel filled the header in; the first control message lies inside its room, or there is none.
+    let message = unsafe { libc::CMSG_FIRSTHDR(header).as_ref()? };
+    // SAFETY: it only computes.
+    let whole = unsafe { libc::CMSG_LEN(size_of::<libc::ucred>() as u32) } as usize;
+    if (message.cmsg_level, message.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_CREDENTIALS)
+        || (message.cmsg_len as usize) < whole
+    {
+        return None;
+    }
+    // SAFETY: a message of that kind and length holds credentials, perhaps not aligned.
+    let found = unsafe { libc::CMSG_DATA(message).cast::<libc::ucred>().read_unaligned() };
+    Some(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::packet;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::OwnedFd;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn the_kernel_says_who_speaks() {
+        let (ours, theirs) = pair();
+        identify_speakers(&ours).unwrap();
+        packet::send(&theirs, b"hello", &[]).unwrap();
+        let mut buffer = [0; 16];
+        let heard = receive(&ours, &mut buffer).unwrap();
+        let uid = rustix::process::getuid().as_raw();
+        assert_eq!((heard.len, &buffer[..5]), (5, &b"hello"[..]));
+        let speaker = heard.speaker.unwrap();
+        assert_eq!((speaker.pid, speaker.uid), (std::process::id(), uid));
+        drop(theirs);
+        assert_eq!(receive(&ours, &mut buffer).unwrap().len, 0);
+    }
+
+    /// On a socket whose kernel lets descriptors pass: those of before 6.16, and here one that was not told otherwise.
+    #[test]
+    fn a_message_with_descriptors_stays_unread() {
+        let (ours, theirs) = pair();
+        sockopt::set_socket_passcred(&ours, true).unwrap();
+        let (sent, kept) = pair();
+        packet::send(&theirs, b"take this", &[sent.as_fd()]).unwrap();
+        drop(sent);
+        for _ in 0..3 {
+            let refused = receive(&ours, &mut [0; 16]).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        }
+        // It was neither taken nor closed: its other end still has a peer.
+        assert!(packet::send(&kept, b"x", &[]).is_ok());
+        drop(ours);
+        assert!(packet::send(&kept, b"x", &[]).is_err());
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_an_error_and_the_next_is_heard() {
+        let (ours, theirs) = pair();
+        identify_speakers(&ours).unwrap();
+        packet::send(&theirs, &[1; 17], &[]).unwrap();
+        packet::send(&theirs, &[2; 16], &[]).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(receive(&ours, &mut buffer).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(receive(&ours, &mut buffer).unwrap().len, 16);
+        assert_eq!(receive(&ours, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+}
