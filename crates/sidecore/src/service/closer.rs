@@ -183,3 +183,81 @@ impl Remains {
         Self { freed: None, memory: None, rest: vec![Box::new(socket)] }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{self, Receiver};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Takes as long to drop as somebody else likes.
+    #[derive(Debug)]
+    struct Slow(Receiver<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            let _ = self.0.recv();
+        }
+    }
+
+    fn closer() -> (Closer, Receiver<Event>) {
+        let (tell, events) = mpsc::channel();
+        (Closer::new(tell, Arc::new(wake::event().unwrap())), events)
+    }
+
+    fn remains(key: u64, rest: Vec<Box<dyn Leftover>>) -> Remains {
+        Remains { freed: Some(Freed { key, session_bytes: 0 }), memory: None, rest }
+    }
+
+    fn freed(events: &Receiver<Event>) -> u64 {
+        match events.recv_timeout(PATIENCE).unwrap() {
+            Event::Freed(freed) => freed.key,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn who_closes_slowly_keeps_itself_waiting_and_nobody_else() {
+        let (closer, events) = closer();
+        let (let_go, held) = mpsc::channel();
+        closer.close(1, remains(10, vec![Box::new(Slow(held))]));
+        closer.close(1, remains(11, vec![]));
+        for key in 20..30 {
+            closer.close(2, remains(key, vec![]));
+        }
+        let others: Vec<u64> = (20..30).map(|_| freed(&events)).collect();
+        assert_eq!(others, (20..30).collect::<Vec<_>>());
+        drop(let_go);
+        assert_eq!([freed(&events), freed(&events)], [10, 11]);
+    }
+
+    #[test]
+    fn more_slow_users_than_threads_are_closed_in_the_end() {
+        let (closer, events) = closer();
+        let mut holds = Vec::new();
+        for user in 0..MAX_THREADS as u32 + 4 {
+            let (let_go, held) = mpsc::channel();
+            holds.push(let_go);
+            closer.close(user, remains(user.into(), vec![Box::new(Slow(held))]));
+        }
+        assert!(closer.state().threads <= MAX_THREADS);
+        drop(holds);
+        let mut all: Vec<u64> = (0..MAX_THREADS + 4).map(|_| freed(&events)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..MAX_THREADS as u64 + 4).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn memory_that_a_device_still_has_is_waited_for() {
+        let (closer, events) = closer();
+        let layout = sidecore_core::layout::Layout::new(8, 8192).unwrap();
+        let memory = Arc::new(LaneMemory::create(layout).unwrap().0);
+        let device = memory.clone();
+        closer.close(1, Remains { memory: Some(memory), ..remains(1, vec![]) });
+        closer.close(1, remains(2, vec![]));
+        assert_eq!(freed(&events), 2, "others of the same user are not waited with");
+        drop(device);
+        assert_eq!(freed(&events), 1);
+    }
+}

@@ -8,6 +8,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
+/// So much is unmapped in one system call, bytes: other threads that map or unmap something wait for each.
+const UNMAPPED_AT_ONCE: usize = 4 << 20;
+
 /// `len` bytes of a file, shared with whoever else maps it. Unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -74,8 +77,11 @@ impl Drop for Mapping {
             // It is not here, and its addresses may be in use for something else.
             return;
         }
-        // SAFETY: the range was mapped by `new`, and every borrow of it ended with `self`.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        for offset in (0..self.len).step_by(UNMAPPED_AT_ONCE) {
+            let len = UNMAPPED_AT_ONCE.min(self.len - offset);
+            // SAFETY: the range was mapped by `new`, and every borrow of it ended with `self`.
+            let _ = unsafe { munmap(self.start.as_ptr().add(offset).cast(), len) };
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod connect;
 mod forks;
 mod greedy;
 mod hostile;
+mod neighbour;
 mod owner;
 mod raw;
 
@@ -37,6 +38,11 @@ fn main() {
         }
         ["cheat", socket] => greedy::cheat(socket),
         ["connect", socket] => println!("{}", connect::once(socket)),
+        ["linger", socket] => neighbour::send_lingering(socket),
+        ["neighbour", socket, uid] => neighbour::answer(socket, number(uid) as u32),
+        ["throng", socket, lanes, uid] => neighbour::throng(socket, number(lanes), number(uid) as u32),
+        ["hoard", socket, what, uid] => neighbour::hoard(socket, what, number(uid) as u32),
+        ["inherit", socket] => neighbour::inherit(socket),
         ["tied", socket, cpu] => connect::tied(socket, number(cpu) as usize),
         ["knock", socket, seed] => connect::attack(socket, number(seed)),
         ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),

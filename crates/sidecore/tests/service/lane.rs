@@ -1,7 +1,7 @@
 //! Requests through a lane.
 
-use crate::peer::Peer;
 use crate::common::{connect, start};
+use crate::peer::Peer;
 use sidecore::client::{Client, Error, Job};
 use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;

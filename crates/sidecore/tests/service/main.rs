@@ -16,6 +16,7 @@ mod lane;
 mod limits;
 mod load;
 mod losses;
+mod neighbours;
 mod orders;
 mod owners;
 mod peer;

@@ -20,7 +20,17 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        Self::started_by(&mut Command::new(env!("CARGO_BIN_EXE_sidecore-peer")), arguments)
+    }
+
+    /// In a PID namespace of its own.
+    pub(crate) fn apart(arguments: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_sidecore-peer")]);
+        Self::started_by(&mut command, arguments)
+    }
+
+    fn started_by(command: &mut Command, arguments: &[&str]) -> Self {
         let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { stdin: child.stdin.take(), stdout, child }

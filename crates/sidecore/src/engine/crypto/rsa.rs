@@ -14,6 +14,9 @@ use crate::ffi::hash;
 use crate::ffi::pkey::PKey;
 use crate::ffi::rsa::{Oaep, Pss, RsaKey};
 
+/// Longest label of OAEP, bytes: each session keeps its own.
+const MAX_LABEL: usize = 1024;
+
 /// A key that both schemes read the same way.
 struct Key {
     algorithm: Algorithm,
@@ -191,6 +194,9 @@ impl DecryptionSession {
             DecryptionPadding::Pkcs1 => Decryption::Pkcs1(Box::new(ImplicitRejection::new(&key.rsa)?)),
             DecryptionPadding::Oaep { hash, mgf1, label } => {
                 key.check_room(2 * hash.len() + 2)?;
+                if label.len() > MAX_LABEL {
+                    return Err(OpenError::LabelTooLong { most: MAX_LABEL, found: label.len() });
+                }
                 Decryption::Oaep(Oaep { hash: *hash, mgf1: *mgf1, label: label.clone() })
             }
         };

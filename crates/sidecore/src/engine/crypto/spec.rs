@@ -186,7 +186,7 @@ pub enum DecryptionPadding {
         hash: Hash,
         /// Hash of the mask generation function.
         mgf1: Hash,
-        /// Label, mostly empty.
+        /// Label, mostly empty; up to 1024 bytes.
         label: Vec<u8>,
     },
 }
@@ -305,6 +305,13 @@ pub enum OpenError {
         /// Length of the modulus, in bytes.
         found: usize,
     },
+    /// An OAEP label longer than a session keeps.
+    LabelTooLong {
+        /// Longest label, in bytes.
+        most: usize,
+        /// Length that it has, in bytes.
+        found: usize,
+    },
     /// An EC key on another curve than P-256 and P-384.
     UnsupportedCurve,
     /// The scheme does not take this hash.
@@ -333,6 +340,9 @@ impl fmt::Display for OpenError {
                 "this padding and hash need a modulus of {needed} bytes, the key has {found}: use a larger key, \
                  a shorter hash or a shorter salt"
             ),
+            Self::LabelTooLong { most, found } => {
+                write!(f, "the label has {found} bytes: use up to {most}, such as a digest of it")
+            }
             Self::UnsupportedCurve => write!(f, "the key's curve is not supported: use P-256 or P-384"),
             Self::UnsupportedHash(hash) => {
                 write!(f, "{hash:?} is not supported here: use Sha256, Sha384 or Sha512")

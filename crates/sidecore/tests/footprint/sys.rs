@@ -1,0 +1,8 @@
+//! What the allocator says.
+
+/// Bytes that the C library's allocator has given out.
+pub(crate) fn allocated() -> u64 {
+    // SAFETY: it takes nothing and returns numbers.
+    let found = unsafe { libc::mallinfo2() };
+    (found.uordblks + found.hblkhd) as u64
+}
