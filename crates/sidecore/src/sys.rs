@@ -6,4 +6,5 @@ pub mod features;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;
+pub(crate) mod secure;
 pub(crate) mod wake;

@@ -1,6 +1,7 @@
 //! Operations in forked children of busy processes, and on small stacks.
 
-use crate::aside::SMALL;
+mod authority;
+
 use crate::call::{Request, call};
 use crate::generate::Wish;
 use crate::key::{Curve, Family, Key};
@@ -111,7 +112,6 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
     thread::scope(|scope| {
         let small = thread::Builder::new().stack_size(16 << 10);
         let works = || {
-            SMALL.set(true);
             let curve = Some(Curve::P256);
             let families = [Family::Rsa, Family::Ec, Family::Ed25519, Family::MlDsa65];
             families.map(|family| Wish { curve, ..Wish::new(family) }.generate().is_ok()) == [true; 4] && site.works()

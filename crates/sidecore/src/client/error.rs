@@ -11,6 +11,13 @@ use std::path::{Path, PathBuf};
 pub enum ConnectError {
     /// Nobody answers at the socket.
     NoService(PathBuf, io::Error),
+    /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
+    ForeignService {
+        /// The socket.
+        socket: PathBuf,
+        /// Whose it is.
+        user: u32,
+    },
     /// The service gives no lane, for this reason.
     Refused(String),
     /// What the service answered cannot be used.
@@ -92,6 +99,13 @@ impl fmt::Display for ConnectError {
             Self::NoService(socket, error) => write!(
                 f,
                 "no service at {}: {error}; start one with `sidecore serve`, or name its socket in SIDECORE_SOCKET",
+                socket.display()
+            ),
+            Self::ForeignService { socket, user } => write!(
+                f,
+                "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the \
+                 service's: if it is the right one, name this user in SIDECORE_SERVICE_USER, or as service_user in the \
+                 provider's section of openssl.cnf",
                 socket.display()
             ),
             Self::Refused(reason) => write!(f, "the service gives no lane: {reason}"),

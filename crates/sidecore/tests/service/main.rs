@@ -23,3 +23,4 @@ mod policies;
 mod sandbox;
 mod secrets;
 mod stages;
+mod trust;
