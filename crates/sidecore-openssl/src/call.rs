@@ -13,6 +13,7 @@ use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::Scheme;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long an operation may take altogether.
@@ -31,6 +32,12 @@ pub(crate) struct Request<'r> {
     pub(crate) head: &'r [u8],
     pub(crate) input: &'r [u8],
     pub(crate) max_output: usize,
+}
+
+impl Request<'_> {
+    fn input_len(&self) -> usize {
+        self.iv.len() + self.head.len() + self.input.len()
+    }
 }
 
 /// Why a request was not done.
@@ -77,6 +84,10 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
     let pool = lanes::pool()?;
     let job = fibre::current();
     let mut lane = take_lane(pool, options, request, job.as_ref(), deadline)?;
+    if let Err(failure) = check_size(request, lane.client.max_request_bytes()) {
+        lane.give_back();
+        return Err(failure.into());
+    }
     let session = match lane.open(request.key, &request.scheme) {
         Ok(session) => session,
         Err(OpenError::Failure(failure)) => {
@@ -85,7 +96,7 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         }
         Err(OpenError::Gone(why)) => return Err(gone(pool, lane, why)),
     };
-    let input_len = request.iv.len() + request.head.len() + request.input.len();
+    let input_len = request.input_len();
     let submitted = (|| {
         let client = &mut lane.client;
         let input = client.alloc(len(input_len.max(1)))?;
@@ -178,6 +189,15 @@ fn late() -> Trouble {
     Trouble::Failure(Failure::new(Reason::Service, text))
 }
 
+/// Whether the service takes requests of this size at all.
+fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
+    let size = request.input_len().max(request.max_output);
+    if size <= most as usize {
+        return Ok(());
+    }
+    Err(Failure::input(format!("a request of {size} bytes: the service takes up to {most} (limits.max_request_bytes)")))
+}
+
 fn take_lane(
     pool: &'static Pool,
     options: &Options,
@@ -185,13 +205,15 @@ fn take_lane(
     job: Option<&Job>,
     deadline: Instant,
 ) -> Result<Taken, Trouble> {
-    let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
+    let bytes = request.input_len() + request.max_output;
     let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
     let take = || pool.take(options, preferred, bytes);
     let seen = match take()? {
         Take::Lane(lane) => return Ok(lane),
         Take::Full(seen) => seen,
     };
+    // No lane would be of use.
+    check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
     let Some(job) = job else {
         return wait_for_lane(take, seen, |seen| Ok(pool.wait(seen, deadline)));
     };

@@ -17,6 +17,7 @@ mod provider;
 mod signature;
 pub(crate) mod stack;
 mod store;
+mod strings;
 mod sum;
 #[cfg(test)]
 mod tests;

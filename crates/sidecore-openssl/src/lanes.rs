@@ -24,7 +24,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -88,6 +88,7 @@ impl Lane {
             Ok(wake) => fcntl_dupfd_cloexec(wake, 0).map_err(io::Error::from)?,
             Err(error) => return Err(ConnectError::Protocol(error.to_string())),
         };
+        pool.max_request_bytes.store(client.max_request_bytes(), Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let socket = options.socket.clone();
         let sessions = Sessions::default();
@@ -111,6 +112,8 @@ pub(crate) struct Pool {
     pub(crate) number: u64,
     /// Wakes all that is paused now and then, so that nothing is paused for ever.
     pub(crate) alarm: Alarm,
+    /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
+    pub(crate) max_request_bytes: AtomicU32,
     connections: Connections,
     state: Mutex<State>,
     given: Condvar,
@@ -140,8 +143,14 @@ pub(crate) enum Take {
 impl Pool {
     pub(crate) fn new() -> io::Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let connections = Connections::new();
-        Ok(Self { number, alarm: Alarm::new()?, connections, state: Mutex::default(), given: Condvar::new() })
+        Ok(Self {
+            number,
+            alarm: Alarm::new()?,
+            max_request_bytes: AtomicU32::new(u32::MAX),
+            connections: Connections::new(),
+            state: Mutex::default(),
+            given: Condvar::new(),
+        })
     }
 
     /// In a child: closes what the parent had idle, if no thread was just at it, and lets go of all other connections.

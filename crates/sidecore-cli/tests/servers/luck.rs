@@ -239,6 +239,8 @@ fn a_worker_at_its_limit_of_descriptors_goes_on() {
     std::fs::write(&configured.file, text).unwrap();
     let server = configured.start(bench.service.told(&mut configured.command()));
     let worker = children(server.daemon.pid())[0];
+    // The connection that looked whether the port listens must be gone: the number of descriptors only grows from here.
+    assert!(wait_for(BOUND, || server.daemon.log().contains("closed connection")), "{}", server.daemon.log());
     // Idle connections, until one descriptor is left: for the connection itself.
     let mut idle = Vec::new();
     while descriptors(worker) < LIMIT - 1 {

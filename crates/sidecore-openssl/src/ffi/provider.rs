@@ -1,11 +1,11 @@
 //! What OpenSSL loads: the provider itself.
 
 use super::abi::core::Handle;
-use super::abi::{Algorithm, Dispatch, Item, Param, provider as entry};
+use super::abi::{Algorithm, Dispatch, Param, provider as entry};
 use super::params::Questions;
 use super::upcalls::Core;
 use crate::aside::aside;
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::lanes;
 use sidecore::client::Options;
 use sidecore::config::named_users;
@@ -80,12 +80,11 @@ impl Drop for Provider {
     }
 }
 
-static FUNCTIONS: [Dispatch; 6] = [
+static FUNCTIONS: [Dispatch; 5] = [
     entry::teardown(teardown),
     entry::gettable_params(gettable_params),
     entry::get_params(get_params),
     entry::query_operation(query_operation),
-    entry::get_reason_strings(get_reason_strings),
     Dispatch::END,
 ];
 
@@ -96,17 +95,6 @@ static GETTABLE: [Param; 5] = [
     Param::integer(c"status"),
     Param::END,
 ];
-
-static REASONS: [Item; Reason::ALL.len() + 1] = {
-    let mut items = [Item { id: 0, text: std::ptr::null() }; Reason::ALL.len() + 1];
-    let mut index = 0;
-    while index < Reason::ALL.len() {
-        let reason = Reason::ALL[index];
-        items[index] = Item { id: reason as u32, text: reason.text().as_ptr() };
-        index += 1;
-    }
-    items
-};
 
 /// Where OpenSSL begins.
 ///
@@ -123,6 +111,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: OpenSSL's own table and handle.
         let core = unsafe { Core::new(handle, upcalls.cast()) };
         super::fibre::find(&core);
+        super::strings::register(&core);
         let provider = Arc::new(Provider::new(core));
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
@@ -177,12 +166,6 @@ unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_st
         unsafe { *no_store = 0 };
     }
     super::algorithms(number).map_or(std::ptr::null(), <[Algorithm]>::as_ptr)
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_reason_strings(_context: *mut c_void) -> *const Item {
-    REASONS.as_ptr()
 }
 
 #[cfg(test)]

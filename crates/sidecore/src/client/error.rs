@@ -20,6 +20,8 @@ pub enum ConnectError {
     },
     /// The service gives no lane, for this reason.
     Refused(String),
+    /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
+    TooLarge(String),
     /// What the service answered cannot be used.
     Protocol(String),
     /// A system call failed.
@@ -74,7 +76,7 @@ impl ConnectError {
 impl Error {
     pub(super) fn unexpected(reply: Reply) -> Self {
         match reply {
-            Reply::Refused(reason) => Self::Service(reason),
+            Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
             other => Self::Gone(format!("unexpected answer {other:?}: client and service differ in version")),
         }
@@ -108,7 +110,7 @@ impl fmt::Display for ConnectError {
                  provider's section of openssl.cnf",
                 socket.display()
             ),
-            Self::Refused(reason) => write!(f, "the service gives no lane: {reason}"),
+            Self::Refused(reason) | Self::TooLarge(reason) => write!(f, "the service gives no lane: {reason}"),
             Self::Protocol(what) => write!(f, "{what}: client and service must be of one version"),
             Self::System(error) => write!(f, "{error}"),
         }

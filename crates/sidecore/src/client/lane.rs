@@ -107,6 +107,7 @@ impl Lane {
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
             return Err(match reply {
                 Reply::Refused(reason) => ConnectError::Refused(reason),
+                Reply::TooLarge(reason) => ConnectError::TooLarge(reason),
                 other => ConnectError::Protocol(format!("unexpected answer {other:?}")),
             });
         };

@@ -272,6 +272,9 @@ impl Listener {
     fn answer(&mut self, key: LaneKey, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Attach(attach) => {
+                if let Some(reason) = self.beyond_limits(key, &attach) {
+                    return self.reply(key, &Reply::TooLarge(reason));
+                }
                 return match self.attach(key, &attach) {
                     Ok((lane, fds)) => self.welcome(key, *lane, &fds),
                     Err(reason) => self.reply(key, &Reply::Refused(reason)),
@@ -344,6 +347,17 @@ impl Listener {
         Ok((Box::new(lane), [file, theirs, reader]))
     }
 
+    /// Why a lane of this shape will never be had, however few others there are.
+    fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Option<String> {
+        let (uid, _) = self.connections.get(&key)?.client;
+        let (slots, arena) = (self.config.limits.slots_per_lane, self.config.limits_of(uid).arena_bytes);
+        if attach.slots > slots {
+            return Some(format!("{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots));
+        }
+        let asked = attach.arena_bytes;
+        (asked > arena).then(|| format!("{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)"))
+    }
+
     fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: Layout) -> Result<(), String> {
         let known = self.clients.get(&client);
         if known.is_none() {
@@ -356,10 +370,6 @@ impl Listener {
         let (lanes, bytes) = known.map_or((0, 0), |client| (client.lanes, client.arena_bytes));
         if lanes >= limits.lanes {
             return Err(format!("this process has {} lanes already (limits.lanes_per_client)", limits.lanes));
-        }
-        if layout.slots() > self.config.limits.slots_per_lane {
-            let most = self.config.limits.slots_per_lane;
-            return Err(format!("{} slots: use up to {most} (limits.slots_per_lane)", layout.slots()));
         }
         if bytes.checked_add(layout.arena_bytes()).is_none_or(|sum| sum > limits.arena_bytes) {
             let left = limits.arena_bytes.saturating_sub(bytes);
