@@ -27,7 +27,9 @@ struct Place {
 }
 
 impl Place {
-    const FREE: Self = Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) };
+    const fn free() -> Self {
+        Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
+    }
 }
 
 /// A socket that children let go of, until this is dropped: before the socket is closed.
@@ -35,7 +37,7 @@ pub(crate) struct Listed(&'static Place);
 
 impl Connections {
     pub(crate) const fn new() -> Self {
-        Self([Place::FREE; PLACES])
+        Self([const { Place::free() }; PLACES])
     }
 
     /// Has children let go of the socket. `None`: there is no place for it, or it is no open descriptor.
@@ -71,7 +73,7 @@ impl Connections {
             // SAFETY: the parent's connection, see above; whoever owns the number in this process still owns it afterwards.
             let mut socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
             // Without a descriptor table entry to replace there is nothing to let go of.
-            let _ = dup3(nowhere, &mut *socket, DupFlags::CLOEXEC);
+            let _ = dup3(nowhere, &mut socket, DupFlags::CLOEXEC);
         }
     }
 }
