@@ -96,8 +96,14 @@ impl Lane {
         Ok(Box::new(Self { number, _listed: listed, client, sessions, wake, socket, credentials, large }))
     }
 
-    fn is_of(&self, present: &Credentials) -> bool {
+    /// Whether it was made under these credentials.
+    pub(crate) fn is_of(&self, present: &Credentials) -> bool {
         self.credentials.as_ref() == Some(present)
+    }
+
+    /// Whether there is a session of the key.
+    pub(crate) fn has_open(&self, key: &Key, scheme: &Scheme) -> bool {
+        self.sessions.has(key, scheme)
     }
 
     /// The session of a key, opened if there is none yet.
@@ -182,16 +188,19 @@ impl Pool {
         self.state()
     }
 
-    /// A lane, `preferred` if it is idle, with room for a request of so many bytes.
+    /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
     pub(crate) fn take(
         &'static self,
         options: &Options,
         preferred: Option<u64>,
         bytes: usize,
+        under: Option<&Credentials>,
     ) -> Result<Take, Failure> {
-        let present = Credentials::present();
-        let mut state = self.state_under(&present);
-        let fits = |lane: &Lane| lane.socket == options.socket && lane.is_of(&present);
+        let mut state = match under {
+            Some(present) => self.state_under(present),
+            None => self.state(),
+        };
+        let fits = |lane: &Lane| lane.socket == options.socket && under.is_none_or(|present| lane.is_of(present));
         if room(bytes) <= ARENA_BYTES as usize {
             let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
             if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(|lane| fits(lane))) {

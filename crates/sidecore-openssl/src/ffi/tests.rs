@@ -151,7 +151,7 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
         let site = Site::with(limits);
         // The pool of this process has the lanes of other tests; that of a child has none.
         assert!(succeeded(in_child(|| {
-            let held = match pool().unwrap().take(&site.options, None, 0).unwrap() {
+            let held = match pool().unwrap().take(&site.options, None, 0, None).unwrap() {
                 Take::Lane(lane) => lane,
                 Take::Full(_) => panic!("a new pool"),
             };
