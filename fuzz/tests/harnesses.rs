@@ -88,7 +88,8 @@ proptest! {
         uri(text.as_bytes());
         // A file of a key, with one byte of it changed.
         let Ok(key) = Uri::parse(&text) else { return Ok(()) };
-        for mut file in [key.to_der(), key.to_pem().into_bytes()] {
+        let full = key.clone().with_public(vec![0x30, 3, 2, 1, 7]).expect("a sequence");
+        for mut file in [key.to_der(), key.to_pem().into_bytes(), full.to_der(), full.to_pem().into_bytes()] {
             uri(&file);
             let place = place % file.len();
             file[place] = value;

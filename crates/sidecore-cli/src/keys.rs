@@ -96,9 +96,9 @@ fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, String> {
     }
 }
 
-/// The file for a server. The service is asked so that a wrong name is found here and not by the server.
+/// The file for a server, with the key's public part, so that the server loads it also while no service runs.
 fn pem(service: &mut Admin, name: &str) -> Result<String, String> {
     let uri = Uri::new(name).map_err(|error| error.to_string())?;
-    service.key_info(name).map_err(|error| error.to_string())?;
-    Ok(uri.to_pem())
+    let info = service.key_info(name).map_err(|error| error.to_string())?;
+    Ok(uri.with_public(info.public).map_err(|error| error.to_string())?.to_pem())
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Serve;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, SOCKET_VARIABLE, default_socket};
+use sidecore::config::{Config, socket_of_environment};
 use sidecore::sandbox;
 use sidecore::service::Service;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -13,8 +13,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let mut config = if let Some(path) = &args.config {
         Config::read(path).map_err(|error| error.to_string())?
     } else {
-        let socket = default_socket(std::env::var(SOCKET_VARIABLE).ok().as_deref());
-        Config { socket, ..Config::default() }
+        Config { socket: socket_of_environment(), ..Config::default() }
     };
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);

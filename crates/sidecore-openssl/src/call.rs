@@ -1,18 +1,20 @@
 //! One request to the service, from the operation's memory to the operation's memory.
 
+use crate::credentials::Credentials;
 use crate::failure::{Failure, Reason};
 use crate::ffi::fibre::{self, Job};
 use crate::key::Key;
 use crate::lanes::OpenError;
 use crate::lanes::{self, Pool, Take, Taken, is_gone};
 use crate::waiting::Waiting;
-use sidecore::client::{Buffer, Client, Error, Job as Submission, Options, Received};
+use sidecore::client::{Buffer, Client, Error, Job as Submission, Options, Received, Session};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::Scheme;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long an operation may take altogether.
@@ -31,6 +33,12 @@ pub(crate) struct Request<'r> {
     pub(crate) head: &'r [u8],
     pub(crate) input: &'r [u8],
     pub(crate) max_output: usize,
+}
+
+impl Request<'_> {
+    fn input_len(&self) -> usize {
+        self.iv.len() + self.head.len() + self.input.len()
+    }
 }
 
 /// Why a request was not done.
@@ -61,10 +69,13 @@ type Outcome = Result<Vec<u8>, Refusal>;
 /// Has a request done. The service's refusal of the request itself is an outcome.
 pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, Failure> {
     let deadline = Instant::now() + PATIENCE;
-    let first = once(options, request, deadline);
+    let first = once(options, request, None, deadline);
     let second = match first {
-        // The service may have started again since, or have ended the sessions of a key whose users changed.
-        Err(Trouble::Stale(_)) if Instant::now() < deadline => once(options, request, deadline),
+        // The service may have started again since, or have ended the sessions of a key whose users changed; or this
+        // thread is another user by now.
+        Err(Trouble::Stale(_)) if Instant::now() < deadline => {
+            once(options, request, Some(&Credentials::present()), deadline)
+        }
         other => other,
     };
     second.map_err(|trouble| match trouble {
@@ -73,10 +84,25 @@ pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, 
     })
 }
 
-fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<Outcome, Trouble> {
+/// `under`: on a lane made under these credentials. Without them they are compared before a session is opened; where it is
+/// open, while the service is at work, so that it takes no time: what a lane of others brings is thrown away.
+fn once(
+    options: &Options,
+    request: &Request<'_>,
+    under: Option<&Credentials>,
+    deadline: Instant,
+) -> Result<Outcome, Trouble> {
     let pool = lanes::pool()?;
     let job = fibre::current();
-    let mut lane = take_lane(pool, options, request, job.as_ref(), deadline)?;
+    let take = |preferred| pool.take(options, preferred, request.input_len() + request.max_output, under);
+    let mut lane = take_lane(pool, take, request, job.as_ref(), deadline)?;
+    if let Err(failure) = check_size(request, lane.client.max_request_bytes()) {
+        lane.give_back();
+        return Err(failure.into());
+    }
+    if !lane.has_open(request.key, &request.scheme) && !is_of_caller(&lane, under) {
+        return Err(of_another(pool, lane));
+    }
     let session = match lane.open(request.key, &request.scheme) {
         Ok(session) => session,
         Err(OpenError::Failure(failure)) => {
@@ -85,26 +111,14 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         }
         Err(OpenError::Gone(why)) => return Err(gone(pool, lane, why)),
     };
-    let input_len = request.iv.len() + request.head.len() + request.input.len();
-    let submitted = (|| {
-        let client = &mut lane.client;
-        let input = client.alloc(len(input_len.max(1)))?;
-        let output = client.alloc(len(request.max_output.max(1)))?;
-        client.write(&input, 0, request.iv)?;
-        client.write(&input, len(request.iv.len()), request.head)?;
-        client.write(&input, len(request.iv.len() + request.head.len()), request.input)?;
-        let inputs = [Extent::new(input.extent().offset, len(input_len))];
-        let head_len = len(request.head.len());
-        let outputs = [output.extent()];
-        let job = Submission { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
-        client.submit(0, &job)?;
-        client.ring();
-        Ok((input, output))
-    })();
+    let submitted = submit(&mut lane.client, session, request);
     let (input, output) = match submitted {
         Ok(buffers) => buffers,
         Err(error) => return Err(broken(pool, lane, &error)),
     };
+    if !is_of_caller(&lane, under) {
+        return Err(of_another(pool, lane));
+    }
     let (mut lane, received) = wait(pool, lane, job.as_ref(), deadline)?;
     let outcome = match received.status {
         Status::Done { len } => {
@@ -132,6 +146,23 @@ fn once(options: &Options, request: &Request<'_>, deadline: Instant) -> Result<O
         }
         Err(error) => Err(broken(pool, lane, &error)),
     }
+}
+
+/// Puts the request into the lane and rings. The buffers of its input and of its output.
+fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Result<(Buffer, Buffer), Error> {
+    let input_len = request.input_len();
+    let input = client.alloc(len(input_len.max(1)))?;
+    let output = client.alloc(len(request.max_output.max(1)))?;
+    client.write(&input, 0, request.iv)?;
+    client.write(&input, len(request.iv.len()), request.head)?;
+    client.write(&input, len(request.iv.len() + request.head.len()), request.input)?;
+    let inputs = [Extent::new(input.extent().offset, len(input_len))];
+    let head_len = len(request.head.len());
+    let outputs = [output.extent()];
+    let job = Submission { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
+    client.submit(0, &job)?;
+    client.ring();
+    Ok((input, output))
 }
 
 /// Whether the program may take the input or the result for a secret.
@@ -162,6 +193,15 @@ fn gone(pool: &Pool, lane: Taken, why: String) -> Trouble {
     Trouble::Stale(why)
 }
 
+/// Whether the lane has the rights of the thread that calls.
+fn is_of_caller(lane: &Taken, under: Option<&Credentials>) -> bool {
+    under.is_some() || lane.is_of(&Credentials::present())
+}
+
+fn of_another(pool: &Pool, lane: Taken) -> Trouble {
+    gone(pool, lane, "user or groups of this process have changed".to_owned())
+}
+
 fn broken(pool: &Pool, lane: Taken, error: &Error) -> Trouble {
     if is_gone(error) {
         return gone(pool, lane, error.to_string());
@@ -178,20 +218,30 @@ fn late() -> Trouble {
     Trouble::Failure(Failure::new(Reason::Service, text))
 }
 
+/// Whether the service takes requests of this size at all.
+fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
+    let size = request.input_len().max(request.max_output);
+    if size <= most as usize {
+        return Ok(());
+    }
+    Err(Failure::input(format!("a request of {size} bytes: the service takes up to {most} (limits.max_request_bytes)")))
+}
+
 fn take_lane(
     pool: &'static Pool,
-    options: &Options,
+    take: impl Fn(Option<u64>) -> Result<Take, Failure>,
     request: &Request<'_>,
     job: Option<&Job>,
     deadline: Instant,
 ) -> Result<Taken, Trouble> {
-    let bytes = request.iv.len() + request.head.len() + request.input.len() + request.max_output;
     let preferred = job.and_then(|job| job.waited(Waiting::favourite)).flatten();
-    let take = || pool.take(options, preferred, bytes);
+    let take = || take(preferred);
     let seen = match take()? {
         Take::Lane(lane) => return Ok(lane),
         Take::Full(seen) => seen,
     };
+    // No lane would be of use.
+    check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
     let Some(job) = job else {
         return wait_for_lane(take, seen, |seen| Ok(pool.wait(seen, deadline)));
     };

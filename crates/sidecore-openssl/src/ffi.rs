@@ -4,6 +4,7 @@ pub(crate) mod abi;
 mod agree;
 mod asym_cipher;
 mod cipher;
+pub(crate) mod connections;
 mod context;
 mod decoder;
 pub(crate) mod fibre;
@@ -14,7 +15,9 @@ mod params;
 pub(crate) mod process;
 mod provider;
 mod signature;
+pub(crate) mod stack;
 mod store;
+mod strings;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -22,6 +25,7 @@ mod upcalls;
 
 pub use provider::OSSL_provider_init;
 
+use crate::aside::with_room;
 use abi::{Algorithm, operation};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,9 +156,9 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     }
 }
 
-/// No panic reaches OpenSSL: one becomes `failed`.
+/// No panic reaches OpenSSL: one becomes `failed`. Nor does the program's stack need much room.
 fn guard<T>(failed: T, function: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(function)).unwrap_or(failed)
+    catch_unwind(AssertUnwindSafe(|| with_room(function))).unwrap_or(failed)
 }
 
 /// One more owner of what OpenSSL keeps for us.

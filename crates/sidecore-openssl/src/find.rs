@@ -1,5 +1,6 @@
 //! Finding a stored key by its name.
 
+use crate::credentials::Credentials;
 use crate::failure::{Failure, Reason};
 use crate::key::{Key, Private, Public};
 use crate::lanes::{self, Take, is_gone};
@@ -31,14 +32,9 @@ pub(crate) fn find(options: &Options, name: &str) -> Result<Key, Failure> {
 fn ask(options: &Options, name: &str, deadline: Instant) -> Result<Result<KeyInfo, Error>, Failure> {
     let pool = lanes::pool()?;
     loop {
-        match pool.take(options, None, 0)? {
-            Take::Lane(mut lane) => {
-                let answer = lane.client.key_info(name);
-                if !matches!(&answer, Err(error) if is_gone(error)) {
-                    lane.give_back();
-                }
-                return Ok(answer);
-            }
+        match pool.take(options, None, 0, Some(&Credentials::present()))? {
+            // Not given back: who loads keys is often root, and whoever works with them later is not.
+            Take::Lane(mut lane) => return Ok(lane.client.key_info(name)),
             Take::Full(seen) if pool.wait(seen, deadline) => {}
             Take::Full(_) => return Err(lanes::none_free()),
         }

@@ -1,12 +1,16 @@
 //! The lanes of this process: an operation takes one, has its request done, and gives it back.
 //!
 //! So no lock is held while a request is under way, and each operation that waits has a wake-up of its own. A forked child
-//! makes lanes of its own; of its parent's it closes those that were idle, and leaves alone those that were in use.
+//! makes lanes of its own; of its parent's it closes those that were idle, and lets go of the connections of those that
+//! were in use. A lane has the authority of whoever made it: it is used under the same credentials only, and ends when they
+//! are found to have changed.
 
 mod sessions;
 
 use crate::aside::aside;
+use crate::credentials::Credentials;
 use crate::failure::{Failure, Reason};
+use crate::ffi::connections::{Connections, Listed};
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
 use crate::waiting::{Alarm, Bell};
@@ -20,7 +24,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -58,29 +62,48 @@ pub(crate) fn is_current(pool: &Pool) -> bool {
 pub(crate) struct Lane {
     /// No other lane of this process has it.
     pub(crate) number: u64,
+    /// Before the client, which closes the socket.
+    _listed: Listed,
     pub(crate) client: Client,
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
     pub(crate) wake: Arc<OwnedFd>,
     socket: PathBuf,
+    /// Those that it was made under. `None`: they changed meanwhile.
+    credentials: Option<Credentials>,
     /// Made for one large request.
     large: bool,
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize) -> Result<Box<Self>, ConnectError> {
+    fn connect(options: &Options, bytes: usize, pool: &'static Pool) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
+        let before = Credentials::present();
         let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, ..options.clone() })?;
+        let credentials = Some(Credentials::present()).filter(|after| *after == before);
+        let listed = pool.connections.list(client.connection()).ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;
         let wake = match client.wake_fd() {
             Ok(wake) => fcntl_dupfd_cloexec(wake, 0).map_err(io::Error::from)?,
             Err(error) => return Err(ConnectError::Protocol(error.to_string())),
         };
+        pool.max_request_bytes.store(client.max_request_bytes(), Ordering::Relaxed);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let socket = options.socket.clone();
         let sessions = Sessions::default();
-        Ok(Box::new(Self { number, client, sessions, wake: Arc::new(wake), socket, large }))
+        let wake = Arc::new(wake);
+        Ok(Box::new(Self { number, _listed: listed, client, sessions, wake, socket, credentials, large }))
+    }
+
+    /// Whether it was made under these credentials.
+    pub(crate) fn is_of(&self, present: &Credentials) -> bool {
+        self.credentials.as_ref() == Some(present)
+    }
+
+    /// Whether there is a session of the key.
+    pub(crate) fn has_open(&self, key: &Key, scheme: &Scheme) -> bool {
+        self.sessions.has(key, scheme)
     }
 
     /// The session of a key, opened if there is none yet.
@@ -95,6 +118,9 @@ pub(crate) struct Pool {
     pub(crate) number: u64,
     /// Wakes all that is paused now and then, so that nothing is paused for ever.
     pub(crate) alarm: Alarm,
+    /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
+    pub(crate) max_request_bytes: AtomicU32,
+    connections: Connections,
     state: Mutex<State>,
     given: Condvar,
 }
@@ -123,14 +149,22 @@ pub(crate) enum Take {
 impl Pool {
     pub(crate) fn new() -> io::Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { number, alarm: Alarm::new()?, state: Mutex::default(), given: Condvar::new() })
+        Ok(Self {
+            number,
+            alarm: Alarm::new()?,
+            max_request_bytes: AtomicU32::new(u32::MAX),
+            connections: Connections::new(),
+            state: Mutex::default(),
+            given: Condvar::new(),
+        })
     }
 
-    /// In a child: closes what the parent had idle, if no thread was just at it.
+    /// In a child: closes what the parent had idle, if no thread was just at it, and lets go of all other connections.
     fn leave_to_parent(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             state.idle.clear();
         }
+        self.connections.let_go();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -138,15 +172,35 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane, `preferred` if it is idle, with room for a request of so many bytes.
+    /// The state, after the idle lanes of other credentials than these have ended.
+    fn state_under(&self, present: &Credentials) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        if state.idle.iter().all(|lane| lane.is_of(present)) {
+            return state;
+        }
+        let idle = std::mem::take(&mut state.idle).into_iter();
+        let (own, others): (VecDeque<_>, VecDeque<_>) = idle.partition(|lane| lane.is_of(present));
+        state.idle = own;
+        state.made -= others.len();
+        self.news(state);
+        // Closed without the lock.
+        drop(others);
+        self.state()
+    }
+
+    /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
     pub(crate) fn take(
         &'static self,
         options: &Options,
         preferred: Option<u64>,
         bytes: usize,
+        under: Option<&Credentials>,
     ) -> Result<Take, Failure> {
-        let mut state = self.state();
-        let fits = |lane: &Lane| lane.socket == options.socket;
+        let mut state = match under {
+            Some(present) => self.state_under(present),
+            None => self.state(),
+        };
+        let fits = |lane: &Lane| lane.socket == options.socket && under.is_none_or(|present| lane.is_of(present));
         if room(bytes) <= ARENA_BYTES as usize {
             let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
             if let Some(place) = favourite.or_else(|| state.idle.iter().rposition(|lane| fits(lane))) {
@@ -164,7 +218,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match aside(|| Lane::connect(options, bytes)) {
+        match aside(|| Lane::connect(options, bytes, self)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();

@@ -8,6 +8,7 @@ mod algorithm_id;
 mod aside;
 mod bulk;
 mod call;
+mod credentials;
 mod decrypt;
 mod digest;
 pub mod failure;

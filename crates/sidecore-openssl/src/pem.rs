@@ -3,7 +3,7 @@
 use pkcs8::der::pem;
 use zeroize::Zeroizing;
 
-/// Most lines without a block that are passed over, and most lines of a block: a URI has few.
+/// Most lines without a block that are passed over, and most lines of a block.
 const MAX_LINES: usize = 10_000;
 /// Longest block of ours.
 const MAX_BLOCK: usize = 4096;
@@ -42,15 +42,31 @@ impl Block {
 
 /// Whether bytes begin as our files do: so an error in them is worth telling.
 pub(crate) fn looks_like_uri(der: &[u8]) -> bool {
-    der.get(4..).is_some_and(|rest| rest.starts_with(b"sidecore"))
+    // Behind the heads of the sequence, of two to four bytes, and of the first string.
+    (4..=6).any(|place| der.get(place..).is_some_and(|rest| rest.starts_with(b"sidecore")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecore::keys::MAX_NAME;
+    use sidecore::keys::uri::{MAX_PUBLIC, PEM_LABEL, Uri};
 
     const FILE: &str = "text\n-----BEGIN OTHER-----\nAQID\n-----END OTHER-----\n\
         -----BEGIN OURS-----\nBAUG\n-----END OURS-----\nrest\n";
+
+    #[test]
+    fn the_longest_file_is_read() {
+        let uri = Uri::new(&"x".repeat(MAX_NAME)).unwrap();
+        let public = [&[0x30, 0x82, (MAX_PUBLIC >> 8) as u8, MAX_PUBLIC as u8][..], &[5; MAX_PUBLIC]].concat();
+        let uri = uri.with_public(public).unwrap();
+        let pem = uri.to_pem();
+        let mut lines = pem.split_inclusive('\n');
+        let line = || Zeroizing::new(lines.next().unwrap_or_default().as_bytes().to_vec());
+        let der = Block::read(PEM_LABEL, line).unwrap();
+        assert_eq!(Uri::from_der(&der), Ok(uri));
+        assert!(looks_like_uri(&der) && looks_like_uri(&Uri::new("a").unwrap().to_der()));
+    }
 
     #[test]
     fn a_block_of_another_label_is_passed_over_alone() {

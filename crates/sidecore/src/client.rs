@@ -24,6 +24,7 @@ mod admin;
 mod arena;
 mod error;
 mod lane;
+mod trust;
 mod watch;
 
 pub use admin::Admin;
@@ -31,7 +32,7 @@ pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 
-use crate::config::{SOCKET_VARIABLE, default_socket};
+use crate::config::{service_users, socket_of_environment};
 use crate::control::{Reply, Request, Token};
 use crate::engine::crypto::SessionSpec;
 use crate::keys::KeyInfo;
@@ -49,6 +50,9 @@ use std::path::PathBuf;
 pub struct Options {
     /// The service's socket.
     pub socket: PathBuf,
+    /// Users, by name or number, whose service is trusted beside root's and that of this program's own user. Another gets no
+    /// message.
+    pub service_users: Vec<String>,
     /// Most requests in flight: a power of two.
     pub slots: u32,
     /// Bytes of payload arena: a multiple of 4096.
@@ -64,11 +68,24 @@ impl Default for Options {
         let program = std::env::args_os().next().map(PathBuf::from);
         let name = program.as_ref().and_then(|path| path.file_name()).unwrap_or_default();
         Self {
-            socket: default_socket(std::env::var(SOCKET_VARIABLE).ok().as_deref()),
+            socket: socket_of_environment(),
+            service_users: service_users(),
             slots: 256,
             arena_bytes: 4 << 20,
             name: name.to_string_lossy().into_owned(),
             notify: None,
+        }
+    }
+}
+
+impl Options {
+    /// Makes numbers of the names among the service's users: for programs that will not find the system's files later,
+    /// e.g. behind a `chroot`. A name that is not known stays one.
+    pub fn look_up_users(&mut self) {
+        for user in &mut self.service_users {
+            if let Some(number) = trust::number_of(user) {
+                *user = number.to_string();
+            }
         }
     }
 }
@@ -172,6 +189,11 @@ impl Client {
     pub fn wake_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.own_lane()?;
         Ok(self.lane.wake_fd())
+    }
+
+    /// The socket that the lane came over. Whoever holds it speaks to the service with the authority of this client.
+    pub fn connection(&self) -> BorrowedFd<'_> {
+        self.lane.connection()
     }
 
     /// Asks to be woken by the next completion, through [`Client::wake_fd`]. `false`: one is there already, poll it.
@@ -393,6 +415,6 @@ impl Client {
 
     fn attach(options: &Options, adopt: Option<Token>) -> Result<(Lane, Token), ConnectError> {
         let shape = Shape { slots: options.slots, arena_bytes: options.arena_bytes, notify: options.notify };
-        Lane::attach(&options.socket, &options.name, shape, adopt)
+        Lane::attach(trust::connect(options)?, &options.name, shape, adopt)
     }
 }

@@ -92,6 +92,8 @@ pub enum Reply {
     KeyInfo(KeyInfo),
     /// Keys, in the order of their names; none: there are no more.
     Keys(Vec<KeyEntry>),
+    /// No such lane will be given, however long its client waits: what is wrong and what to do.
+    TooLarge(String),
 }
 
 /// Encodes a message and sends it.

@@ -8,4 +8,5 @@ pub(crate) mod message;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;
+pub(crate) mod secure;
 pub(crate) mod wake;

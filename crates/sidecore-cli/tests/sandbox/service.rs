@@ -71,7 +71,9 @@ impl Place {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        sidecore().args(arguments).env("SIDECORE_SOCKET", self.socket()).output().unwrap()
+        let mut command = sidecore();
+        command.args(arguments).env("SIDECORE_SOCKET", self.socket()).env("SIDECORE_SERVICE_USER", USER);
+        command.output().unwrap()
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -83,7 +85,8 @@ impl Place {
     }
 
     fn options(&self) -> Options {
-        Options { socket: self.socket(), name: "test".to_owned(), ..Options::default() }
+        let service_users = vec![USER.to_owned()];
+        Options { socket: self.socket(), service_users, name: "test".to_owned(), ..Options::default() }
     }
 }
 

@@ -115,10 +115,30 @@ fn a_missing_key_is_refused_at_the_start() {
 #[test]
 fn a_service_that_is_down_is_named_at_the_start() {
     let mut bench = Bench::new();
-    let identity = bench.service.import(&bench.key);
+    bench.service.import(&bench.key);
+    let without_public_part = bench.service.identity(&bench.key, "p-256");
     bench.service.stop();
     let socket = bench.service.socket();
-    bench.refuses(&identity, &[socket.to_str().unwrap(), "sidecore serve"]);
+    bench.refuses(&without_public_part, &[socket.to_str().unwrap(), "sidecore serve"]);
+}
+
+#[test]
+fn a_server_checks_its_configuration_starts_and_reloads_while_the_service_is_away() {
+    let mut bench = Bench::new();
+    let configured = bench.nginx(&bench.service.import(&bench.key));
+    bench.service.stop();
+    run(bench.service.told(&mut configured.check())).expect("nginx -t");
+    let mut server = configured.start(bench.service.told(&mut configured.command()));
+    let socket = bench.service.socket();
+    bench.fails(&mut server, &[socket.to_str().unwrap()]);
+    let before = children(server.daemon.pid());
+    send(server.daemon.pid(), Signal::HUP);
+    let reloaded = || children(server.daemon.pid()).iter().all(|worker| !before.contains(worker));
+    assert!(wait_for(BOUND, || !children(server.daemon.pid()).is_empty() && reloaded()), "{}", server.daemon.log());
+    bench.fails(&mut server, &[socket.to_str().unwrap()]);
+    bench.service.run();
+    bench.service.import(&bench.key);
+    bench.shake(&server);
 }
 
 #[test]
@@ -219,6 +239,8 @@ fn a_worker_at_its_limit_of_descriptors_goes_on() {
     std::fs::write(&configured.file, text).unwrap();
     let server = configured.start(bench.service.told(&mut configured.command()));
     let worker = children(server.daemon.pid())[0];
+    // The connection that looked whether the port listens must be gone: the number of descriptors only grows from here.
+    assert!(wait_for(BOUND, || server.daemon.log().contains("closed connection")), "{}", server.daemon.log());
     // Idle connections, until one descriptor is left: for the connection itself.
     let mut idle = Vec::new();
     while descriptors(worker) < LIMIT - 1 {

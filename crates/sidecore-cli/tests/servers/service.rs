@@ -86,14 +86,21 @@ impl Service {
         run(command.arg("-out").arg(&der)).expect("pkcs8");
         let (name, pkcs8) = (material.kind.name().to_owned(), Secret::new(std::fs::read(der).unwrap()));
         let acl = Acl { uids: uids.to_vec(), gids: Vec::new() };
-        Self::admin(socket.to_owned()).keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
-        self.identity(material, material.kind.name())
+        let mut admin = Self::admin(socket.to_owned());
+        admin.keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
+        let public = admin.key_info(material.kind.name()).unwrap().public;
+        let uri = Uri::new(material.kind.name()).unwrap().with_public(public).unwrap();
+        self.identity_of(material, &uri)
     }
 
-    /// The files of a server whose key has that name here.
+    /// The files of a server whose key has that name here, without its public part.
     pub(crate) fn identity(&self, material: &Material, name: &str) -> Identity {
-        let key = self.directory.join(format!("{name}.sidecore.pem"));
-        std::fs::write(&key, Uri::new(name).unwrap().to_pem()).unwrap();
+        self.identity_of(material, &Uri::new(name).unwrap())
+    }
+
+    fn identity_of(&self, material: &Material, uri: &Uri) -> Identity {
+        let key = self.directory.join(format!("{}.sidecore.pem", uri.name()));
+        std::fs::write(&key, uri.to_pem()).unwrap();
         Identity { certificate: material.certificate.clone(), key, client: None }
     }
 

@@ -85,17 +85,6 @@ pub(crate) struct Param {
 // SAFETY: shared ones are descriptions: a name and a type, without data.
 unsafe impl Sync for Param {}
 
-/// `OSSL_ITEM`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Item {
-    pub(crate) id: u32,
-    pub(crate) text: *const c_char,
-}
-
-// SAFETY: the pointer is to a static text.
-unsafe impl Sync for Item {}
-
 /// `OSSL_CALLBACK`.
 pub(crate) type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 /// `OSSL_PASSPHRASE_CALLBACK`; never called by this provider.

@@ -11,7 +11,7 @@ use super::store::offer;
 use super::{guard, shared};
 use crate::failure::{Failure, Reason};
 use crate::find::find;
-use crate::key::Family;
+use crate::key::{Family, Key, Private, Public};
 use crate::pem::Block;
 use sidecore::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 const STRUCTURE: &CStr = c"SidecoreKeyUri";
 pub(super) const FROM_PEM: &CStr = c"provider=sidecore,input=pem";
 pub(super) const FROM_DER: &CStr = c"provider=sidecore,input=der,structure=SidecoreKeyUri";
-/// Longest DER that is read: a URI is short.
-const MAX_DER: usize = 1024;
+/// Longest DER that is read: more than a URI and the longest public key have.
+const MAX_DER: usize = 4096;
 
 pub(super) static PEM_FUNCTIONS: [Dispatch; 4] =
     [entry::newctx(newctx), entry::freectx(freectx), entry::decode(decode_pem), Dispatch::END];
@@ -141,13 +141,23 @@ unsafe fn decode_der(
                 return 1;
             }
         };
-        match provider.options().and_then(|options| find(options, uri.name())) {
+        match key_of(&provider, &uri) {
             // SAFETY: OpenSSL's callback and its argument.
             Ok(key) if key.public.family() == family => unsafe { offer(&provider, key, callback, argument) },
             Ok(_) => 1,
             Err(failure) => provider.fail(c"decode", &failure),
         }
     })
+}
+
+/// The key that a file names. With its public part in the file, no service is asked: a server must load its keys also while
+/// there is none. Whether the service's key is still the same is seen when it is used.
+fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
+    let options = provider.options()?;
+    match uri.public() {
+        Some(public) => Ok(Key::new(Public::from_spki(public)?, Private::Stored(uri.name().to_owned()))),
+        None => find(options, uri.name()),
+    }
 }
 
 /// # Safety

@@ -57,7 +57,7 @@ fn look_up(core: &Core) -> Option<Functions> {
 }
 
 /// The library that called us, however many there are; else whatever the program shows.
-fn libcrypto(core: &Core) -> *mut c_void {
+pub(super) fn libcrypto(core: &Core) -> *mut c_void {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),

@@ -1,22 +1,27 @@
 //! What OpenSSL loads: the provider itself.
 
 use super::abi::core::Handle;
-use super::abi::{Algorithm, Dispatch, Item, Param, provider as entry};
+use super::abi::{Algorithm, Dispatch, Param, provider as entry};
 use super::params::Questions;
 use super::upcalls::Core;
-use crate::failure::{Failure, Reason};
+use crate::aside::aside;
+use crate::failure::Failure;
 use crate::lanes;
 use sidecore::client::Options;
+use sidecore::config::named_users;
 use sidecore::core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One loaded provider: there is one for each library context that uses it.
 pub(crate) struct Provider {
     pub(crate) core: Core,
     /// How lanes are made; or what is wrong in the configuration, which OpenSSL would not show while it loads.
     options: Result<Options, Failure>,
+    /// The same after the names of users were looked up. Not while OpenSSL loads its configuration: what knows the system's
+    /// users may use OpenSSL itself.
+    known: OnceLock<Options>,
 }
 
 /// Providers that are loaded.
@@ -25,25 +30,17 @@ static LOADED: AtomicUsize = AtomicUsize::new(0);
 impl Provider {
     fn new(core: Core) -> Self {
         LOADED.fetch_add(1, Ordering::Relaxed);
-        Self { core, options: Self::read(&core) }
-    }
-
-    fn read(core: &Core) -> Result<Options, Failure> {
-        let mut options = Options::default();
-        if let Some(socket) = core.setting(c"socket") {
-            options.socket = socket.into();
-        }
-        if let Some(policy) = core.setting(c"notify") {
-            let policy =
-                Notify::parse(&policy).map_err(|error| Failure::input(format!("notify = {policy}: {error}")))?;
-            options.notify = Some(policy);
-        }
-        Ok(options)
+        Self { core, options: read(|name| core.setting(name)), known: OnceLock::new() }
     }
 
     /// How lanes are made.
     pub(crate) fn options(&self) -> Result<&Options, Failure> {
-        self.options.as_ref().map_err(Clone::clone)
+        let options = self.options.as_ref().map_err(Clone::clone)?;
+        if self.known.get().is_none() {
+            // Held for a moment only: a child that is forked meanwhile must not wait for it.
+            let _ = self.known.set(aside(|| looked_up(options)));
+        }
+        Ok(self.known.get().unwrap_or(options))
     }
 
     /// Puts a failure into OpenSSL's queue of errors; what a function returns then.
@@ -51,6 +48,28 @@ impl Provider {
         self.core.error(doing, failure);
         0
     }
+}
+
+/// The provider's section of openssl.cnf.
+fn read(setting: impl Fn(&CStr) -> Option<String>) -> Result<Options, Failure> {
+    let mut options = Options::default();
+    if let Some(socket) = setting(c"socket") {
+        options.socket = socket.into();
+    }
+    if let Some(users) = setting(c"service_user") {
+        options.service_users = named_users(&users);
+    }
+    if let Some(policy) = setting(c"notify") {
+        let policy = Notify::parse(&policy).map_err(|error| Failure::input(format!("notify = {policy}: {error}")))?;
+        options.notify = Some(policy);
+    }
+    Ok(options)
+}
+
+fn looked_up(options: &Options) -> Options {
+    let mut options = options.clone();
+    options.look_up_users();
+    options
 }
 
 impl Drop for Provider {
@@ -61,12 +80,11 @@ impl Drop for Provider {
     }
 }
 
-static FUNCTIONS: [Dispatch; 6] = [
+static FUNCTIONS: [Dispatch; 5] = [
     entry::teardown(teardown),
     entry::gettable_params(gettable_params),
     entry::get_params(get_params),
     entry::query_operation(query_operation),
-    entry::get_reason_strings(get_reason_strings),
     Dispatch::END,
 ];
 
@@ -77,17 +95,6 @@ static GETTABLE: [Param; 5] = [
     Param::integer(c"status"),
     Param::END,
 ];
-
-static REASONS: [Item; Reason::ALL.len() + 1] = {
-    let mut items = [Item { id: 0, text: std::ptr::null() }; Reason::ALL.len() + 1];
-    let mut index = 0;
-    while index < Reason::ALL.len() {
-        let reason = Reason::ALL[index];
-        items[index] = Item { id: reason as u32, text: reason.text().as_ptr() };
-        index += 1;
-    }
-    items
-};
 
 /// Where OpenSSL begins.
 ///
@@ -104,6 +111,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: OpenSSL's own table and handle.
         let core = unsafe { Core::new(handle, upcalls.cast()) };
         super::fibre::find(&core);
+        super::strings::register(&core);
         let provider = Arc::new(Provider::new(core));
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
@@ -160,8 +168,20 @@ unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_st
     super::algorithms(number).map_or(std::ptr::null(), <[Algorithm]>::as_ptr)
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_reason_strings(_context: *mut c_void) -> *const Item {
-    REASONS.as_ptr()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_section_names_socket_and_users_of_the_service() {
+        let options = read(|name| match name.to_str() {
+            Ok("socket") => Some("/run/other".to_owned()),
+            Ok("service_user") => Some("root, 64031".to_owned()),
+            _ => None,
+        });
+        let options = looked_up(&options.unwrap());
+        assert_eq!(options.socket.to_str(), Some("/run/other"));
+        assert_eq!(options.service_users, ["0", "64031"]);
+        assert_eq!(looked_up(&read(|_| None).unwrap()).service_users.len(), 1);
+    }
 }

@@ -1,12 +1,14 @@
 //! Operations in forked children of busy processes, and on small stacks.
 
-use crate::aside::SMALL;
+mod authority;
+
 use crate::call::{Request, call};
 use crate::generate::Wish;
 use crate::key::{Curve, Family, Key};
+use crate::lanes::{Take, pool};
 use crate::sign::Settings;
 use sidecore::client::Options;
-use sidecore::config::Config;
+use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
@@ -26,9 +28,13 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
+        Self::with(LimitsConfig::default())
+    }
+
+    fn with(limits: LimitsConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
-        let service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
+        let service = Service::start(Config { socket: socket.clone(), limits, ..Config::default() }).unwrap();
         let key = Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate().unwrap();
         let options = Options { socket, ..Options::default() };
         Self { options, key: Arc::new(key), _service: service, _directory: directory }
@@ -111,7 +117,6 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
     thread::scope(|scope| {
         let small = thread::Builder::new().stack_size(16 << 10);
         let works = || {
-            SMALL.set(true);
             let curve = Some(Curve::P256);
             let families = [Family::Rsa, Family::Ec, Family::Ed25519, Family::MlDsa65];
             families.map(|family| Wish { curve, ..Wish::new(family) }.generate().is_ok()) == [true; 4] && site.works()
@@ -133,4 +138,35 @@ fn a_refusal_of_the_request_is_told_as_it_is() {
         max_output: 72,
     };
     assert_eq!(call(&site.options, &request).unwrap(), Err(Refusal::InputLength));
+}
+
+#[test]
+fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
+    let arena = LimitsConfig { arena_bytes_per_client: 256 << 10, ..LimitsConfig::default() };
+    let request = LimitsConfig { max_request_bytes: 64 << 10, lanes_per_client: 1, ..LimitsConfig::default() };
+    for (limits, says) in [
+        (arena, "use up to 262144 (limits.arena_bytes_per_client)"),
+        (request, "the service takes up to 65536 (limits.max_request_bytes)"),
+    ] {
+        let site = Site::with(limits);
+        // The pool of this process has the lanes of other tests; that of a child has none.
+        assert!(succeeded(in_child(|| {
+            let held = match pool().unwrap().take(&site.options, None, 0, None).unwrap() {
+                Take::Lane(lane) => lane,
+                Take::Full(_) => panic!("a new pool"),
+            };
+            let request = Request {
+                key: &site.key,
+                scheme: Scheme::EcdsaRaw,
+                op: Op::SignDigest,
+                iv: &[],
+                head: &[],
+                input: &vec![1; 300 << 10],
+                max_output: 72,
+            };
+            let refused = call(&site.options, &request).is_err_and(|failure| failure.text.contains(says));
+            held.give_back();
+            refused && site.works()
+        })));
+    }
 }

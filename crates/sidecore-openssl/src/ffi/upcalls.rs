@@ -61,7 +61,7 @@ impl Core {
         unsafe {
             new(self.handle);
             debug(self.handle, c"sidecore".as_ptr(), 0, doing.as_ptr());
-            set(self.handle, failure.reason as u32, text.as_ptr(), no_arguments.as_mut_ptr().cast());
+            set(self.handle, super::strings::code(failure.reason), text.as_ptr(), no_arguments.as_mut_ptr().cast());
         }
     }
 

@@ -39,6 +39,11 @@ pub(crate) enum OpenError {
 }
 
 impl Sessions {
+    /// Whether there is one of this key and scheme.
+    pub(crate) fn has(&self, key: &Key, scheme: &Scheme) -> bool {
+        self.place(key, scheme).is_some()
+    }
+
     /// The session of this key and scheme: the one that is open, or a new one.
     pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
         if let Some(place) = self.place(key, scheme) {

@@ -45,7 +45,11 @@ impl Site {
         for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
             let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
             admin.keys(command).unwrap();
-            fs::write(site.path(&format!("{name}.pem")), Uri::new(name).unwrap().to_pem()).unwrap();
+            let uri = Uri::new(name).unwrap();
+            // As `keys pem` wrote them before they had a public part, and as it writes them.
+            fs::write(site.path(&format!("{name}.old.pem")), uri.to_pem()).unwrap();
+            let public = admin.key_info(name).unwrap().public;
+            fs::write(site.path(&format!("{name}.pem")), uri.with_public(public).unwrap().to_pem()).unwrap();
             let uri = format!("sidecore:{name}");
             site.ok(&["pkey", "-in", &uri, "-pubout", "-out", &format!("{name}.pub")]);
         }
@@ -57,7 +61,7 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
         let cnf = include_str!("../../openssl-sidecore.cnf")
             .replace("module = sidecore.so", &format!("module = {}", module().display()))
-            .replace("#socket = /run/sidecore/sidecore.sock", &format!("socket = {}", self.path("socket").display()));
+            .replace("socket = /run/sidecore/sidecore.sock", &format!("socket = {}", self.path("socket").display()));
         fs::write(self.path("openssl.cnf"), &cnf).unwrap();
         let preferred =
             cnf.replace("providers = sidecore_providers", "providers = sidecore_providers\nalg_section = preferred");

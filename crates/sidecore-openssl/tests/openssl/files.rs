@@ -1,14 +1,17 @@
 //! Keys by URI and by file, and what is said of those that are not good.
 
 use crate::common::Site;
+use crate::tls::Server;
+use sidecore::keys::uri::Uri;
+use sidecore::keys::{Acl, KeyCommand, Kind};
 use std::fs;
 
 #[test]
 fn a_private_key_does_not_leave_the_service() {
     let site = Site::with(&["rsa2048", "p256", "ed25519"]);
     for key in ["rsa2048", "p256", "ed25519"] {
-        let (file, uri) = (format!("{key}.pem"), format!("sidecore:{key}"));
-        for from in [&file, &uri] {
+        let (file, old, uri) = (format!("{key}.pem"), format!("{key}.old.pem"), format!("sidecore:{key}"));
+        for from in [&file, &old, &uri] {
             // Before OpenSSL 3.2 `pkcs8` takes no URI.
             for command in [&["pkey", "-in", from][..], &["pkcs8", "-topk8", "-nocrypt", "-in", &file]] {
                 let args = [command, &["-out", "stolen"]].concat();
@@ -61,14 +64,55 @@ fn what_is_wrong_with_a_key_is_said() {
     assert!(told.contains("nobody") && told.contains("sidecore keys list"), "{told}");
     let told = site.fails(&["storeutl", "sidecore:../p256"]);
     assert!(told.contains("letters, digits"), "{told}");
-    let pem = fs::read_to_string(site.path("p256.pem")).unwrap();
-    let unknown = sidecore::keys::uri::Uri::new("nobody").unwrap().to_pem();
-    let (cut, spoilt) = (pem.replacen("MD", "MM", 1), pem[..60].to_owned());
-    for (name, contents) in [("unknown", unknown), ("cut", cut), ("spoilt", spoilt)] {
-        fs::write(site.path(name), contents).unwrap();
-        let _ = site.fails(&["pkey", "-in", name, "-pubout"]);
+    let read = |name: &str| fs::read_to_string(site.path(name)).unwrap();
+    let (old, new) = (read("p256.old.pem"), read("p256.pem"));
+    let unknown = Uri::new("nobody").unwrap().to_pem();
+    let changed = |pem: &str| pem.replacen("-----\nM", "-----\nN", 1);
+    let cut = |pem: &str| pem[..60].to_owned();
+    let no_key = Uri::new("p256").unwrap().with_public(vec![0x30, 0]).unwrap().to_pem();
+    let files = [unknown, no_key, changed(&old), changed(&new), cut(&old), cut(&new)];
+    for contents in files {
+        fs::write(site.path("bad"), contents).unwrap();
+        let _ = site.fails(&["pkey", "-in", "bad", "-pubout"]);
     }
     site.service = None;
     let told = site.ok(&["storeutl", "sidecore:p256"]).err;
     assert!(told.contains("no service at") && told.contains("sidecore serve"), "{told}");
+}
+
+#[test]
+fn a_key_is_loaded_without_a_service_and_only_signing_needs_one() {
+    let mut site = Site::with(&["rsa2048", "p256", "ed25519"]);
+    site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
+    site.ok(&["req", "-x509", "-new", "-key", "p256.pem", "-subj", "/CN=localhost", "-out", "certificate"]);
+    site.service = None;
+    for key in ["rsa2048", "p256", "ed25519"] {
+        let public = site.ok(&["pkey", "-in", &format!("{key}.pem"), "-pubout"]).out;
+        assert_eq!(public, fs::read_to_string(site.path(&format!("{key}.pub"))).unwrap());
+    }
+    let _ = site.fails(&["pkey", "-in", "p256.old.pem", "-pubout"]);
+    let sign = ["pkeyutl", "-sign", "-inkey", "p256.pem", "-in", "digest", "-out", "signature"];
+    let told = site.fails(&sign);
+    assert!(told.contains("no service at"), "{told}");
+    // A server compares key and certificate when it starts.
+    let server = Server::with_certificate(&site, "p256", &[]);
+    site.plain_fails(&server.connect(&[]));
+    site.restart();
+    site.plain(&server.connect(&[]));
+    site.ok(&sign);
+}
+
+#[test]
+fn a_key_that_is_gone_is_loaded_and_signing_says_why_it_fails() {
+    let site = Site::with(&["p256"]);
+    site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);
+    site.admin().keys(KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
+    site.ok(&["pkey", "-in", "p256.pem", "-pubout"]);
+    let sign = ["pkeyutl", "-sign", "-inkey", "p256.pem", "-in", "digest", "-out", "signature"];
+    let told = site.fails(&sign);
+    assert!(told.contains("no key \"p256\""), "{told}");
+    let command = KeyCommand::Generate { name: "p256".to_owned(), kind: Kind::P256, acl: Acl::default() };
+    site.admin().keys(command).unwrap();
+    let told = site.fails(&sign);
+    assert!(told.contains("was replaced by another"), "{told}");
 }

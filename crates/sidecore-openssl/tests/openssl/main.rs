@@ -4,6 +4,7 @@ mod common;
 mod decrypt;
 mod files;
 mod life;
+mod programs;
 mod sign;
 mod speed;
 mod tls;

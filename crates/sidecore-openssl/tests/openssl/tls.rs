@@ -15,6 +15,12 @@ impl Server {
     pub(crate) fn start(site: &Site, key: &str, options: &[&str]) -> Self {
         let file = format!("{key}.pem");
         site.ok(&["req", "-x509", "-new", "-key", &file, "-subj", "/CN=localhost", "-out", "certificate"]);
+        Self::with_certificate(site, key, options)
+    }
+
+    /// With the certificate that is there already.
+    pub(crate) fn with_certificate(site: &Site, key: &str, options: &[&str]) -> Self {
+        let file = format!("{key}.pem");
         let mut command = Command::new("openssl");
         command.args(["s_server", "-accept", "127.0.0.1:0", "-cert", "certificate", "-key", &file, "-www"]);
         command.args(options).current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf");

@@ -4,10 +4,9 @@
 //! change nothing.
 
 use super::lane::question;
-use super::{ConnectError, Error, Options};
+use super::{ConnectError, Error, Options, trust};
 use crate::control::{Reply, Request};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
-use crate::sys::packet;
 use std::os::fd::OwnedFd;
 
 /// A connection to a service without a lane. The service asks the kernel who speaks, for each message.
@@ -20,10 +19,9 @@ impl Admin {
     /// Connects to the service at the options' socket; the shape of a lane is of no interest.
     ///
     /// # Errors
-    /// No service, or no permission to connect to it; each says what to do.
+    /// No service, none that is trusted, or no permission to connect to it; each says what to do.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
-        let connected = packet::connect_to(&options.socket);
-        Ok(Self { socket: connected.map_err(|error| ConnectError::from_io(&options.socket, error))? })
+        Ok(Self { socket: trust::connect(options)? })
     }
 
     /// Changes the running service, as `sidecore set` does: `key=value`. For root and the service's own user.

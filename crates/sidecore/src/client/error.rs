@@ -11,8 +11,17 @@ use std::path::{Path, PathBuf};
 pub enum ConnectError {
     /// Nobody answers at the socket.
     NoService(PathBuf, io::Error),
+    /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
+    ForeignService {
+        /// The socket.
+        socket: PathBuf,
+        /// Whose it is.
+        user: u32,
+    },
     /// The service gives no lane, for this reason.
     Refused(String),
+    /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
+    TooLarge(String),
     /// What the service answered cannot be used.
     Protocol(String),
     /// A system call failed.
@@ -67,7 +76,7 @@ impl ConnectError {
 impl Error {
     pub(super) fn unexpected(reply: Reply) -> Self {
         match reply {
-            Reply::Refused(reason) => Self::Service(reason),
+            Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
             other => Self::Gone(format!("unexpected answer {other:?}: client and service differ in version")),
         }
@@ -94,7 +103,14 @@ impl fmt::Display for ConnectError {
                 "no service at {}: {error}; start one with `sidecore serve`, or name its socket in SIDECORE_SOCKET",
                 socket.display()
             ),
-            Self::Refused(reason) => write!(f, "the service gives no lane: {reason}"),
+            Self::ForeignService { socket, user } => write!(
+                f,
+                "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the \
+                 service's: if it is the right one, name this user in SIDECORE_SERVICE_USER, or as service_user in the \
+                 provider's section of openssl.cnf",
+                socket.display()
+            ),
+            Self::Refused(reason) | Self::TooLarge(reason) => write!(f, "the service gives no lane: {reason}"),
             Self::Protocol(what) => write!(f, "{what}: client and service must be of one version"),
             Self::System(error) => write!(f, "{error}"),
         }

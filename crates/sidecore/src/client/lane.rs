@@ -8,7 +8,7 @@ use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
 use crate::sys::poller::{wait_readable, wait_two};
-use crate::sys::{clock, packet, wake};
+use crate::sys::{clock, wake};
 use sidecore_core::layout::{ABI, Layout, advice};
 use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
 use sidecore_core::ring::{Consumer, Producer};
@@ -18,7 +18,6 @@ use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Extent, Status, Submission};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// Polls of the ring between two looks at the clock.
@@ -94,12 +93,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn attach(
-        socket: &Path,
+        connection: OwnedFd,
         name: &str,
         shape: Shape,
         adopt: Option<Token>,
     ) -> Result<(Self, Token), ConnectError> {
-        let connection = packet::connect_to(socket).map_err(|error| ConnectError::from_io(socket, error))?;
         let Shape { slots, arena_bytes, notify } = shape;
         let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt });
         // A service that will not have one more connection says so without being asked.
@@ -108,6 +106,7 @@ impl Lane {
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
             return Err(match reply {
                 Reply::Refused(reason) => ConnectError::Refused(reason),
+                Reply::TooLarge(reason) => ConnectError::TooLarge(reason),
                 other => ConnectError::Protocol(format!("unexpected answer {other:?}")),
             });
         };
@@ -157,6 +156,10 @@ impl Lane {
 
     pub(super) fn wait_report(&self) -> WaitReport {
         WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
+    }
+
+    pub(super) fn connection(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// One question over the socket.

@@ -120,6 +120,13 @@ fn the_environment_names_the_socket() {
     assert_eq!(default_socket(Some("")), PathBuf::from(DEFAULT_SOCKET));
 }
 
+#[test]
+fn users_of_a_service_are_separated_by_commas() {
+    assert_eq!(named_users("sidecore"), ["sidecore"]);
+    assert_eq!(named_users(" a, 64031 ,"), ["a", "64031"]);
+    assert!(named_users("").is_empty());
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "[ -~\n]{0,200}") {

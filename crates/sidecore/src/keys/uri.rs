@@ -1,12 +1,14 @@
 //! How a stored key is named outside: `sidecore:NAME`, and the PEM file with it that servers take for a private key.
 //!
-//! The file has the label [`PEM_LABEL`]; inside is `SEQUENCE { UTF8String VERSION, UTF8String uri }` in DER. It is no
-//! secret: it names a key and gives nothing of it. Reading is total: any bytes are a URI or an error in words.
+//! The file has the label [`PEM_LABEL`]; inside is `SEQUENCE { UTF8String version, UTF8String uri }` in DER, and behind the
+//! URI the key's `SubjectPublicKeyInfo` if the version is [`VERSION_WITH_PUBLIC`]: who has it can load the key without a
+//! service. The file is no secret: it names a key and gives nothing of its private part. Reading is total: any bytes are
+//! a URI or an error in words.
 
 use super::check_name;
-use der::asn1::Utf8StringRef;
-use der::pem::{LineEnding, PemLabel};
-use der::{Decode, DecodePem, Encode, EncodePem, Sequence};
+use der::asn1::{AnyRef, Utf8StringRef};
+use der::pem::{self, LineEnding};
+use der::{Decode, Encode, Sequence, Tag, Tagged};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,13 +16,18 @@ use std::str::FromStr;
 pub const SCHEME: &str = "sidecore:";
 /// What stands behind `BEGIN` and `END` of the file.
 pub const PEM_LABEL: &str = "SIDECORE KEY URI";
-/// What the file says that it is.
+/// What a file without the public part says that it is.
 pub const VERSION: &str = "sidecore key uri v1";
+/// What a file with the public part says that it is.
+pub const VERSION_WITH_PUBLIC: &str = "sidecore key uri v2";
+/// Longest public part of a file, bytes; that of ML-DSA-65 has 1974.
+pub const MAX_PUBLIC: usize = 2500;
 
-/// The name of a stored key as a URI.
+/// The name of a stored key as a URI, and perhaps the key's public part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
     name: String,
+    public: Option<Vec<u8>>,
 }
 
 /// What is no URI of a key, or no file with one: says why.
@@ -40,21 +47,7 @@ impl std::error::Error for UriError {}
 struct Body<'a> {
     version: Utf8StringRef<'a>,
     uri: Utf8StringRef<'a>,
-}
-
-/// The same, owned, as the PEM reader wants it.
-#[derive(Sequence)]
-struct OwnedBody {
-    version: String,
-    uri: String,
-}
-
-impl PemLabel for Body<'_> {
-    const PEM_LABEL: &'static str = PEM_LABEL;
-}
-
-impl PemLabel for OwnedBody {
-    const PEM_LABEL: &'static str = PEM_LABEL;
+    public: Option<AnyRef<'a>>,
 }
 
 impl Uri {
@@ -64,7 +57,7 @@ impl Uri {
     /// No key can have this name.
     pub fn new(name: &str) -> Result<Self, UriError> {
         check_name(name).map_err(|error| UriError(error.to_string()))?;
-        Ok(Self { name: name.to_owned() })
+        Ok(Self { name: name.to_owned(), public: None })
     }
 
     /// Reads `sidecore:NAME`.
@@ -84,9 +77,23 @@ impl Uri {
         &self.name
     }
 
+    /// The same with the key's public part, as the service says it: a `SubjectPublicKeyInfo` in DER.
+    ///
+    /// # Errors
+    /// It is none, or beyond [`MAX_PUBLIC`] bytes.
+    pub fn with_public(self, public: Vec<u8>) -> Result<Self, UriError> {
+        check_public(AnyRef::from_der(&public).map_err(unreadable)?)?;
+        Ok(Self { public: Some(public), ..self })
+    }
+
+    /// The public part, if it is known: a `SubjectPublicKeyInfo`, of which only the outermost structure was checked.
+    pub fn public(&self) -> Option<&[u8]> {
+        self.public.as_deref()
+    }
+
     /// The file's body: DER.
     pub fn to_der(&self) -> Vec<u8> {
-        self.with_body(|body| body.to_der())
+        self.encoded().expect("two short strings and a checked structure have an encoding")
     }
 
     /// Reads the file's body, which fills `der`.
@@ -94,13 +101,29 @@ impl Uri {
     /// # Errors
     /// Another structure, version or scheme, bytes behind it, or a name that no key can have.
     pub fn from_der(der: &[u8]) -> Result<Self, UriError> {
-        let body = Body::from_der(der).map_err(unreadable)?;
-        Self::from_body(body.version.as_str(), body.uri.as_str())
+        let Body { version, uri, public } = Body::from_der(der).map_err(unreadable)?;
+        let uri = Self::parse(uri.as_str())?;
+        match (version.as_str(), public) {
+            (VERSION, None) => Ok(uri),
+            (VERSION_WITH_PUBLIC, Some(public)) => {
+                check_public(public)?;
+                Ok(Self { public: Some(public.to_der().map_err(unreadable)?), ..uri })
+            }
+            (VERSION, Some(_)) => Err(UriError(format!("{VERSION:?} has nothing behind the URI"))),
+            (VERSION_WITH_PUBLIC, None) => {
+                Err(UriError(format!("{VERSION_WITH_PUBLIC:?} has a public key behind the URI")))
+            }
+            (other, _) => {
+                let other: String = other.chars().take(80).collect();
+                let known = format!("{VERSION:?} and {VERSION_WITH_PUBLIC:?}");
+                Err(UriError(format!("a file of the kind {other:?}: this version reads {known}")))
+            }
+        }
     }
 
     /// The file.
     pub fn to_pem(&self) -> String {
-        self.with_body(|body| body.to_pem(LineEnding::LF))
+        pem::encode_string(PEM_LABEL, LineEnding::LF, &self.to_der()).expect("a short file")
     }
 
     /// Reads the file.
@@ -108,24 +131,33 @@ impl Uri {
     /// # Errors
     /// No PEM, another label, or as for [`Uri::from_der`].
     pub fn from_pem(pem: &str) -> Result<Self, UriError> {
-        let body = OwnedBody::from_pem(pem).map_err(unreadable)?;
-        Self::from_body(&body.version, &body.uri)
-    }
-
-    fn from_body(version: &str, uri: &str) -> Result<Self, UriError> {
-        if version != VERSION {
-            let version: String = version.chars().take(80).collect();
-            return Err(UriError(format!("a file of the kind {version:?}: this version reads {VERSION:?}")));
+        let (label, der) = pem::decode_vec(pem.as_bytes()).map_err(|error| unreadable(error.into()))?;
+        if label != PEM_LABEL {
+            let label: String = label.chars().take(80).collect();
+            return Err(UriError(format!("a file with the label {label:?}: that of a key's URI is {PEM_LABEL:?}")));
         }
-        Self::parse(uri)
+        Self::from_der(&der)
     }
 
-    fn with_body<T>(&self, encode: impl FnOnce(&Body<'_>) -> der::Result<T>) -> T {
+    fn encoded(&self) -> der::Result<Vec<u8>> {
+        let (version, public) = match &self.public {
+            Some(public) => (VERSION_WITH_PUBLIC, Some(AnyRef::from_der(public)?)),
+            None => (VERSION, None),
+        };
         let uri = self.to_string();
-        let string = |text| Utf8StringRef::new(text);
-        let encoded = string(VERSION).and_then(|version| encode(&Body { version, uri: string(&uri)? }));
-        encoded.expect("two short strings have an encoding")
+        Body { version: Utf8StringRef::new(version)?, uri: Utf8StringRef::new(&uri)?, public }.to_der()
     }
+}
+
+/// Whether it may be a `SubjectPublicKeyInfo`.
+fn check_public(public: AnyRef<'_>) -> Result<(), UriError> {
+    if public.tag() != Tag::Sequence {
+        return Err(UriError("what stands behind the URI is no public key".to_owned()));
+    }
+    if public.value().len() > MAX_PUBLIC {
+        return Err(UriError(format!("the public key has more than {MAX_PUBLIC} bytes")));
+    }
+    Ok(())
 }
 
 impl fmt::Display for Uri {
@@ -173,8 +205,23 @@ mod tests {
         {
             assert!(!Uri::parse(bad).unwrap_err().to_string().is_empty(), "{bad}");
         }
-        let other = Body { version: Utf8StringRef::new("v2").unwrap(), uri: Utf8StringRef::new("sidecore:a").unwrap() };
-        assert!(Uri::from_der(&other.to_der().unwrap()).unwrap_err().to_string().contains("v2"));
+        let [v1, v2, v3] = ["v1", "v2", "v3"].map(|number| format!("sidecore key uri {number}"));
+        let public = AnyRef::new(Tag::Sequence, &[]).unwrap();
+        let number = AnyRef::new(Tag::Integer, &[1]).unwrap();
+        for (version, public, why) in [
+            (&v1, Some(public), "nothing behind"),
+            (&v2, None, "has a public key"),
+            (&v2, Some(number), "no public key"),
+            (&v3, None, "v3"),
+            (&v3, Some(public), "v3"),
+        ] {
+            let (version, uri) = (Utf8StringRef::new(version).unwrap(), Utf8StringRef::new("sidecore:a").unwrap());
+            let said = Uri::from_der(&Body { version, uri, public }.to_der().unwrap()).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+        for bad in [&[][..], &[0x30], &[0x30, 1], &[0x30, 0, 0], &[2, 1, 1], &vec![0x30; 5000]] {
+            assert!(Uri::new("a").unwrap().with_public(bad.to_vec()).is_err(), "{bad:?}");
+        }
         let mut tail = Uri::new("a").unwrap().to_der();
         tail.push(0);
         assert!(Uri::from_der(&tail).is_err());
@@ -187,6 +234,24 @@ mod tests {
         let uri = Uri::new(&"x".repeat(MAX_NAME)).unwrap();
         assert_eq!(Uri::from_der(&uri.to_der()), Ok(uri.clone()));
         assert_eq!(Uri::from_pem(&uri.to_pem()), Ok(uri));
+    }
+
+    #[test]
+    fn the_public_part_stands_behind_the_uri() {
+        let public = vec![0x30, 3, 2, 1, 7];
+        let uri = Uri::new("www").unwrap().with_public(public.clone()).unwrap();
+        assert_eq!(uri.to_string(), "sidecore:www");
+        let mut der = vec![0x30, 40, 0x0c, 19];
+        der.extend(b"sidecore key uri v2");
+        der.extend([0x0c, 12]);
+        der.extend(b"sidecore:www");
+        der.extend(&public);
+        assert_eq!(uri.to_der(), der);
+        for read in [Uri::from_der(&der).unwrap(), Uri::from_pem(&uri.to_pem()).unwrap()] {
+            assert_eq!(read.public(), Some(&*public));
+            assert_eq!(read, uri);
+        }
+        assert_eq!(Uri::parse("sidecore:www").unwrap().public(), None);
     }
 
     proptest! {
@@ -207,8 +272,9 @@ mod tests {
         }
 
         #[test]
-        fn one_changed_byte_is_another_uri_or_an_error(at in 0..60_usize, value: u8) {
-            let uri = Uri::new("www.example.org").unwrap();
+        fn one_changed_byte_is_another_uri_or_an_error(at in 0..60_usize, value: u8, public: bool) {
+            let name = Uri::new("www.example.org").unwrap();
+            let uri = if public { name.with_public(vec![0x30, 3, 2, 1, 7]).unwrap() } else { name };
             let mut der = uri.to_der();
             let place = at % der.len();
             der[place] = value;

@@ -289,6 +289,9 @@ impl Listener {
     fn answer(&mut self, key: LaneKey, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Attach(attach) => {
+                if let Some(reason) = self.beyond_limits(key, &attach) {
+                    return self.reply(key, &Reply::TooLarge(reason));
+                }
                 return match self.attach(key, &attach) {
                     Ok((lane, fds)) => self.welcome(key, *lane, &fds),
                     Err(reason) => self.reply(key, &Reply::Refused(reason)),

@@ -108,10 +108,6 @@ impl Quotas {
         if user.holding.lanes >= limits.lanes_per_uid {
             return Err(format!("user {uid} has {} lanes already (limits.lanes_per_uid)", user.holding.lanes));
         }
-        if layout.slots() > limits.slots_per_lane {
-            let most = limits.slots_per_lane;
-            return Err(format!("{} slots: use up to {most} (limits.slots_per_lane)", layout.slots()));
-        }
         let wanted = LaneSize::from(layout);
         let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
         if wanted.arena_bytes > left {

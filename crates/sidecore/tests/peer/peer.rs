@@ -11,6 +11,7 @@ mod connect;
 mod forks;
 mod greedy;
 mod hostile;
+mod impostor;
 mod neighbour;
 mod owner;
 mod raw;
@@ -50,6 +51,8 @@ fn main() {
         ["flood", socket] => hostile::flood(socket),
         ["attempt", what, how, directory, victim] => attempt::run(what, how, directory.as_ref(), victim),
         ["owner", socket, uid, gids] => owner::run(socket, uid, gids),
+        ["impostor", socket, uid] => impostor::run(socket, uid),
+        ["visit", socket] => impostor::visit(socket),
         ["fork", scenario, socket] => forks::run(scenario, socket),
         _ => panic!("no such part to play: {arguments:?}"),
     }

@@ -24,3 +24,4 @@ mod policies;
 mod sandbox;
 mod secrets;
 mod stages;
+mod trust;

@@ -197,6 +197,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Keys(_) => 5,
         // Only said to lanes that broke the protocol, with the name of the rule.
         Reply::Ended(_) => 6,
+        // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
+        Reply::TooLarge(_) => 7,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The provider's own functions.
 
-use super::{Algorithm, Item, Param, functions};
+use super::{Algorithm, Param, functions};
 use std::ffi::{c_int, c_void};
 
 functions! {
@@ -8,5 +8,4 @@ functions! {
     gettable_params = 1025: fn(*mut c_void) -> *const Param;
     get_params = 1026: fn(*mut c_void, *mut Param) -> c_int;
     query_operation = 1027: fn(*mut c_void, c_int, *mut c_int) -> *const Algorithm;
-    get_reason_strings = 1029: fn(*mut c_void) -> *const Item;
 }

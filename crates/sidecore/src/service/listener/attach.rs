@@ -114,6 +114,23 @@ impl Listener {
         Ok((Box::new(lane), [file, theirs, reader]))
     }
 
+    /// Why a lane of this shape will never be had, however few others there are.
+    pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Option<String> {
+        let uid = self.connections.get(&key)?.client.0;
+        let limits = &self.config.limits;
+        let (slots, arena) = (limits.slots_per_lane, self.config.limits_of(uid).arena_bytes);
+        if attach.slots > slots {
+            return Some(format!("{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots));
+        }
+        let asked = attach.arena_bytes;
+        if asked > arena {
+            return Some(format!("{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)"));
+        }
+        let bytes = Layout::new(attach.slots, asked).ok()?.total_bytes() as u64;
+        let most = limits.lane_bytes_per_uid;
+        (bytes > most).then(|| format!("{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)"))
+    }
+
     fn enter(&mut self, key: LaneKey, client: ClientKey, attached: Attached) {
         self.quotas.attach(client, attached.memory.layout().into());
         self.blocks.pop();

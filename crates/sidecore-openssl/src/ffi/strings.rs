@@ -1,0 +1,65 @@
+//! What OpenSSL prints for the reasons of this provider's errors.
+//!
+//! They are registered as an engine registers its own, and not through `get_reason_strings`: those OpenSSL takes away again
+//! with the provider, which after `OPENSSL_cleanup` is a crash in whatever program frees a key so late.
+
+use super::fibre::libcrypto;
+use super::upcalls::Core;
+use crate::failure::Reason;
+use std::ffi::{CStr, c_char, c_int, c_ulong};
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+type NextLibrary = unsafe extern "C" fn() -> c_int;
+type LoadStrings = unsafe extern "C" fn(c_int, *mut Text) -> c_int;
+
+/// `ERR_STRING_DATA`.
+#[repr(C)]
+struct Text {
+    code: c_ulong,
+    text: *const c_char,
+}
+
+/// Where the number of the library stands in the code of an error.
+const LIBRARY_SHIFT: u32 = 23;
+
+/// The number that OpenSSL gave us; 0: none, and it uses one of its own.
+static LIBRARY: OnceLock<u32> = OnceLock::new();
+
+/// Registers the texts, once.
+pub(super) fn register(core: &Core) {
+    LIBRARY.get_or_init(|| load(core).unwrap_or(0));
+}
+
+/// The code of a reason, with our library's number.
+pub(super) fn code(reason: Reason) -> u32 {
+    LIBRARY.get().copied().unwrap_or(0) << LIBRARY_SHIFT | reason as u32
+}
+
+fn load(core: &Core) -> Option<u32> {
+    let library = libcrypto(core);
+    let address = |name: &CStr| {
+        // SAFETY: a handle of the loader and a C string.
+        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    };
+    // SAFETY: OpenSSL's functions have these types, see openssl/err.h. The list ends, and stays as long as the process.
+    unsafe {
+        let next = transmute::<*mut libc::c_void, NextLibrary>(address(c"ERR_get_next_error_library")?);
+        let load = transmute::<*mut libc::c_void, LoadStrings>(address(c"ERR_load_strings")?);
+        let library = u32::try_from(next()).ok()?;
+        let texts = Box::leak(Box::new(texts(library)));
+        load(library.cast_signed(), texts.as_mut_ptr());
+        Some(library)
+    }
+}
+
+/// The library's name, its reasons, and the end.
+fn texts(library: u32) -> [Text; Reason::ALL.len() + 2] {
+    let with = |reason: u32, text: *const c_char| Text { code: c_ulong::from(library << LIBRARY_SHIFT | reason), text };
+    std::array::from_fn(|place| match place.checked_sub(1).map(|place| Reason::ALL.get(place)) {
+        None => with(0, c"sidecore".as_ptr()),
+        Some(Some(reason)) => with(*reason as u32, reason.text().as_ptr()),
+        Some(None) => Text { code: 0, text: std::ptr::null() },
+    })
+}

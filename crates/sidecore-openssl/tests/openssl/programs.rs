@@ -1,0 +1,52 @@
+//! Programs that do what few do: threads with hardly a stack, keys freed after everything else, valgrind.
+
+use crate::common::Site;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program of `small.c`, made in the site's directory.
+fn made(site: &Site) -> PathBuf {
+    let (source, program) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openssl/small.c"), site.path("small"));
+    let made = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).arg("-lcrypto").output();
+    let made = made.expect("cc is missing; run: sudo apt-get install gcc libssl-dev");
+    let told = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "if openssl/*.h are missing, run: sudo apt-get install libssl-dev\n{told}");
+    program
+}
+
+/// What the program says that `command` runs with these arguments and the provider. It must end well.
+fn says(site: &Site, command: &mut Command, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } =
+        command.args(arguments).current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf").output().unwrap();
+    assert!(status.success(), "{arguments:?}: {status} {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8_lossy(&stdout).trim().to_owned()
+}
+
+#[test]
+fn threads_with_the_smallest_stack_load_keys_and_sign() {
+    let site = Site::with(&["p256", "rsa2048"]);
+    let program = made(&site);
+    for key in ["p256.pem", "p256.old.pem", "rsa2048.pem", "rsa2048.old.pem"] {
+        assert_eq!(says(&site, &mut Command::new(&program), &["small-stack", key]), "signed", "{key}");
+    }
+}
+
+#[test]
+fn a_key_may_be_freed_after_openssl_is_at_its_end() {
+    let site = Site::with(&["p256"]);
+    let program = made(&site);
+    for key in ["p256.pem", "p256.old.pem"] {
+        assert_eq!(says(&site, &mut Command::new(&program), &["free-late", key]), "freed", "{key}");
+    }
+}
+
+#[test]
+fn programs_run_under_valgrind_which_finds_no_fault() {
+    let site = Site::with(&["p256"]);
+    let program = made(&site);
+    let found = Command::new("valgrind").arg("--version").output();
+    assert!(found.is_ok(), "valgrind is missing; run: sudo apt-get install valgrind");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9"]).arg(&program);
+    assert_eq!(says(&site, &mut valgrind, &["sign", "p256.pem"]), "signed");
+}
