@@ -19,6 +19,7 @@ mod losses;
 mod orders;
 mod owners;
 mod peer;
+mod place;
 mod policies;
 mod sandbox;
 mod secrets;
