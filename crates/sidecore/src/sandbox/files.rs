@@ -19,7 +19,7 @@ const KNOWN: ABI = ABI::V6;
 /// Makes the directories that are missing. They belong to that user.
 pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
     for directory in directories(config).into_keys() {
-        let at = |error| SandboxError::Path(directory.clone(), error);
+        let at = |error| SandboxError::Directory(directory.clone(), error);
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
             fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
