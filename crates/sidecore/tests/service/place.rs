@@ -103,12 +103,12 @@ fn a_service_that_stops_leaves_what_another_put_in_its_place() {
 fn a_service_that_does_not_start_removes_no_counter_file_of_another() {
     let first = start(Config::default());
     let socket = first.socket().parent().unwrap().join("other");
-    // No counter file can be made there: the name of the directory is not free.
-    let counters = first.socket().parent().unwrap().join("counters");
-    fs::create_dir(&counters).unwrap();
-    let config = Config { counters: Some(counters.clone()), ..at(&socket) };
+    // Its counter file cannot be made: the name that it has before it is in place is not free.
+    let draft = beside(first.counters(), &format!(".{}.new", std::process::id()));
+    fs::create_dir(&draft).unwrap();
+    let config = Config { counters: Some(first.counters().to_owned()), ..at(&socket) };
     assert!(Service::start(config).is_err());
-    assert!(counters.exists() && first.counters().exists());
+    assert!(first.counters().exists());
     assert!(!socket.exists() && !beside(&socket, ".lock").exists());
 }
 
