@@ -3,6 +3,7 @@
 use crate::args::Serve;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, socket_of_environment};
+use sidecore::core::session::Class;
 use sidecore::sandbox;
 use sidecore::service::Service;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -10,11 +11,13 @@ use signal_hook::iterator::Signals;
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
+    let socket = socket_of_environment();
     let mut config = if let Some(path) = &args.config {
-        Config::read(path).map_err(|error| error.to_string())?
+        Config::read_beside(path, socket).map_err(|error| error.to_string())?
     } else {
-        Config { socket: socket_of_environment(), ..Config::default() }
+        Config { socket, ..Config::default() }
     };
+    let unserved = config.unserved();
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
@@ -28,7 +31,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     sandbox.filter_calls(&service).map_err(|error| error.to_string())?;
-    for warning in sandbox.warnings() {
+    for warning in sandbox.warnings().iter().chain(&refused(&unserved)) {
         eprintln!("sidecore: warning: {warning}");
     }
     eprintln!("sidecore: serving at {}", service.socket().display());
@@ -36,4 +39,13 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     eprintln!("sidecore: stopping");
     drop(service);
     Ok(())
+}
+
+/// What to say of operations that no device does.
+fn refused(unserved: &[Class]) -> Option<String> {
+    let (first, more) = (unserved.first()?.name(), unserved.len() - 1);
+    let all = if more == 0 { first.to_owned() } else { format!("{first} and {more} more operations") };
+    Some(format!(
+        "no device does {all}: requests for it are refused; add to the ops of a device, or a device without ops"
+    ))
 }

@@ -115,3 +115,18 @@ fn this_machine_is_measured_and_predicted() {
     let wrong = run(&["sim", plan, "--compare", rows]);
     assert!(text(&wrong.stderr).contains("rows.json:1: is no row of a bench"), "{}", text(&wrong.stderr));
 }
+
+#[test]
+fn the_plan_of_the_page_about_the_simulator_runs() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md")).unwrap();
+    let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("parameters")).unwrap();
+    fs::write(folder.path().join("parameters/servers.toml"), "").unwrap();
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, block).unwrap();
+    let done = sim(&[plan.to_str().unwrap(), "--set", "arrivals.count=2000"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("count \\ load") && said.contains("constant service"), "{said}");
+}

@@ -36,7 +36,7 @@ pub use clients::{ClientId, LaneId};
 use clients::{Lane, Tables};
 use held::Held;
 
-/// Devices that one dispatch may have.
+/// Devices that one dispatch may have at a time.
 pub const MAX_DEVICES: usize = 64;
 /// How many devices may die under one request before it is given up.
 pub const MAX_LOSSES: u8 = 3;
@@ -394,17 +394,25 @@ impl Dispatch {
         rung(moderator, ring)
     }
 
-    /// A device joins. `None`: there are [`MAX_DEVICES`] already. Numbers are never used again.
+    /// The number that the next device gets: of one that is gone and that no request names any more, else a new one.
+    /// `None`: there are [`MAX_DEVICES`].
+    pub fn next_device(&self) -> Option<usize> {
+        let named = self.inflight.devices();
+        let free = |device: &usize| self.devices[*device].state == DeviceState::Gone && named >> device & 1 == 0;
+        let count = self.devices.len();
+        (0..count).find(free).or(Some(count).filter(|count| *count < MAX_DEVICES))
+    }
+
+    /// A device joins and gets the number that [`Dispatch::next_device`] tells.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, depth, weight, rates } = capability;
-        if self.devices.len() == MAX_DEVICES {
-            return None;
-        }
+        let number = self.next_device()?;
         let held = Held::new(self.ranks.len().min(depth as usize));
-        self.devices.push(Device { state: DeviceState::Active, classes, immediate, rates, held, last: None });
-        self.loads.push(Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
+        let device = Device { state: DeviceState::Active, classes, immediate, rates, held, last: None };
+        put(&mut self.devices, number, device);
+        put(&mut self.loads, number, Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         self.balancer.devices_changed(self.devices.len());
-        Some(self.devices.len() - 1)
+        Some(number)
     }
 
     /// The device gets no more requests; what it has is finished.
@@ -569,6 +577,14 @@ impl Device {
     #[inline]
     fn can(&self, class: Class) -> bool {
         self.classes >> class.index() & 1 != 0
+    }
+}
+
+/// In the place of the item of that number, or behind the last.
+fn put<T>(items: &mut Vec<T>, number: usize, item: T) {
+    match items.get_mut(number) {
+        Some(old) => *old = item,
+        None => items.push(item),
     }
 }
 

@@ -119,6 +119,11 @@ impl InFlight {
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }
 
+    /// One bit for the number of each device that an entry names, also of one that it waits to leave.
+    pub(crate) fn devices(&self) -> u64 {
+        self.places.iter().filter_map(|place| place.entry).fold(0, |named, entry| named | 1 << entry.device)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -110,6 +110,21 @@ impl Op {
     pub fn from_u8(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
+
+    /// What it is called whatever the algorithm; a digest is signed as a message is.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Encrypt => "encrypt",
+            Self::Decrypt => "decrypt",
+            Self::Digest => "digest",
+            Self::Sign | Self::SignDigest => "sign",
+            Self::Verify => "verify",
+            Self::Derive => "derive",
+            Self::Encapsulate => "encaps",
+            Self::Decapsulate => "decaps",
+        }
+    }
 }
 
 /// Algorithm and operation as one dense number below [`Class::COUNT`].
@@ -222,6 +237,18 @@ impl Class {
         Self::all().find(|class| class.name() == name)
     }
 
+    /// Whether it is one of those that a name of several means: the beginning of its own name in whole words, as `rsa`,
+    /// `rsa-2048` and `rsa-2048-sign` of `rsa-2048-sign-digest`, or the kind of its operation, as `sign`.
+    pub fn belongs_to(self, family: &str) -> bool {
+        self.families().any(|name| name == family)
+    }
+
+    /// All names that it belongs to, its own among them.
+    pub fn families(self) -> impl Iterator<Item = &'static str> {
+        let name = self.name();
+        name.match_indices('-').map(move |(end, _)| &name[..end]).chain([name, self.op().kind()])
+    }
+
     /// The class of that number, if there is one.
     pub fn from_index(index: usize) -> Option<Self> {
         (index < Self::COUNT).then_some(Self(index as u8))
@@ -326,6 +353,20 @@ mod tests {
         }
         assert_eq!(Class::from_index(Class::COUNT), None);
         assert_eq!(Class::of(A::Sha256, Op::Decrypt), None);
+    }
+
+    #[test]
+    fn a_family_is_the_beginning_of_a_name_in_whole_words_or_a_kind() {
+        let of = |family: &str| Class::all().filter(|class| class.belongs_to(family)).count();
+        assert_eq!(["rsa", "rsa-2048", "rsa-2048-sign", "rsa-2048-sign-digest"].map(of), [16, 4, 2, 1]);
+        assert_eq!(["aes", "aes-256-gcm", "sha", "sha-256", "hmac", "p", "ml-kem"].map(of), [16, 2, 3, 1, 6, 6, 2]);
+        assert_eq!(["digest", "derive", "encaps", "noop"].map(of), [3, 1, 1, 1]);
+        let signs = Class::all().filter(|class| matches!(class.op(), Op::Sign | Op::SignDigest)).count();
+        assert_eq!(of("sign"), signs);
+        assert_eq!(["", "rs", "rsa-", "-sign", "256", "rsa-2048-signs"].map(of), [0; 6]);
+        for class in Class::all() {
+            assert!(class.families().all(|family| class.belongs_to(family)));
+        }
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
-    /// Names of the operations that it does; default: all.
+    /// The operations that it does, by [families](Class::belongs_to); default: all.
     #[serde(default)]
     pub ops: Vec<String>,
 }
@@ -316,8 +316,11 @@ impl DeviceConfig {
 
     /// One bit for each class number that the device does.
     pub fn classes(&self) -> u64 {
-        let all = Class::all().filter(|class| self.ops.is_empty() || self.ops.iter().any(|op| op == class.name()));
-        all.fold(0, |bits, class| bits | 1 << class.index())
+        Class::all().filter(|class| self.can(*class)).fold(0, |bits, class| bits | 1 << class.index())
+    }
+
+    fn can(&self, class: Class) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|family| class.belongs_to(family))
     }
 }
 
@@ -327,8 +330,20 @@ impl Config {
     /// # Errors
     /// Names the file, the line, and what to write instead.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        Self::read_beside(path, default_socket(None))
+    }
+
+    /// As [`Config::read`], with this socket where the file names none.
+    ///
+    /// # Errors
+    /// As for [`Config::read`].
+    pub fn read_beside(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        Self::parse(&text).map_err(|error| error.in_file(path))
+        let mut config = Self::parse(&text).map_err(|error| error.in_file(path))?;
+        if !toml::from_str::<toml::Table>(&text).is_ok_and(|keys| keys.contains_key("socket")) {
+            config.socket = socket;
+        }
+        Ok(config)
     }
 
     /// Reads and checks the text of a file.
@@ -379,6 +394,16 @@ impl Config {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
         Ok(())
+    }
+
+    /// The operations that no device of some sidecore does: requests for them are refused.
+    pub fn unserved(&self) -> Vec<Class> {
+        let does = |sidecore: usize, class: Class| {
+            let mut here = self.devices.iter().filter(|device| device.sidecore.is_none_or(|number| number == sidecore));
+            here.any(|device| device.can(class))
+        };
+        let everywhere = |class: Class| (0..self.sidecores.cpus.len().max(1)).all(|sidecore| does(sidecore, class));
+        Class::all().filter(|class| !everywhere(*class)).collect()
     }
 
     /// Path of the counter file.
@@ -464,8 +489,9 @@ impl DeviceConfig {
         if !(0.0..=1e6).contains(&self.per_byte_ns) || self.fixed_ns > 1_000_000_000 {
             return Err(ConfigError::new(format!("device {:?}: fixed_ns up to 1e9, per_byte_ns 0 to 1e6", self.name)));
         }
-        match self.ops.iter().find(|op| Class::from_name(op).is_none()) {
-            Some(op) => Err(ConfigError::unknown("operation", op, Class::all().map(Class::name))),
+        let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
+        match self.ops.iter().find(|family| !means_some(family)) {
+            Some(family) => Err(ConfigError::unknown("operation", family, Class::all().flat_map(Class::families))),
             None => Ok(()),
         }
     }

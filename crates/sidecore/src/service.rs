@@ -8,6 +8,7 @@ mod closer;
 mod command;
 mod listener;
 mod opener;
+mod place;
 mod quotas;
 mod reactor;
 mod record;
@@ -18,20 +19,19 @@ use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::engine::crypto::Secret;
 use crate::keys::Store;
-use crate::sys::{clock, cpu, packet, wake};
+use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
 pub use calibrate::park_cost;
 use command::{Command, SidecoreHandle, mailbox};
 use listener::Listener;
+use place::Place;
 use reactor::{Reactor, Setup};
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::fmt;
-use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ pub enum StartError {
         /// What there is.
         allowed: Vec<usize>,
     },
-    /// Another service answers at this socket.
+    /// Another service answers at this socket, or is about to.
     AlreadyRunning(PathBuf),
     /// The stored keys cannot be opened: says why.
     Keys(String),
@@ -69,6 +69,8 @@ pub struct Service {
     listener_wake: Arc<OwnedFd>,
     listener: Option<JoinHandle<()>>,
     sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
+    /// Given back last, when no thread is left.
+    place: Place,
 }
 
 impl Service {
@@ -92,7 +94,7 @@ impl Service {
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
         let listener_wake = Arc::new(wake::event()?);
-        let socket = listen(&config.socket, config.socket_mode)?;
+        let (place, socket) = Place::take(&config.socket, config.socket_mode)?;
         let mut service = Self {
             socket: config.socket.clone(),
             counters: config.counters_path(),
@@ -100,8 +102,10 @@ impl Service {
             listener_wake: listener_wake.clone(),
             listener: None,
             sidecores: Vec::new(),
+            place,
         };
         let counters = create_counters(&config)?;
+        service.place.keep(&service.counters)?;
         let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
         let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
@@ -169,8 +173,6 @@ impl Service {
         for (_, thread) in self.sidecores.drain(..) {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.socket);
-        let _ = fs::remove_file(&self.counters);
     }
 }
 
@@ -225,27 +227,6 @@ fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn listen(path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
-    let at = |error| StartError::Path(path.to_owned(), error);
-    if let Ok(found) = fs::symlink_metadata(path) {
-        let is_socket = found.file_type().is_socket();
-        match packet::connect_to(path) {
-            Ok(_) => return Err(StartError::AlreadyRunning(path.to_owned())),
-            // Left by a service that died.
-            Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(at)?;
-            }
-            Err(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no socket"))),
-        }
-    }
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        fs::create_dir_all(directory).map_err(at)?;
-    }
-    let socket = packet::listen_at(path).map_err(at)?;
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at)?;
-    Ok(socket)
-}
-
 fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
     let shape = Shape {
@@ -278,7 +259,8 @@ impl fmt::Display for StartError {
             Self::NoSuchCpu { cpu, allowed } => write!(f, "core {cpu} is not here: this process may use {allowed:?}"),
             Self::AlreadyRunning(path) => write!(
                 f,
-                "a service answers at {} already: stop it, or name another socket in the configuration",
+                "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
+                 configuration",
                 path.display()
             ),
             Self::Path(path, error) => write!(

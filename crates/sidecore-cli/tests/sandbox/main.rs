@@ -2,6 +2,7 @@
 
 mod attack;
 mod check;
+mod example;
 mod service;
 mod start;
 mod unit;

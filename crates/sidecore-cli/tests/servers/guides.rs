@@ -5,7 +5,10 @@
 
 use crate::module;
 use crate::programs::{is_root, program, run};
+use crate::service::signatures;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use sidecore::core::session::Class;
+use sidecore::counters::Snapshot;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +19,30 @@ enum Step {
     Do(String),
     /// A file with that text.
     Write { path: String, text: String },
+}
+
+/// What came of following pages.
+struct Followed {
+    /// What was said meanwhile.
+    said: String,
+    /// What the service counted.
+    counted: Snapshot,
+}
+
+impl Followed {
+    /// Requests of that class.
+    fn requests(&self, name: &str) -> u64 {
+        let class = Class::from_name(name).unwrap();
+        self.counted.classes.iter().find(|stats| stats.class == class).map_or(0, |stats| stats.requests)
+    }
+
+    /// How many signatures each run of `openssl speed` says that it made.
+    fn speeds(&self) -> Vec<u64> {
+        let signed =
+            |line: &&str| line.starts_with("Doing ") && line.contains("private rsa") && !line.contains("decrypt");
+        let number = |line: &str| line.split(": ").nth(1)?.split(' ').next()?.parse().ok();
+        self.said.lines().filter(signed).map(|line| number(line).unwrap_or_else(|| panic!("{line}"))).collect()
+    }
 }
 
 /// The steps of a page, in order.
@@ -71,8 +98,8 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(project().join("docs").join(name)).unwrap()
 }
 
-/// Does what the pages say, one after the other, and returns what was said meanwhile.
-fn follow(pages: &[&str]) -> String {
+/// Does what the pages say, one after the other.
+fn follow(pages: &[&str]) -> Followed {
     assert!(is_root(), "the guides are for root: run these tests as root, where namespaces can be made");
     for name in ["unshare", "ip", "systemctl"] {
         program(name);
@@ -89,7 +116,8 @@ fn follow(pages: &[&str]) -> String {
     let said = |name| std::fs::read_to_string(shared.join(name)).unwrap_or_default();
     let transcript = said("transcript");
     assert!(done.ok(), "{pages:?}\n{transcript}\n--- journal:\n{}\n{done:?}", said("journal"));
-    transcript
+    let counted = Snapshot::read(&shared.join("counters"));
+    Followed { counted: counted.unwrap_or_else(|error| panic!("{error}\n{transcript}")), said: transcript }
 }
 
 #[test]
@@ -109,24 +137,32 @@ fn a_step_that_fails_ends_the_script() {
 
 #[test]
 fn the_guide_for_nginx_works_word_for_word() {
-    let said = follow(&["install.md", "guide/nginx.md"]);
-    assert!(said.contains("nginx") && said.contains("www"), "{said}");
+    let followed = follow(&["install.md", "guide/nginx.md"]);
+    assert!(signatures(&followed.counted, "www") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
 #[test]
 fn the_guide_for_haproxy_works_word_for_word() {
-    let said = follow(&["install.md", "guide/haproxy.md"]);
-    assert!(said.contains("it works") && said.contains("haproxy"), "{said}");
+    let followed = follow(&["install.md", "guide/haproxy.md"]);
+    assert_eq!(followed.said.matches("it works").count(), 1 + 2, "once in the page itself\n{}", followed.said);
+    assert!(signatures(&followed.counted, "lb") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
 #[test]
 fn the_guide_for_curl_works_word_for_word() {
-    let said = follow(&["install.md", "guide/curl.md"]);
-    assert!(said.contains("client"), "{said}");
+    let followed = follow(&["install.md", "guide/curl.md"]);
+    assert!(signatures(&followed.counted, "client") >= 2, "a handshake by each of the two ways\n{}", followed.said);
 }
 
 #[test]
 fn the_guide_for_the_openssl_command_works_word_for_word() {
-    let said = follow(&["install.md", "guide/openssl.md"]);
-    assert!(said.contains("Verified OK") && said.contains("rsa 4096 bits"), "{said}");
+    let followed = follow(&["install.md", "guide/openssl.md"]);
+    let said = &followed.said;
+    assert!(said.lines().any(|line| line == "Verified OK"), "{said}");
+    assert!(signatures(&followed.counted, "signer") >= 3, "req, dgst and cms\n{said}");
+    let speeds = followed.speeds();
+    let [_, eight, one] = speeds[..] else { panic!("{speeds:?}\n{said}") };
+    assert!(eight > 0 && one > 0, "{said}");
+    let signed = followed.requests("rsa-4096-sign-digest");
+    assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
 }

@@ -40,10 +40,13 @@ impl Bench {
         configured.start(self.service.told(&mut configured.command()))
     }
 
+    /// Two handshakes, each with a signature of the service.
     fn shake(&self, server: &Server) {
+        let before = self.service.signatures(&self.key);
         for how in [TLS_12, TLS_13] {
             shake(server.ports[0], &self.key, how);
         }
+        assert!(self.service.signatures(&self.key) >= before + 2, "{}", self.service.top());
     }
 
     /// A handshake that must fail, leave the server alive, and put these words into its log.
@@ -214,7 +217,7 @@ fn a_program_that_runs_out_of_descriptors_fails_cleanly() {
     let identity = bench.service.import(&bench.key);
     let (text, signature) = (bench.path().join("text"), bench.path().join("signature"));
     std::fs::write(&text, "some text").unwrap();
-    let mut ends = Vec::new();
+    let (mut ends, mut signed) = (Vec::new(), 0);
     for limit in 5..32 {
         let mut command = program("prlimit");
         command.arg(format!("--nofile={limit}")).args(["openssl", "dgst", "-sha256", "-sign"]).arg(&identity.key);
@@ -223,10 +226,12 @@ fn a_program_that_runs_out_of_descriptors_fails_cleanly() {
         assert!(done.ok() || !done.stderr.is_empty(), "{limit} descriptors: {done:?}");
         if done.ok() {
             bench.verify(&text, &signature);
+            signed += 1;
         }
         ends.push(done.ok());
     }
     assert!(ends.contains(&false) && ends.last() == Some(&true), "{ends:?}");
+    assert!(bench.service.signatures(&bench.key) >= signed);
 }
 
 #[test]
@@ -279,6 +284,7 @@ fn a_thousand_forks_sign_once_each() {
     let identity = service.import(&key);
     let bench = Bench { directory, service, key };
     assert_eq!(storm(&bench, &identity, 1000), "forked 1000, crashed 0, refused 0, wrong 0\n");
+    assert_eq!(bench.service.signatures(&bench.key), 1001, "of the children and of their parent");
 }
 
 #[test]
@@ -290,4 +296,7 @@ fn forks_beyond_the_limit_are_refused_and_none_signs_wrongly() {
     let bench = Bench { directory, service, key };
     let counted = storm(&bench, &identity, 200);
     assert!(counted.contains("forked 200, crashed 0, ") && counted.contains("wrong 0\n"), "{counted}");
+    let refused =
+        counted.split("refused ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<u64>().ok()).unwrap();
+    assert_eq!(bench.service.signatures(&bench.key), 201 - refused, "{counted}");
 }

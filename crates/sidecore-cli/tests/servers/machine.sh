@@ -3,7 +3,8 @@
 # processes. Nothing that is done there is seen outside, and it is gone when its first process ends.
 #
 # machine.sh SCRATCH PROJECT BUILD: runs SCRATCH/shared/steps as a service of that machine. PROJECT is its
-# /usr/src/sidecore, with the files of BUILD in target/release; SCRATCH/shared is its /mnt.
+# /usr/src/sidecore, with the files of BUILD in target/release; SCRATCH/shared is its /mnt, where its transcript, journal and the
+# service's counters are left.
 set -eu
 scratch=$1 project=$2 build=$3
 
@@ -84,7 +85,8 @@ Environment=HOME=/tmp PAGER=cat TERM=dumb
 StandardOutput=append:/mnt/transcript
 StandardError=append:/mnt/transcript
 ExecStart=/bin/bash /mnt/steps
-ExecStopPost=/bin/bash -c 'journalctl --quiet --no-pager >/mnt/journal; systemctl exit \$EXIT_STATUS'
+ExecStopPost=/bin/bash -c 'journalctl --quiet --no-pager >/mnt/journal; cp /run/sidecore/sidecore.sock.counters /mnt/counters; \\
+    systemctl exit \$EXIT_STATUS'
 UNIT
 }
 

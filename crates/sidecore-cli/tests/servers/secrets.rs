@@ -25,9 +25,11 @@ fn all_numbers(keys: &[Material]) -> BTreeSet<String> {
     keys.iter().flat_map(|key| key.secrets.iter().map(|(name, _)| format!("{}: {name}", key.kind.name()))).collect()
 }
 
-/// Handshakes of every version, then a load under which the memory is searched, then a search at rest.
-fn search_in_use(server: &Server, keys: &[Material], directory: &Path) -> Seen {
+/// Handshakes of every version, then a load under which the memory is searched, then a search at rest. Also says how many
+/// signatures that took of each key at the least.
+fn search_in_use(server: &Server, keys: &[Material], directory: &Path) -> (Seen, Vec<u64>) {
     let needles = Needles::of(keys);
+    let mut signatures = Vec::new();
     for (key, port) in keys.iter().zip(&server.ports) {
         for how in [TLS_12, TLS_13] {
             shake(*port, key, how);
@@ -42,9 +44,10 @@ fn search_in_use(server: &Server, keys: &[Material], directory: &Path) -> Seen {
         seen.add(server.search(&needles));
         let answered = load.answered();
         assert!(answered > 50, "{answered} requests\n{}", server.daemon.log());
+        signatures.push(answered + 2);
     }
     seen.add(server.search(&needles));
-    seen
+    (seen, signatures)
 }
 
 fn with_keys_in_files(program: Program) {
@@ -52,7 +55,7 @@ fn with_keys_in_files(program: Program) {
     let keys = Kind::ALL.map(|kind| Material::make(directory.path(), kind));
     let configured = program.configure(directory.path(), &keys.each_ref().map(Identity::from));
     let server = configured.start(&mut configured.command());
-    let seen = search_in_use(&server, &keys, directory.path());
+    let (seen, _) = search_in_use(&server, &keys, directory.path());
     assert_eq!(seen.numbers, all_numbers(&keys));
 }
 
@@ -73,7 +76,11 @@ fn with_stored_keys(program: Program) {
     let identities = keys.each_ref().map(|key| service.import(key));
     let configured = program.configure(directory.path(), &identities);
     let server = configured.start(service.told(&mut configured.command()));
-    let seen = search_in_use(&server, &keys, directory.path());
+    let (seen, least) = search_in_use(&server, &keys, directory.path());
+    for (key, least) in keys.iter().zip(least) {
+        let made = service.signatures(key);
+        assert!(made >= least, "{:?}: the service made {made} signatures of {least}", key.kind);
+    }
     assert_eq!(seen.numbers, BTreeSet::new());
     assert!(seen.mappings.iter().any(|label| label.contains("sidecore_openssl")), "{seen:?}");
     assert!(seen.mappings.iter().any(|label| label.starts_with("/memfd:")), "no lane was searched: {seen:?}");
@@ -134,6 +141,7 @@ fn stored_keys_never_enter_curl() {
         let seen = search_curl(directory.path(), &client, &key, Some(&service));
         assert_eq!(seen.numbers, BTreeSet::new());
         assert!(seen.mappings.iter().any(|label| label.starts_with("/memfd:")), "no lane was searched: {seen:?}");
+        assert!(service.signatures(&key) >= 1, "{kind:?}");
     }
 }
 
@@ -151,6 +159,7 @@ fn keys_are_in_no_message_to_a_client_and_in_no_lane() {
         command.args(["pkeyutl", "-sign", "-rawin", "-inkey"]).arg(&identity.key).arg("-in").arg(path.join("text"));
         command.arg("-out").arg(path.join("signature"));
         run(service.told_of(&path.join("relay"), &mut command)).expect("pkeyutl -sign");
+        assert_eq!(service.signatures(&key), 1, "{kind:?}");
         let mut command = program("openssl");
         command.args(["pkeyutl", "-verify", "-rawin", "-certin", "-inkey"]).arg(&key.certificate);
         command.arg("-in").arg(path.join("text")).arg("-sigfile").arg(path.join("signature"));

@@ -5,6 +5,8 @@ use crate::module;
 use crate::programs::{Daemon, is_root, program, run};
 use crate::server::{Identity, WORKER};
 use sidecore::client::{Admin, Options};
+use sidecore::config::counters_beside;
+use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
@@ -114,6 +116,12 @@ impl Service {
         run(command.args(["top", "--once", "--socket"]).arg(self.socket())).expect("top")
     }
 
+    /// How many signatures the service made with that key since the key came.
+    pub(crate) fn signatures(&self, material: &Material) -> u64 {
+        let counters = counters_beside(&self.socket());
+        signatures(&Snapshot::read(&counters).unwrap(), material.kind.name())
+    }
+
     /// Whether that process has a lane.
     pub(crate) fn serves(&self, pid: u32) -> bool {
         self.top().split_whitespace().any(|word| word == pid.to_string())
@@ -130,6 +138,11 @@ impl Service {
         std::fs::write(&file, configuration(socket)).unwrap();
         command.env("OPENSSL_CONF", file)
     }
+}
+
+/// Signatures with the stored key of that name, as the service counted them.
+pub(crate) fn signatures(counted: &Snapshot, name: &str) -> u64 {
+    counted.keys.iter().find(|key| key.name == name).map_or(0, |key| key.get(KeyCounter::Sign))
 }
 
 fn configuration(socket: &Path) -> String {

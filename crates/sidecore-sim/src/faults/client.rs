@@ -332,21 +332,6 @@ impl World<'_> {
                 format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right")
             });
         }
-        self.check_blame(now, index, status);
-    }
-
-    /// A failed request names a device that is gone.
-    fn check_blame(&mut self, now: Nanos, index: u32, status: Status) {
-        let Status::DeviceFailed { device } = status else { return };
-        if self.links[index as usize].service != self.service.thread.incarnation {
-            return;
-        }
-        let named = self.service.devices.get(usize::from(device)).map(|device| &self.devices[*device as usize]);
-        if named.is_none_or(|device| !device.leaving) {
-            self.fail(now, Invariant::Blame, || {
-                format!("link {index} is told that device {device} failed: it did not")
-            });
-        }
     }
 
     fn wait(&mut self, clock: &mut Clock, index: u32) {

@@ -73,6 +73,8 @@ pub(super) enum Health {
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) plan: DevicePlan,
+    /// The incarnation of the service that it belongs to.
+    pub(super) service: u32,
     pub(super) jobs: Hop,
     pub(super) replies: Hop,
     pub(super) thread: Thread,
@@ -99,9 +101,10 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(plan: DevicePlan, hops: Hops, may_spin: bool) -> Self {
+    pub(super) fn new(plan: DevicePlan, service: u32, hops: Hops, may_spin: bool) -> Self {
         Self {
             plan,
+            service,
             jobs: Hop::new(plan.depth),
             replies: Hop::new(plan.depth),
             thread: Thread { ended: plan.kind != Kind::Worker, ..Thread::default() },
@@ -330,7 +333,7 @@ impl World<'_> {
     /// An answer to a request that was given to others long ago.
     pub(super) fn answer_late(&mut self, clock: &mut Clock, index: u32) {
         let Some(reply) = self.devices[index as usize].late.take() else { return };
-        if !self.service.devices.contains(&index) {
+        if self.devices[index as usize].service != self.service.thread.incarnation {
             return;
         }
         self.say(clock.now(), || format!("device {index} answers late, with ticket {:?}", reply.ticket));

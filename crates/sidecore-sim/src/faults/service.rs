@@ -7,6 +7,7 @@ mod devices;
 mod requests;
 mod rounds;
 
+use super::Invariant;
 use super::client::{End, PARK_COST};
 use super::device::{Device, Reply};
 use super::hop::Thread;
@@ -109,7 +110,7 @@ pub(super) struct Service {
     pub(super) hot: Vec<LaneId>,
     /// By plan of the client: its number and lanes.
     pub(super) clients: Vec<Option<(ClientId, u32)>>,
-    /// Devices of the world by number in dispatch.
+    /// Devices of the world by number in dispatch: the latest that had it.
     pub(super) devices: Vec<u32>,
     /// Numbers of the devices that answer later.
     pub(super) remote: Vec<usize>,
@@ -212,10 +213,12 @@ impl World<'_> {
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
         self.say(clock.now(), || "the service dies".to_owned());
         self.end(clock, Who::Service);
-        for device in self.service.devices.clone() {
-            self.end(clock, Who::Device(device));
-        }
         let incarnation = self.service.thread.incarnation;
+        for device in 0..self.devices.len() {
+            if self.devices[device].service == incarnation {
+                self.end(clock, Who::Device(device as u32));
+            }
+        }
         for link in 0..self.links.len() {
             if self.links[link].ended.is_none() && self.links[link].service == incarnation {
                 let delay = clock.random().below(5_000);
@@ -376,13 +379,22 @@ impl World<'_> {
         let Some(number) = self.service.dispatch.add_device(capability) else { return };
         let index = self.devices.len() as u32;
         let may_spin = plan.owned || self.sabotage == Some(Sabotage::SpinUnowned);
-        self.devices.push(Device::new(plan, self.service.hops, may_spin));
+        let incarnation = self.service.thread.incarnation;
+        self.devices.push(Device::new(plan, incarnation, self.service.hops, may_spin));
         let service = &mut self.service;
-        service.devices.push(index);
-        service.progress.push(clock.now());
-        service.removing.push(false);
+        if number == service.devices.len() {
+            service.devices.push(index);
+            service.progress.push(0);
+            service.removing.push(false);
+        }
+        let before = std::mem::replace(&mut service.devices[number], index);
+        (service.progress[number], service.removing[number]) = (clock.now(), false);
         if !immediate {
             service.remote.push(number);
+        }
+        if before != index && !self.devices[before as usize].leaving {
+            let what = || format!("device {index} gets the number of device {before}, which is there");
+            self.fail(clock.now(), Invariant::Accounting, what);
         }
         if plan.kind == Kind::Worker {
             self.go_on(clock, Who::Device(index));

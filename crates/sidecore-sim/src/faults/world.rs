@@ -228,9 +228,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A line of the trace, if one is kept.
+    /// A line of the trace, if one is kept. It ends with what broke.
     pub(super) fn say(&mut self, now: Nanos, words: impl FnOnce() -> String) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
                 log.pop_front();
             }

@@ -123,7 +123,7 @@ impl Checked {
                 put(&mut self.lanes, id, client);
                 self.count_lanes(client, 1);
             }
-            (Kept::Device, Some(_)) => self.devices += 1,
+            (Kept::Device, Some(number)) => self.devices = self.devices.max(number + 1),
             (Kept::ClientGone(client), _) => self.clients[client.0 as usize] = None,
             (Kept::LaneClosed(lane), _) => {
                 if let Some(client) = self.lanes[lane.0 as usize].take() {

@@ -59,7 +59,7 @@ fn every_key_can_be_written() {
     )
     .unwrap();
     assert_eq!(config.notify.client, Notify::Coalesce { count: 8, delay: 50_000 });
-    assert_eq!(config.devices[1].classes().count_ones(), 2);
+    assert_eq!(config.devices[1].classes().count_ones(), 4);
     let expected = ClientLimits { weight: 3, lanes: 2, in_flight: 7, arena_bytes: 256 << 20 };
     assert_eq!(config.limits_of(1000), expected);
     assert_eq!(config.limits_of(0).weight, 1);
@@ -147,7 +147,26 @@ fn a_record_is_named_once_for_each_sidecore() {
 }
 
 #[test]
-fn the_example_is_valid() {
+fn operations_are_named_one_by_one_or_by_family() {
+    let config = |ops: &str| Config::parse(&format!("[[device]]\nname='x'\nkind='inline'\nops={ops}")).unwrap();
+    let bits = |names: &[&str]| names.iter().fold(0, |bits, name| bits | 1 << Class::from_name(name).unwrap().index());
+    let of = |ops: &str| config(ops).devices[0].classes();
+    assert_eq!(of("['x25519', 'ml-kem']"), bits(&["x25519", "ml-kem-768-encaps", "ml-kem-768-decaps"]));
+    assert_eq!(of("['rsa-2048-sign']"), bits(&["rsa-2048-sign", "rsa-2048-sign-digest"]));
+    assert_ne!(of("['sign']") & bits(&["rsa-4096-sign-digest"]), 0);
+    let refused = |op: &str| error(&format!("[[device]]\nname='x'\nkind='inline'\nops=['{op}']"));
+    assert!(refused("sing").contains("\"sign\"") && refused("rsa-248").contains("\"rsa-2048\""));
+    assert_eq!(config("[]").unserved(), []);
+    assert_eq!(config("['rsa']").unserved().len(), Class::COUNT - 16);
+    let two = "sidecores.cpus=[0,1]\n[[device]]\nname='a'\nkind='inline'\n";
+    let second = |ops| format!("{two}sidecore=0\n[[device]]\nname='b'\nkind='inline'\nops={ops}");
+    assert_eq!(Config::parse(&second("[]")).unwrap().unserved(), []);
+    assert_eq!(Config::parse(&second("['noop']")).unwrap().unserved().len(), Class::COUNT - 1);
+}
+
+#[test]
+fn the_example_is_valid_and_serves_everything() {
     let config = Config::parse(include_str!("../../../../examples/sidecore.toml")).unwrap();
     assert_eq!((config.devices.len(), config.limits_of(1000).weight), (2, 2));
+    assert_eq!(config.unserved(), []);
 }

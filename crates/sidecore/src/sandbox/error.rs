@@ -15,6 +15,8 @@ pub enum SandboxError {
     NotRoot(String),
     /// A path cannot be used.
     Path(PathBuf, io::Error),
+    /// A directory that the service works in is not there and cannot be made.
+    Directory(PathBuf, io::Error),
     /// This machine cannot: what, and what to do.
     Unavailable(String),
     /// A system call failed: what it was for.
@@ -35,6 +37,12 @@ impl fmt::Display for SandboxError {
                 "only root can become {name:?} (sandbox.user): start the service as root or as {name}, or leave it out"
             ),
             Self::Path(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Directory(path, error) => write!(
+                f,
+                "{}: {error}; start the service as root, or name directories that this user may write, in the configuration; \
+                 SIDECORE_SOCKET names a socket where the configuration does not",
+                path.display()
+            ),
             Self::Unavailable(what) => f.write_str(what),
             Self::System(purpose, error) => write!(f, "cannot {purpose}: {error}"),
         }

@@ -19,7 +19,7 @@ const KNOWN: ABI = ABI::V6;
 /// Makes the directories that are missing. They belong to that user.
 pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
     for directory in directories(config).into_keys() {
-        let at = |error| SandboxError::Path(directory.clone(), error);
+        let at = |error| SandboxError::Directory(directory.clone(), error);
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
             fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
@@ -68,7 +68,9 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     let mut add = |directory: PathBuf, access: BitFlags<AccessFs>| {
         *directories.entry(directory).or_default() |= access;
     };
-    add(parent(&config.socket), AccessFs::MakeSock | AccessFs::RemoveFile);
+    // Beside the socket lies the file whose lock makes it this service's alone.
+    let lock = AccessFs::MakeReg | AccessFs::ReadFile;
+    add(parent(&config.socket), lock | AccessFs::MakeSock | AccessFs::RemoveFile);
     add(parent(&config.counters_path()), files);
     if let Some(record) = &config.record {
         add(parent(record), files);
@@ -112,6 +114,7 @@ mod tests {
         let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
         assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new("/var/keys"), Path::new(".")]);
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
+        assert!(directories[Path::new("/run/a")].contains(AccessFs::MakeReg | AccessFs::ReadFile), "the lock");
         assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));
     }
 

@@ -7,6 +7,7 @@ mod attempt;
 mod busy;
 #[path = "../service/checked.rs"]
 mod checked;
+mod claim;
 mod connect;
 mod forks;
 mod greedy;
@@ -33,6 +34,7 @@ fn main() {
             setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).expect("a lower limit");
             serve(socket, "");
         }
+        ["claim", socket] => claim::run(socket),
         ["load", socket, seed] => keep_loading(socket, number(seed)),
         ["greedy", socket, op, size, lanes, uid] => {
             greedy::run(socket, op, number(size) as usize, number(lanes), number(uid) as u32);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Clients killed, and how many live at a time.
 const KILLS: usize = 120;
 const VICTIMS: usize = 4;
-/// Rounds in which a worker and an emulated device are killed and replaced; a sidecore takes 64 devices in its life.
+/// Rounds in which a worker and an emulated device are killed and replaced.
 const DEVICE_ROUNDS: u32 = 28;
 const SURVIVORS: u64 = 2;
 

@@ -20,6 +20,7 @@ mod neighbours;
 mod orders;
 mod owners;
 mod peer;
+mod place;
 mod policies;
 mod sandbox;
 mod secrets;

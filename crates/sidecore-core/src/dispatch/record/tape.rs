@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 /// First word of a record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
-/// Second word: number of this format.
-pub const VERSION: u64 = 1;
+/// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again.
+pub const VERSION: u64 = 2;
 /// Number that stands for the end instead of a call.
 pub const END: u8 = 255;
 

@@ -264,10 +264,44 @@ fn a_client_number_is_free_when_its_requests_are_gone() {
 }
 
 #[test]
-fn there_are_numbers_for_so_many_devices() {
+fn there_are_so_many_devices_at_a_time_and_any_number_over_time() {
     let (mut dispatch, ..) = start(&[1; MAX_DEVICES]);
-    dispatch.lose(0);
     assert_eq!(dispatch.add_device(capability(1)), None);
+    for number in (0..MAX_DEVICES).cycle().take(1_000) {
+        dispatch.drain(number);
+        assert_eq!(dispatch.add_device(capability(1)), None, "it may still have requests");
+        dispatch.lose(number);
+        assert_eq!(dispatch.add_device(capability(1)), Some(number));
+        assert_eq!(dispatch.device_state(number), DeviceState::Active);
+    }
+}
+
+#[test]
+fn the_number_of_a_dead_device_is_free_when_no_request_names_it() {
+    let (mut dispatch, _, lane) = start(&[2, 1]);
+    let tickets = [0, 1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
+    let on_first: Vec<Ticket> = tickets.into_iter().filter(|ticket| dispatch.device_of(*ticket) == Some(0)).collect();
+    assert_eq!(on_first.len(), 2);
+    dispatch.lose(0);
+    assert_eq!(dispatch.next_device(), Some(2), "its requests are listed by its number");
+    let waiting = on_first.clone().into_iter().map(|ticket| match dispatch.replace(200, ticket) {
+        Some(Replaced::Wait(ticket)) => ticket,
+        other => panic!("{other:?}"),
+    });
+    let waiting: Vec<Ticket> = waiting.collect();
+    assert_eq!(dispatch.next_device(), Some(2), "they are given up by its number");
+    assert_eq!(dispatch.add_device(Capability { classes: 0, ..capability(1) }), Some(2));
+    dispatch.lose(1);
+    for ticket in waiting {
+        assert!(matches!(dispatch.replace(300, ticket), Some(Replaced::GivenUp(Done { device: 0, .. }))));
+    }
+    assert_eq!(dispatch.add_device(capability(2)), Some(0));
+    // What the dead one answers late matches nothing that the new one has.
+    placed(&mut dispatch, work(lane, 3));
+    for ticket in on_first {
+        assert_eq!(dispatch.complete(ticket, Some(1)), None);
+    }
+    assert_eq!(loads(&dispatch, 0).0, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::find::find;
 use crate::key::Key;
 use crate::lanes::{Take, pool};
 use crate::sign::Settings;
-use sidecore::client::{Client, Options};
+use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
@@ -41,7 +41,7 @@ impl Site {
         let service = Service::start(config).unwrap();
         let options = Options { socket, ..Options::default() };
         let command = KeyCommand::Generate { name: "www".to_owned(), kind: Kind::P256, acl: Acl::default() };
-        Client::connect(&options).unwrap().keys(command).unwrap();
+        Admin::connect(&options).unwrap().keys(command).unwrap();
         Some(Self { options, _service: service, _directory: directory })
     }
 

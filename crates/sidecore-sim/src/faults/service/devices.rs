@@ -106,7 +106,16 @@ impl World<'_> {
         let other = self.sabotage == Some(Sabotage::BlameOther);
         let devices = self.service.devices.len() as u8;
         let device = if other { (done.device + 1) % devices } else { done.device };
+        self.check_blame(clock.now(), device);
         self.answer(clock, done, Status::DeviceFailed { device });
+    }
+
+    /// A failed request names a device that is gone. Later its number may be another's.
+    fn check_blame(&mut self, now: Nanos, device: u8) {
+        let named = self.service.devices.get(usize::from(device)).map(|device| &self.devices[*device as usize]);
+        if named.is_none_or(|device| !device.leaving) {
+            self.fail(now, Invariant::Blame, || format!("a client is told that device {device} failed: it did not"));
+        }
     }
 
     fn replay(&mut self, clock: &mut Clock, ticket: Ticket) {

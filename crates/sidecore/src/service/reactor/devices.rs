@@ -55,11 +55,14 @@ impl Reactor {
         if self.devices.iter().enumerate().any(taken) {
             return Err(invalid(format!("there is a device {:?} already: give this one another name", config.name)));
         }
-        if self.devices.len() == MAX_DEVICES {
-            return Err(invalid(format!("{MAX_DEVICES} devices were added already: restart the service to add more")));
-        }
+        let Some(index) = self.dispatch.next_device() else {
+            return Err(invalid(format!(
+                "a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {:?}",
+                config.name
+            )));
+        };
         let (port, rates) = self.port(config)?;
-        let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + self.devices.len());
+        let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + index);
         counters.open(&config.name, self.setup.index as u32, config.kind.name());
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
         let capability = Capability {
@@ -69,12 +72,16 @@ impl Reactor {
             weight,
             rates,
         };
-        if let Some(index) = self.dispatch.add_device(capability) {
-            if !matches!(port, Port::Inline) {
-                self.remote.push(index);
-            }
-            let name = config.name.clone();
-            self.devices.push(Device { name, port, counters, progress_at: self.now, removing: false, handed: (0, 0) });
+        self.dispatch.add_device(capability);
+        if !matches!(port, Port::Inline) {
+            self.remote.push(index);
+        }
+        let name = config.name.clone();
+        let device = Device { name, port, counters, progress_at: self.now, removing: false, handed: (0, 0) };
+        match self.devices.get_mut(index) {
+            // That one is gone, and none of its requests is left.
+            Some(gone) => *gone = device,
+            None => self.devices.push(device),
         }
         Ok(())
     }

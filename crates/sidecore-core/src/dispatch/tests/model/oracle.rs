@@ -104,6 +104,13 @@ impl Oracle {
         (0..self.units.len()).filter(|&device| states.contains(&self.units[device].state)).collect()
     }
 
+    /// The number of the next device: the first of those that are gone and that nobody waits to leave, else a new one.
+    pub(super) fn next_unit(&self) -> Option<usize> {
+        let named = |device: usize| self.requests.iter().any(|request| request.device == device);
+        let free = self.devices(&[DeviceState::Gone]).into_iter().find(|&device| !named(device));
+        free.or_else(|| Some(self.units.len()).filter(|&count| count < MAX_DEVICES))
+    }
+
     pub(super) fn may_take(&self, client: u32) -> bool {
         let Tenant { share, credit, .. } = &self.clients[&client];
         self.requests.len() < super::LIMITS.in_flight as usize && self.of_client(client) < *credit && share.may_take()

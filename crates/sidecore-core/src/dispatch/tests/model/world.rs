@@ -199,10 +199,13 @@ impl World {
 
     fn join(&mut self, classes: u64, depth: u32) {
         let number = self.dispatch.add_device(Capability { classes, ..capability(depth) });
-        let room = self.oracle.units.len() < MAX_DEVICES;
-        assert_eq!(number, room.then_some(self.oracle.units.len()));
-        if room {
-            self.oracle.units.push(Unit { state: DeviceState::Active, classes, depth });
+        assert_eq!(number, self.oracle.next_unit());
+        let Some(number) = number else { return };
+        let unit = Unit { state: DeviceState::Active, classes, depth };
+        if number == self.oracle.units.len() {
+            self.oracle.units.push(unit);
+        } else {
+            self.oracle.units[number] = unit;
         }
     }
 

@@ -1,0 +1,139 @@
+//! What a service has in the file system while it runs: its socket, its counter file, and the lock that decides which
+//! service may have them.
+//!
+//! To look whether a socket is dead, to remove it and to make another are three steps, between which a second service could
+//! do the same. So the lock comes first. It is held as long as the service runs, and the kernel releases it with the
+//! process, however that ends.
+
+use super::StartError;
+use crate::sys::packet;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open, unlink};
+use rustix::io::Errno;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// How often a lock file may be removed by its last holder just as it is opened here.
+const ATTEMPTS: u32 = 100;
+
+/// A socket that is one service's alone. Dropping it removes what is still its own.
+#[derive(Debug)]
+pub(super) struct Place {
+    files: Vec<Owned>,
+    lock: Owned,
+}
+
+/// A file by name. As long as it is open here, no other file has its number.
+#[derive(Debug)]
+struct Owned {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+impl Place {
+    /// Takes the socket's path, also from a service that died, and listens there.
+    pub(super) fn take(path: &Path, mode: u32) -> Result<(Self, OwnedFd), StartError> {
+        let at = |error| StartError::Path(path.to_owned(), error);
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::create_dir_all(directory).map_err(at)?;
+        }
+        let mut place = Self { files: Vec::new(), lock: lock(path)? };
+        remove_dead(path)?;
+        let socket = packet::listen_at(path).map_err(at)?;
+        let entry = place.add(path).map_err(at)?;
+        // Through the open file: where others may write, the name could lead elsewhere by now.
+        let name = format!("/proc/self/fd/{}", entry.file.as_raw_fd());
+        fs::set_permissions(name, Permissions::from_mode(mode)).map_err(at)?;
+        Ok((place, socket))
+    }
+
+    /// The service made this file too.
+    pub(super) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
+        self.add(path).map(drop).map_err(|error| StartError::Path(path.to_owned(), error))
+    }
+
+    fn add(&mut self, path: &Path) -> io::Result<&Owned> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.files.push(Owned { path: path.to_owned(), file: open(path, flags, Mode::empty())? });
+        Ok(&self.files[self.files.len() - 1])
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.files.iter().for_each(Owned::remove);
+        // Before it is released: whoever waits for it looks whether it is still there.
+        self.lock.remove();
+        // A child of this process may have the file open as well.
+        let _ = flock(&self.lock.file, FlockOperation::Unlock);
+    }
+}
+
+impl Owned {
+    fn is_there(&self) -> bool {
+        let number = |stat: Stat| (stat.st_dev, stat.st_ino);
+        fstat(&self.file).is_ok_and(|own| lstat(&self.path).is_ok_and(|found| number(own) == number(found)))
+    }
+
+    /// Another service's file in its place stays.
+    fn remove(&self) {
+        if self.is_there() {
+            let _ = unlink(&self.path);
+        }
+    }
+}
+
+/// The lock beside that socket, unless another service has it.
+fn lock(socket: &Path) -> Result<Owned, StartError> {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    for _ in 0..ATTEMPTS {
+        let file = open_lock(&path).map_err(|error| StartError::Path(path.clone(), error))?;
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let owned = Owned { path: path.clone(), file };
+        match locked {
+            Ok(()) if owned.is_there() => return Ok(owned),
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => break,
+            Err(error) => return Err(StartError::Path(path, error.into())),
+        }
+    }
+    Err(StartError::AlreadyRunning(socket.to_owned()))
+}
+
+/// Never follows a link, nor waits for the other end of a pipe.
+fn open_lock(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let no_file = || io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no regular file: remove it");
+    let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| match error {
+        Errno::LOOP | Errno::NXIO | Errno::ISDIR => no_file(),
+        Errno::ACCESS if path.exists() => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it belongs to another user's service: if that runs no more, remove it",
+        ),
+        error => error.into(),
+    })?;
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file),
+        _ => Err(no_file()),
+    }
+}
+
+/// Removes the socket that a service left as it died, and nothing else.
+fn remove_dead(path: &Path) -> Result<(), StartError> {
+    let at = |error| StartError::Path(path.to_owned(), error);
+    let exists = |what: &str| Err(at(io::Error::new(io::ErrorKind::AlreadyExists, what)));
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let is_socket = found.file_type().is_socket();
+    match packet::connect_to(path) {
+        Ok(_) => Err(StartError::AlreadyRunning(path.to_owned())),
+        Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(at)
+        }
+        Err(error) if is_socket => exists(&format!("it is another program's socket ({error})")),
+        Err(_) => exists("it exists and is no socket"),
+    }
+}
