@@ -29,9 +29,15 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
         KeysCommand::List { json } => print!("{}", list::render(&all(&mut connect()?)?, json)),
         KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
         KeysCommand::Pem { name } => print!("{}", pem(&mut connect()?, &name)?),
-        KeysCommand::Acl { name, users, nobody } => {
-            let acl = if nobody { Acl::default() } else { users.acl() };
-            change(&mut connect()?, KeyCommand::SetAcl { name, acl })?;
+        KeysCommand::Acl { name, add, remove, users, .. } => {
+            let (acl, none) = (users.acl(), Acl::default());
+            let command = match (add, remove) {
+                (true, _) => KeyCommand::ChangeAcl { name, add: acl, remove: none },
+                (_, true) => KeyCommand::ChangeAcl { name, add: none, remove: acl },
+                // `--set`, and `--nobody`, which has no users.
+                _ => KeyCommand::SetAcl { name, acl },
+            };
+            change(&mut connect()?, command)?;
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -46,8 +47,14 @@ impl Home {
         self.0.path().join(file)
     }
 
+    /// Lets other users reach the socket, and a copy of the command.
+    fn lets_others_in(&self) {
+        fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
+    }
+
     fn command(&self, keys: &str) -> Command {
-        let config = format!("socket = '{}'\n{keys}", self.path("run/socket").display());
+        let config = format!("socket = '{}'\nsocket_mode = '0666'\n{keys}", self.path("run/socket").display());
         fs::write(self.path("config"), config).unwrap();
         let mut serve = command();
         serve.arg("serve").arg("--config").arg(self.path("config")).stderr(Stdio::piped());
@@ -72,6 +79,14 @@ impl Home {
 impl Serving {
     fn run(&self, arguments: &[&str]) -> Output {
         command().args(arguments).env("SIDECORE_SOCKET", &self.socket).output().unwrap()
+    }
+
+    /// As another user, by the copy of the command that lies beside the socket's directory.
+    fn as_stranger(&self, arguments: &[&str]) -> Output {
+        let copy = self.socket.ancestors().nth(2).unwrap().join("sidecore");
+        let mut command = Command::new(copy);
+        command.args(arguments).env("SIDECORE_SOCKET", &self.socket).uid(STRANGER).gid(STRANGER);
+        command.output().unwrap()
     }
 
     /// What it prints; it must succeed.
@@ -118,7 +133,7 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     service.done(&["keys", "import", "mail", &key("p-256.encrypted.pem"), "--passphrase-file", sesame]);
     service.done(&["keys", "import", "pq", &key("ml-kem-768.pem")]);
     assert!(service.done(&["keys", "generate", "new", "--kind", "ed25519"]).contains("ed25519"));
-    service.done(&["keys", "acl", "new", "--uid", "12", "--uid", "3", "--uid", "12"]);
+    service.done(&["keys", "acl", "new", "--set", "--uid", "12", "--uid", "3", "--uid", "12"]);
     service.done(&["keys", "delete", "mail"]);
     let before = service.done(&["keys", "list", "--json"]);
     service.end();
@@ -131,6 +146,36 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     let list = service.done(&["keys", "list"]);
     assert!(list.contains("ml-kem-768") && list.contains("at rest") && !list.contains("mail"), "{list}");
     service.end();
+}
+
+/// The user of whom a refusal speaks here. Every Linux has it.
+const STRANGER: u32 = 65534;
+
+#[test]
+fn following_the_advice_of_a_refusal_takes_no_right_from_others() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can start a program of another user");
+    }
+    let home = Home::new();
+    home.lets_others_in();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "33", "--gid", "4711"]);
+    let refused = service.as_stranger(&["keys", "pem", "www"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    let said = text(&refused.stderr);
+    let advice = said.split('`').nth(1).unwrap();
+    let words: Vec<&str> = advice.split(' ').collect();
+    assert_eq!(words[0], "sidecore", "{said}");
+    service.done(&words[1..]);
+    assert!(service.as_stranger(&["keys", "pem", "www"]).status.success());
+    let list = || service.done(&["keys", "list", "--json"]);
+    assert!(list().contains(r#""uids":[33,65534]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
+    // By name as well; and what is removed is no more than was named.
+    service.done(&["keys", "acl", "www", "--remove", "--uid", "nobody", "--gid", "root"]);
+    assert!(list().contains(r#""uids":[33]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
+    assert_eq!(service.as_stranger(&["keys", "pem", "www"]).status.code(), Some(2));
+    service.done(&["keys", "acl", "www", "--nobody"]);
+    assert!(list().contains(r#""gids":[]"#) && list().contains(r#""uids":[]"#), "{}", list());
 }
 
 #[test]
@@ -159,6 +204,10 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         (&["keys", "generate", "x", "--kind", "p-256", "--uid", "nobody-of-this-name"], "no such user"),
         (&["keys", "delete", "nobody"], "sidecore keys list"),
         (&["keys", "acl", "www"], "--nobody"),
+        (&["keys", "acl", "www", "--uid", "12"], "--add"),
+        (&["keys", "acl", "www", "--add"], "--uid"),
+        (&["keys", "acl", "www", "--add", "--set", "--uid", "12"], "cannot be used with"),
+        (&["keys", "acl", "www", "--nobody", "--uid", "12"], "cannot be used with"),
         (&["keys", "acl", "nobody", "--nobody"], "no key"),
     ] {
         let said = service.refused(arguments);

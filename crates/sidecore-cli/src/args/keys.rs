@@ -54,16 +54,26 @@ pub(crate) enum KeysCommand {
         /// The key's name
         name: String,
     },
-    /// Let these use a key, and nobody else but root and the service's own user
-    #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid", "nobody"]).multiple(true).required(true))]
+    /// Say who may use a key, beside root and the service's own user
+    #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]
+    #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid"]).multiple(true))]
     Acl {
         /// Its name
         name: String,
+        /// These as well
+        #[arg(long, requires = "whom")]
+        add: bool,
+        /// These no longer
+        #[arg(long, requires = "whom")]
+        remove: bool,
+        /// These, and nobody else
+        #[arg(long, requires = "whom")]
+        set: bool,
+        /// Nobody else
+        #[arg(long, conflicts_with = "whom")]
+        nobody: bool,
         #[command(flatten)]
         users: Users,
-        /// Nobody else
-        #[arg(long, conflicts_with_all = ["uid", "gid"])]
-        nobody: bool,
     },
 }
 

@@ -171,12 +171,21 @@ impl Store {
         Ok(key.place)
     }
 
+    /// Lets some use a key as well, or no longer. Returns as `set_acl` does.
+    pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<u16, Reason> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        self.set_acl(name, key.acl.changed(add, remove))
+    }
+
     fn usable(&self, name: &str, peer: &Peer) -> Result<&Key, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         if self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids) {
             return Ok(key);
         }
-        Err(format!("user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --uid {0}`", peer.uid))
+        Err(format!(
+            "user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --add --uid {0}`",
+            peer.uid
+        ))
     }
 
     fn free_place(&self) -> Result<u16, Reason> {
@@ -303,7 +312,7 @@ mod tests {
             assert!(store.info("www", &peer(uid)).is_ok(), "{uid}");
         }
         let why = store.session("www", &pss(20), &peer(9)).unwrap_err();
-        assert!(why.contains("sidecore keys acl www --uid 9"), "{why}");
+        assert!(why.contains("sidecore keys acl www --add --uid 9"), "{why}");
         store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
         assert!(store.permits(store.place("www").unwrap(), &peer(9)) && !store.permits(0, &peer(7)));
         assert!(store.set_acl("www", Acl { uids: vec![1; MAX_ACL + 1], gids: vec![] }).is_err());

@@ -151,6 +151,8 @@ fn requests() -> Vec<Request> {
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
+        Request::Keys(change_acl("www", 3)),
+        Request::Keys(change_acl("ec", 65)),
         Request::Set(text("notify=park")),
         Request::Set(text("keys=www")),
         Request::CloseSession { handle: 7 },
@@ -168,6 +170,11 @@ fn requests() -> Vec<Request> {
     requests
 }
 
+fn change_acl(name: &str, users: u32) -> KeyCommand {
+    let (add, remove) = (Acl { uids: (0..users).collect(), gids: vec![] }, Acl { uids: vec![1], gids: vec![2] });
+    KeyCommand::ChangeAcl { name: text(name), add, remove }
+}
+
 /// A new kind of request needs a row above and one here.
 fn request_kind(request: &Request) -> usize {
     match request {
@@ -181,6 +188,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::List { .. }) => 7,
         Request::Keys(KeyCommand::Delete { .. }) => 8,
         Request::Keys(KeyCommand::SetAcl { .. }) => 9,
+        Request::Keys(KeyCommand::ChangeAcl { .. }) => 10,
     }
 }
 
@@ -217,7 +225,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..10).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..11).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..6).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));

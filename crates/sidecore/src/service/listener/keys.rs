@@ -57,6 +57,11 @@ impl Listener {
                 self.close_sessions_on(place);
                 Ok(Some(Reply::Done))
             }
+            KeyCommand::ChangeAcl { name, add, remove } => {
+                let place = self.store.change_acl(&name, &add, &remove)?;
+                self.close_sessions_on(place);
+                Ok(Some(Reply::Done))
+            }
         }
     }
 
