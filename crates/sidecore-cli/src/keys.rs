@@ -3,6 +3,7 @@
 mod list;
 
 use crate::args::keys::{Keys, KeysCommand};
+use crate::output;
 use sidecore::client::{Client, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
@@ -21,14 +22,16 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
     match args.command {
         KeysCommand::Import { name, file, passphrase_file, users } => {
             let key = key_of(&name, &file, passphrase_file.as_deref())?;
-            report(&new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?);
+            let entry = new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?;
+            output::report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
-            report(&new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?);
+            let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
+            output::report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
-        KeysCommand::List { json } => print!("{}", list::render(&all(&mut connect()?)?, json)),
+        KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
-        KeysCommand::Pem { name } => print!("{}", pem(&mut connect()?, &name)?),
+        KeysCommand::Pem { name } => output::print(&pem(&mut connect()?, &name)?)?,
         KeysCommand::Acl { name, add, remove, users, .. } => {
             let (acl, none) = (users.acl(), Acl::default());
             let command = match (add, remove) {
@@ -82,11 +85,12 @@ fn change(client: &mut Client, command: KeyCommand) -> Result<(), String> {
     client.keys(command).map(|_| ()).map_err(|error| error.to_string())
 }
 
-fn report(entry: &KeyEntry) {
-    println!("{} is a key of kind {}; {}", entry.name, entry.kind.name(), list::users(&entry.acl));
-    if !entry.at_rest {
-        println!("It is in memory only and gone when the service ends: to keep keys, configure keys.directory");
+fn in_words(entry: &KeyEntry) -> String {
+    let what = format!("{} is a key of kind {}; {}\n", entry.name, entry.kind.name(), list::users(&entry.acl));
+    if entry.at_rest {
+        return what;
     }
+    what + "It is in memory only and gone when the service ends: to keep keys, configure keys.directory\n"
 }
 
 /// Page by page.

@@ -1,6 +1,7 @@
 //! `sidecore serve`: the service in its sandbox, until a signal ends it.
 
 use crate::args::Serve;
+use crate::output;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, SOCKET_VARIABLE, default_socket};
 use sidecore::sandbox;
@@ -30,11 +31,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     sandbox.filter_calls(&service).map_err(|error| error.to_string())?;
     for warning in sandbox.warnings() {
-        eprintln!("sidecore: warning: {warning}");
+        output::tell(format_args!("warning: {warning}"));
     }
-    eprintln!("sidecore: serving at {}", service.socket().display());
+    output::tell(format_args!("serving at {}", service.socket().display()));
     let _ = signals.forever().next();
-    eprintln!("sidecore: stopping");
+    output::tell("stopping");
     drop(service);
     Ok(())
 }

@@ -229,3 +229,32 @@ fn a_service_with_a_wrong_passphrase_does_not_start() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("keys.directory"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_key_that_was_made_is_said_to_exist_where_nothing_can_be_printed() {
+    let home = Home::new();
+    let service = home.serve();
+    let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let closed = || Stdio::from(std::io::pipe().unwrap().1);
+    let told = |output: Stdio, code: i32, arguments: &[&str]| {
+        let mut command = command();
+        command.args(arguments).env("SIDECORE_SOCKET", &service.socket).stdout(output).stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let pem = key("rsa-2048.pkcs1.pem");
+    let said = told(full(), 2, &["keys", "import", "www", &pem]);
+    assert!(said.contains("the key www was imported, but") && said.contains("No space left"), "{said}");
+    let said = told(closed(), 2, &["keys", "generate", "api", "--kind", "p-256"]);
+    assert!(said.contains("the key api was made, but") && said.contains("pipe"), "{said}");
+    for arguments in [&["keys", "list"][..], &["keys", "list", "--json"], &["keys", "pem", "www"], &["top", "--once"]] {
+        assert!(told(full(), 2, arguments).contains("cannot write to standard output"));
+        assert_eq!(told(closed(), 0, arguments), "");
+    }
+    // These print nothing.
+    for arguments in [&["set", "notify=park"][..], &["keys", "acl", "www", "--nobody"], &["keys", "delete", "www"]] {
+        assert_eq!(told(full(), 0, arguments), "");
+    }
+    assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 1);
+}
