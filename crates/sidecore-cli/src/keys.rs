@@ -31,6 +31,16 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
         }
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
+        KeysCommand::Passphrase { new_passphrase_file } => {
+            let new = read_passphrase(&new_passphrase_file)?;
+            let file = connect()?.change_passphrase(new).map_err(|error| error.to_string())?;
+            let file = file.unwrap_or_else(|| "the file that its configuration names".to_owned());
+            let next = format!(
+                "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
+                 the new one there now, or where that file is made from.\n"
+            );
+            output::report("the passphrase was changed", &next)?;
+        }
         KeysCommand::Pem { name } => output::print(&pem(&mut connect()?, &name)?)?,
         KeysCommand::Acl { name, add, remove, users, .. } => {
             let (acl, none) = (users.acl(), Acl::default());

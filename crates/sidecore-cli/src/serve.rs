@@ -33,6 +33,10 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     for warning in sandbox.warnings() {
         output::tell(format_args!("warning: {warning}"));
     }
+    if let Some(changes) = service.key_changes() {
+        // Whoever compares it with the last one sees an old copy of the directory.
+        output::tell(format_args!("keys at rest are of change {changes}"));
+    }
     output::tell(format_args!("serving at {}", service.socket().display()));
     let _ = signals.forever().next();
     output::tell("stopping");

@@ -53,6 +53,12 @@ impl Home {
         fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
     }
 
+    /// The names of the files in the directory of the keys.
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.path("keys")).unwrap();
+        files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
     fn command(&self, keys: &str) -> Command {
         let config = format!("socket = '{}'\nsocket_mode = '0666'\n{keys}", self.path("run/socket").display());
         fs::write(self.path("config"), config).unwrap();
@@ -64,7 +70,12 @@ impl Home {
 
     /// A service with keys at rest.
     fn serve(&self) -> Serving {
-        let keys = format!("[keys]\ndirectory = '{}'\n", self.path("keys").display());
+        self.serve_with("")
+    }
+
+    /// The same, with more in its configuration's section of keys.
+    fn serve_with(&self, more: &str) -> Serving {
+        let keys = format!("[keys]\ndirectory = '{}'\n{more}", self.path("keys").display());
         let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
         for _ in 0..1000 {
             if serving.run(&["set", "notify=park"]).status.success() {
@@ -257,4 +268,59 @@ fn a_key_that_was_made_is_said_to_exist_where_nothing_can_be_printed() {
         assert_eq!(told(full(), 0, arguments), "");
     }
     assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 1);
+}
+
+#[test]
+fn the_passphrase_is_changed_and_only_the_new_one_opens_the_keys() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "33"]);
+    service.done(&["keys", "generate", "api", "--kind", "ed25519"]);
+    let before = (service.done(&["keys", "list", "--json"]), home.files());
+    let new = private_file(&home.path("new"), "open simsim\n");
+    let (new, old) = (new.to_str().unwrap(), home.path("passphrase"));
+    let said = service.done(&["keys", "passphrase", "--new-passphrase-file", new]);
+    assert!(said.contains(old.to_str().unwrap()) && said.contains("at its next start"), "{said}");
+    // Neither the keys nor what they may be used for changed, but all files.
+    assert_eq!(service.done(&["keys", "list", "--json"]), before.0);
+    assert!(home.files().iter().all(|file| *file == "master" || !before.1.contains(file)), "{:?}", home.files());
+    service.done(&["keys", "acl", "api", "--add", "--uid", "7"]);
+    let before = service.done(&["keys", "list", "--json"]);
+    service.end();
+
+    let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
+    let output = home.command(&keys).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the passphrase is not the one"), "{}", text(&output.stderr));
+    fs::rename(new, old).unwrap();
+    let service = home.serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]), before);
+    assert!(service.refused(&["keys", "passphrase", "--new-passphrase-file", "no/such/file"]).contains("no/such/file"));
+    service.end();
+}
+
+#[test]
+fn an_old_directory_of_keys_is_refused_at_start_and_can_be_accepted() {
+    let home = Home::new();
+    let serve = || home.serve_with(&format!("counter_file = '{}'\n", home.path("count/number").display()));
+    let service = serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    service.done(&["keys", "generate", "api", "--kind", "p-256"]);
+    let copied = Command::new("cp").arg("-a").args([home.path("keys"), home.path("copy")]).status().unwrap();
+    assert!(copied.success());
+    service.done(&["keys", "delete", "api"]);
+    service.end();
+    serve().end();
+    fs::remove_dir_all(home.path("keys")).unwrap();
+    fs::rename(home.path("copy"), home.path("keys")).unwrap();
+    let mut again = command();
+    again.arg("serve").arg("--config").arg(home.path("config")).arg("--passphrase-file").arg(home.path("passphrase"));
+    let output = again.output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("this is an old copy, of change 2") && said.contains("count/number"), "{said}");
+    fs::remove_file(home.path("count/number")).unwrap();
+    let service = serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 2);
+    service.end();
 }

@@ -31,7 +31,7 @@ pub use lane::{Received, WaitReport};
 
 use crate::config::{SOCKET_VARIABLE, default_socket};
 use crate::control::{Reply, Request, Token};
-use crate::engine::crypto::SessionSpec;
+use crate::engine::crypto::{Secret, SessionSpec};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
 use crate::shm::fork::ForkGuard;
 use lane::{Lane, Shape};
@@ -179,6 +179,19 @@ impl Client {
         match self.lane.ask(&Request::Keys(command))? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Has the keys at rest sealed anew under this passphrase, as `sidecore keys passphrase` does. Returns the file in which
+    /// the service looks for it when it starts next, where the service knows: whoever asks puts it there.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn change_passphrase(&mut self, passphrase: Secret) -> Result<Option<String>, Error> {
+        self.own_lane()?;
+        match self.lane.ask(&Request::Keys(KeyCommand::ChangePassphrase { passphrase }))? {
+            Reply::PassphraseChanged { file } => Ok(file),
             other => Err(Error::unexpected(other)),
         }
     }

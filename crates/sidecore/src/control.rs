@@ -92,6 +92,11 @@ pub enum Reply {
     KeyInfo(KeyInfo),
     /// Keys, in the order of their names; none: there are no more.
     Keys(Vec<KeyEntry>),
+    /// The keys at rest are sealed anew.
+    PassphraseChanged {
+        /// The file in which the service looks for the passphrase when it starts, where it knows one.
+        file: Option<String>,
+    },
 }
 
 /// Encodes a message and sends it.

@@ -13,7 +13,7 @@ mod vault;
 pub use file::{KeyFileError, MAX_KEY_FILE, read_private_key};
 pub(crate) use material::Material;
 pub use passphrase::read_passphrase;
-pub(crate) use store::Store;
+pub(crate) use store::{Changed, Resealed, Resealing, Store};
 
 use crate::engine::crypto::Secret;
 use serde::{Deserialize, Serialize};
@@ -170,6 +170,11 @@ pub enum KeyCommand {
         add: Acl,
         /// Who may no longer use it, also if named in `add`.
         remove: Acl,
+    },
+    /// Seal the keys at rest anew, under this passphrase. The answer says where the service reads it at its next start.
+    ChangePassphrase {
+        /// The new one.
+        passphrase: Secret,
     },
 }
 

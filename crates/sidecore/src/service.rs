@@ -65,6 +65,7 @@ pub struct Service {
     listener_wake: Arc<OwnedFd>,
     listener: Option<JoinHandle<()>>,
     sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
+    key_changes: Option<u64>,
 }
 
 impl Service {
@@ -96,6 +97,7 @@ impl Service {
             listener_wake: listener_wake.clone(),
             listener: None,
             sidecores: Vec::new(),
+            key_changes: store.changes(),
         };
         let counters = create_counters(&config)?;
         let calibration = Arc::new(Calibration::measure(config.limits.max_request_bytes)?);
@@ -141,6 +143,11 @@ impl Service {
     /// Where clients connect.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The number of the last change of the keys at rest when it started; `None`: there are none.
+    pub fn key_changes(&self) -> Option<u64> {
+        self.key_changes
     }
 
     /// The counter file.

@@ -49,6 +49,12 @@ pub(crate) enum KeysCommand {
         /// Its name
         name: String,
     },
+    /// Change the passphrase: the service seals all keys anew
+    Passphrase {
+        /// The file with the new one, which the service must find at its next start
+        #[arg(long, value_name = "FILE")]
+        new_passphrase_file: PathBuf,
+    },
     /// Print the file that a server takes in the place of the private key
     Pem {
         /// The key's name

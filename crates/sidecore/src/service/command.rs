@@ -3,7 +3,7 @@
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
 use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
-use crate::keys::Material;
+use crate::keys::{Material, Resealed};
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
@@ -75,6 +75,8 @@ pub(super) enum Event {
     SessionClosed(LaneKey),
     /// A key was made, or not: says why.
     KeyGenerated(Box<Result<Material, String>>),
+    /// The keys at rest were sealed anew for this asker, or not.
+    Resealed(LaneKey, Box<Resealed>),
 }
 
 /// Reaches one sidecore from the control thread.

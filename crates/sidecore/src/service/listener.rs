@@ -4,6 +4,7 @@
 //! answers loses its connection.
 
 mod keys;
+mod passphrase;
 mod settings;
 
 use super::advice::Advice;
@@ -193,6 +194,7 @@ impl Listener {
                 return;
             }
             Event::KeyGenerated(made) => return self.generated(*made),
+            Event::Resealed(asker, resealed) => return self.resealed(asker, *resealed),
         };
         if let Some(connection) = self.connections.get(&key) {
             // Only to say why; the connection ends in any case.

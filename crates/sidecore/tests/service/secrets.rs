@@ -10,7 +10,7 @@ use rustix::net::{
     socket_with,
 };
 use sidecore::client::{Client, Options};
-use sidecore::config::Config;
+use sidecore::config::{Config, KeysConfig};
 use sidecore::control::{Attach, Reply, Request, decode, encode};
 use sidecore::core::layout::ABI;
 use sidecore::core::session::Op;
@@ -22,7 +22,7 @@ use sidecore::service::Service;
 use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
@@ -153,6 +153,7 @@ fn requests() -> Vec<Request> {
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
         Request::Keys(change_acl("www", 3)),
         Request::Keys(change_acl("ec", 65)),
+        Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(&b"open simsim"[..]) }),
         Request::Set(text("notify=park")),
         Request::Set(text("keys=www")),
         Request::CloseSession { handle: 7 },
@@ -172,7 +173,7 @@ fn requests() -> Vec<Request> {
 
 fn change_acl(name: &str, users: u32) -> KeyCommand {
     let (add, remove) = (Acl { uids: (0..users).collect(), gids: vec![] }, Acl { uids: vec![1], gids: vec![2] });
-    KeyCommand::ChangeAcl { name: text(name), add, remove }
+    KeyCommand::ChangeAcl { name: name.to_owned(), add, remove }
 }
 
 /// A new kind of request needs a row above and one here.
@@ -189,6 +190,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::Delete { .. }) => 8,
         Request::Keys(KeyCommand::SetAcl { .. }) => 9,
         Request::Keys(KeyCommand::ChangeAcl { .. }) => 10,
+        Request::Keys(KeyCommand::ChangePassphrase { .. }) => 11,
     }
 }
 
@@ -203,6 +205,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Keys(_) => 5,
         // Only said to lanes that broke the protocol, with the name of the rule.
         Reply::Ended(_) => 6,
+        // Only said where keys are at rest, and holds the name of a file.
+        Reply::PassphraseChanged { .. } => 7,
     }
 }
 
@@ -225,7 +229,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..11).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..12).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..6).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
@@ -353,4 +357,40 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     assert!(sign(&mut client).is_err());
     assert_eq!(pieces.in_process(service.pid()), 0);
     service.finish();
+}
+
+#[test]
+fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
+    let scratch = tempfile::tempdir().unwrap();
+    let passphrase = scratch.path().join("passphrase");
+    fs::write(&passphrase, "open sesame").unwrap();
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
+    let directory = Some(scratch.path().join("keys"));
+    let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
+    let service = start(Config { keys, ..Config::default() });
+    let (asker, mut other) = (Line::to(&service), connect(&service));
+    asker.say(&attach());
+    asker.hear();
+    other.keys(KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() }).unwrap();
+    asker.say(&Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(&b"open simsim"[..]) }));
+    other.key_info("www").unwrap();
+    let refused = other.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap_err().to_string();
+    assert!(refused.contains("the passphrase is being changed"), "{refused}");
+    let again = other.change_passphrase(Secret::from(&b"open barley"[..])).unwrap_err().to_string();
+    assert!(again.contains("is being changed already"), "{again}");
+    assert!(!asker.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let Reply::PassphraseChanged { file } = decode(&asker.hear()).unwrap() else { panic!("not changed") };
+    assert_eq!(file.as_deref(), passphrase.to_str());
+    // The key is as it was, and can be changed again.
+    other.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
+}
+
+#[test]
+fn a_passphrase_that_cannot_be_is_refused_in_words() {
+    let service = start(Config::default());
+    let mut client = connect(&service);
+    let mut said = |passphrase: &[u8]| client.change_passphrase(Secret::from(passphrase)).unwrap_err().to_string();
+    assert!(said(b"").contains("the passphrase is empty"));
+    assert!(said(&[7; 4097]).contains("at most 4096 bytes"));
+    assert!(said(b"open simsim").contains("in memory only"));
 }

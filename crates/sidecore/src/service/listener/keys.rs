@@ -2,7 +2,7 @@
 
 use super::{Listener, Reply};
 use crate::engine::crypto::{Scheme, Session};
-use crate::keys::{Acl, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
+use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
 use crate::service::command::{Command, Event, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::sys::peer::{self, Peer};
@@ -39,40 +39,42 @@ impl Listener {
         }
         match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                let entry = self.store.import(&name, pkcs8, acl)?;
-                self.counted(entry).map(|entry| Some(Reply::Keys(vec![entry])))
+                let changed = self.store.import(&name, pkcs8, acl)?;
+                self.counted(changed).map(|entry| Some(Reply::Keys(vec![entry])))
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
             }
             KeyCommand::List { after } => Ok(Some(Reply::Keys(self.store.list(&after)))),
             KeyCommand::Delete { name } => {
-                let place = self.store.delete(&name)?;
+                let Changed { what: place, doubt } = self.store.delete(&name)?;
                 self.close_sessions_on(place);
                 self.counters.close_key(place.into());
-                Ok(Some(Reply::Done))
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
             }
             KeyCommand::SetAcl { name, acl } => {
-                let place = self.store.set_acl(&name, acl)?;
+                let Changed { what: place, doubt } = self.store.set_acl(&name, acl)?;
                 self.close_sessions_on(place);
-                Ok(Some(Reply::Done))
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
             }
+            KeyCommand::ChangePassphrase { passphrase } => self.change_passphrase(key, passphrase).map(|()| None),
             KeyCommand::ChangeAcl { name, add, remove } => {
-                let place = self.store.change_acl(&name, &add, &remove)?;
+                let Changed { what: place, doubt } = self.store.change_acl(&name, &add, &remove)?;
                 self.close_sessions_on(place);
-                Ok(Some(Reply::Done))
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
             }
         }
     }
 
     /// Begins to count for a new key. One that cannot be counted for is not kept.
-    fn counted(&mut self, entry: KeyEntry) -> Result<KeyEntry, String> {
+    fn counted(&mut self, changed: Changed<KeyEntry>) -> Result<KeyEntry, String> {
+        let Changed { what: entry, doubt } = changed;
         let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
         if let Err(error) = self.counters.open_key(place.into(), &entry.name) {
             self.store.delete(&entry.name)?;
             return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
         }
-        Ok(entry)
+        doubt.map_or(Ok(entry), Err)
     }
 
     /// Who is at the other end of a connection.
