@@ -114,9 +114,11 @@ impl Serving {
         text(&output.stderr)
     }
 
-    fn end(mut self) {
+    /// Ends it. Returns what it wrote to its log.
+    fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
+        std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
     }
 }
 
@@ -302,15 +304,15 @@ fn the_passphrase_is_changed_and_only_the_new_one_opens_the_keys() {
 #[test]
 fn an_old_directory_of_keys_is_refused_at_start_and_can_be_accepted() {
     let home = Home::new();
-    let serve = || home.serve_with(&format!("counter_file = '{}'\n", home.path("count/number").display()));
+    let serve = || home.serve_with(&format!("changes_file = '{}'\n", home.path("count/number").display()));
     let service = serve();
     service.done(&["keys", "generate", "www", "--kind", "p-256"]);
     service.done(&["keys", "generate", "api", "--kind", "p-256"]);
     let copied = Command::new("cp").arg("-a").args([home.path("keys"), home.path("copy")]).status().unwrap();
     assert!(copied.success());
     service.done(&["keys", "delete", "api"]);
-    service.end();
-    serve().end();
+    assert!(service.end().contains("keys at rest are of change 0"));
+    assert!(serve().end().contains("keys at rest are of change 3"));
     fs::remove_dir_all(home.path("keys")).unwrap();
     fs::rename(home.path("copy"), home.path("keys")).unwrap();
     let mut again = command();

@@ -73,7 +73,7 @@ pub struct KeysConfig {
     /// The file with the passphrase that seals them.
     pub passphrase_file: Option<PathBuf>,
     /// A file for the number of the last change, in another place: a start with an old copy of the directory is refused.
-    pub counter_file: Option<PathBuf>,
+    pub changes_file: Option<PathBuf>,
     /// Keys that are given up where their files are missing at start.
     pub accept_missing: Vec<String>,
 }
@@ -406,17 +406,17 @@ impl KeysConfig {
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
     fn check(&self) -> Result<(), ConfigError> {
         let Some(directory) = &self.directory else {
-            return match (&self.passphrase_file, &self.counter_file) {
+            return match (&self.passphrase_file, &self.changes_file) {
                 (None, None) => Ok(()),
                 (Some(_), _) => {
                     let what = "a passphrase file without keys.directory: name the directory, or leave the file out";
                     Err(ConfigError::new(what))
                 }
-                _ => Err(ConfigError::new("keys.counter_file without keys.directory: name the directory as well")),
+                _ => Err(ConfigError::new("keys.changes_file without keys.directory: name the directory as well")),
             };
         };
-        if self.counter_file.as_ref().is_some_and(|file| file.starts_with(directory)) {
-            let what = "keys.counter_file lies in keys.directory, and an old copy of that would bring it along: name a                         file elsewhere";
+        if self.changes_file.as_ref().is_some_and(|file| file.starts_with(directory)) {
+            let what = "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a                         file elsewhere";
             return Err(ConfigError::new(what));
         }
         Ok(())

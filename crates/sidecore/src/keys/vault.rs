@@ -80,7 +80,7 @@ impl Vault {
         disk: Box<dyn Disk>,
     ) -> Result<(Self, Vec<Found>), String> {
         let directory = Directory::open_alone(path, disk).map_err(|what| format!("{}: {what}", path.display()))?;
-        let counter = config.counter_file.as_deref().map(Counter::at).transpose()?;
+        let counter = config.changes_file.as_deref().map(Counter::at).transpose()?;
         let present = Present::of(&directory)?;
         let at = |what: &str| directory.at(MASTER, what);
         let file = match directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))? {

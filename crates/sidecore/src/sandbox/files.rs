@@ -76,7 +76,7 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     if let Some(keys) = &config.keys.directory {
         add(keys.clone(), files | AccessFs::ReadDir);
     }
-    if let Some(counter) = &config.keys.counter_file {
+    if let Some(counter) = &config.keys.changes_file {
         add(parent(counter), files | AccessFs::ReadDir);
     }
     directories
@@ -110,7 +110,7 @@ mod tests {
             record: Some("record".into()),
             keys: KeysConfig {
                 directory: Some("/var/keys".into()),
-                counter_file: Some("/var/count/number".into()),
+                changes_file: Some("/var/count/number".into()),
                 ..KeysConfig::default()
             },
             ..Config::default()

@@ -386,6 +386,24 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
 }
 
 #[test]
+fn a_new_passphrase_leaves_nothing_in_the_services_memory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (socket, first) = (scratch.path().join("socket"), scratch.path().join("passphrase"));
+    fs::write(&first, "open sesame").unwrap();
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o600)).unwrap();
+    let keys = scratch.path().join("keys");
+    let config = format!("[keys]\ndirectory = '{}'\npassphrase_file = '{}'\n", keys.display(), first.display());
+    let service = Peer::serve(&socket, &config);
+    let passphrase = b"a-passphrase-of-this-test-and-of-no-other-one";
+    let pieces = Pieces::of(&[passphrase.to_vec()]);
+    let mut client = Client::connect(&Options { socket, ..Options::default() }).unwrap();
+    assert!(pieces.count(passphrase) > 0);
+    client.change_passphrase(Secret::from(&passphrase[..])).unwrap();
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    service.finish();
+}
+
+#[test]
 fn a_passphrase_that_cannot_be_is_refused_in_words() {
     let service = start(Config::default());
     let mut client = connect(&service);

@@ -17,7 +17,7 @@ pub(super) struct Counter {
 impl Counter {
     /// The file at this path, which need not be there. Its directory must.
     pub(super) fn at(path: &Path) -> Result<Self, String> {
-        let wrong = |what: &str| format!("keys.counter_file {}: {what}", path.display());
+        let wrong = |what: &str| format!("keys.changes_file {}: {what}", path.display());
         let file = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("name a file"))?.to_owned();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);

@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn counted(scratch: &TempDir) -> KeysConfig {
-    KeysConfig { counter_file: Some(scratch.path().join("number")), ..KeysConfig::default() }
+    KeysConfig { changes_file: Some(scratch.path().join("number")), ..KeysConfig::default() }
 }
 
 fn open_with(path: &Path, config: &KeysConfig) -> Result<(Vault, Vec<Found>), String> {
