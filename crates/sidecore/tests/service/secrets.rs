@@ -369,7 +369,7 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
     let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
     let service = start(Config { keys, ..Config::default() });
     let mut client = connect(&service);
-    let [asker, user, deleter, second] = [(); 4].map(|()| {
+    let [asker, reader, deleter, second] = [(); 4].map(|()| {
         let line = Line::to(&service);
         line.say(&attach());
         line.hear();
@@ -381,24 +381,24 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
         _ => String::new(),
     };
     // Sealing takes longer than three answers, unless this process does not come to its turn for so long.
-    let mut meanwhile = (0..100).map(|_| {
+    let mut rounds = (0..100).map(|_| {
         let import = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
         client.keys(import).unwrap();
         asker.say(&change(b"open simsim"));
-        user.say(&Request::KeyInfo { name: "www".to_owned() });
+        reader.say(&Request::KeyInfo { name: "www".to_owned() });
         deleter.say(&Request::Keys(KeyCommand::Delete { name: "www".to_owned() }));
         second.say(&change(b"open barley"));
-        let is_used = matches!(decode(&user.hear()).unwrap(), Reply::KeyInfo(_));
-        let (deleted, again) = (refused(&deleter), refused(&second));
+        let is_used = matches!(decode(&reader.hear()).unwrap(), Reply::KeyInfo(_));
+        let (kept, again) = (refused(&deleter), refused(&second));
         let is_first = !asker.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 });
         let Reply::PassphraseChanged { file } = decode(&asker.hear()).unwrap() else { panic!("not changed") };
         assert_eq!(file.as_deref(), passphrase.to_str());
         // The key is as it was, and can be changed again.
         let _ = client.keys(KeyCommand::Delete { name: "www".to_owned() });
-        let is_told = deleted.contains("the passphrase is being changed") && again.contains("being changed already");
+        let is_told = kept.contains("the passphrase is being changed") && again.contains("being changed already");
         is_used && is_first && is_told
     });
-    assert!(meanwhile.any(|seen| seen));
+    assert!(rounds.any(|seen| seen));
 }
 
 #[test]
