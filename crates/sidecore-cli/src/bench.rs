@@ -18,7 +18,7 @@ mod task;
 use crate::args::{Bench, Scenario};
 use crate::progress::Progress;
 use crate::report::Row;
-use crate::{machine, report};
+use crate::{machine, output, report};
 use crew::BenchError;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -82,10 +82,12 @@ fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
         notes,
         left_out,
     };
-    print!("{}", report.to_text());
+    // What took so long to measure is written wherever it can be.
+    let printed = output::print(&report.to_text()).map_err(BenchError::new);
     write_file(args.json.as_deref(), |out| report.write_json(out))?;
     write_file(args.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
-    write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))
+    write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
+    printed
 }
 
 fn write_file(

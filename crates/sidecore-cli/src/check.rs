@@ -11,9 +11,9 @@ mod read;
 mod service;
 
 use crate::args::Check;
+use crate::output;
 use finding::Finding;
 use sidecore::config::Config;
-use std::io::{self, Write};
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Check) -> Result<bool, String> {
     };
     let findings = findings(&config);
     let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
-    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+    output::print(&text)?;
     Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))
 }
 

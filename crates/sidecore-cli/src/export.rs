@@ -4,6 +4,7 @@
 //! service, and the exporter stays when the service goes.
 
 use crate::args::Export;
+use crate::output;
 use http::{Answer, Server};
 use page::Exporter;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +22,7 @@ pub(crate) fn run(args: &Export) -> Result<(), String> {
     let server = Server::bind(args.listen).map_err(|error| {
         format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
     })?;
-    eprintln!("sidecore: metrics at http://{}/metrics", server.address());
+    output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let exporter = Mutex::new(Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize));
     server.run(&|path| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), path))
 }

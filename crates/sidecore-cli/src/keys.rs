@@ -3,6 +3,7 @@
 mod list;
 
 use crate::args::keys::{Keys, KeysCommand};
+use crate::output;
 use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
@@ -21,17 +22,35 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
     match args.command {
         KeysCommand::Import { name, file, passphrase_file, users } => {
             let key = key_of(&name, &file, passphrase_file.as_deref())?;
-            report(&new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?);
+            let entry = new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?;
+            output::report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
-            report(&new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?);
+            let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
+            output::report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
-        KeysCommand::List { json } => print!("{}", list::render(&all(&mut connect()?)?, json)),
+        KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
-        KeysCommand::Pem { name } => print!("{}", pem(&mut connect()?, &name)?),
-        KeysCommand::Acl { name, users, nobody } => {
-            let acl = if nobody { Acl::default() } else { users.acl() };
-            change(&mut connect()?, KeyCommand::SetAcl { name, acl })?;
+        KeysCommand::Passphrase { new_passphrase_file } => {
+            let new = read_passphrase(&new_passphrase_file)?;
+            let file = connect()?.change_passphrase(new).map_err(|error| error.to_string())?;
+            let file = file.unwrap_or_else(|| "the file that its configuration names".to_owned());
+            let next = format!(
+                "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
+                 the new one there now, or where that file is made from.\n"
+            );
+            output::report("the passphrase was changed", &next)?;
+        }
+        KeysCommand::Pem { name } => output::print(&pem(&mut connect()?, &name)?)?,
+        KeysCommand::Acl { name, add, remove, users, .. } => {
+            let (acl, none) = (users.acl(), Acl::default());
+            let command = match (add, remove) {
+                (true, _) => KeyCommand::ChangeAcl { name, add: acl, remove: none },
+                (_, true) => KeyCommand::ChangeAcl { name, add: none, remove: acl },
+                // `--set`, and `--nobody`, which has no users.
+                _ => KeyCommand::SetAcl { name, acl },
+            };
+            change(&mut connect()?, command)?;
         }
     }
     Ok(())
@@ -76,11 +95,12 @@ fn change(service: &mut Admin, command: KeyCommand) -> Result<(), String> {
     service.keys(command).map(|_| ()).map_err(|error| error.to_string())
 }
 
-fn report(entry: &KeyEntry) {
-    println!("{} is a key of kind {}; {}", entry.name, entry.kind.name(), list::users(&entry.acl));
-    if !entry.at_rest {
-        println!("It is in memory only and gone when the service ends: to keep keys, configure keys.directory");
+fn in_words(entry: &KeyEntry) -> String {
+    let what = format!("{} is a key of kind {}; {}\n", entry.name, entry.kind.name(), list::users(&entry.acl));
+    if entry.at_rest {
+        return what;
     }
+    what + "It is in memory only and gone when the service ends: to keep keys, configure keys.directory\n"
 }
 
 /// Page by page.

@@ -1,11 +1,12 @@
 //! `sidecore run`: one command with the OpenSSL provider, without any change to the system.
 
 use crate::args::Run;
+use crate::output;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs;
-use std::io::{IsTerminal, stdin};
+use std::io::{ErrorKind, IsTerminal, stdin};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -15,6 +16,10 @@ use std::thread::{self, JoinHandle};
 const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
 /// Where it may be, seen from the command's directory.
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
+
+/// Exit codes as shells have them: there is no such command, and it is there but cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs the command to its end. Its exit code, or 128 and the number of the signal that ended it.
 pub(crate) fn run(args: &Run) -> Result<u8, String> {
@@ -30,7 +35,13 @@ pub(crate) fn run(args: &Run) -> Result<u8, String> {
     command.args(rest).env("OPENSSL_CONF", &configuration).env("SIDECORE_SOCKET", &args.socket);
     // Before the command starts, so that no signal is lost.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(|e| e.to_string())?;
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", Path::new(program).display()))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            output::tell(format_args!("{}: {error}", Path::new(program).display()));
+            return Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE });
+        }
+    };
     let (handle, forwarder) = forward(signals, &child);
     let status = child.wait().map_err(|error| error.to_string());
     handle.close();

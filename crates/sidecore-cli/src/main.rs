@@ -1,5 +1,8 @@
 //! The command `sidecore`.
 
+// The macros panic where nothing can be written: `output` says so instead.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod baseline;
 mod bench;
@@ -9,6 +12,7 @@ mod ffi;
 mod keys;
 mod launch;
 mod machine;
+mod output;
 mod progress;
 mod report;
 mod serve;
@@ -29,13 +33,15 @@ const NO: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
-        Ok(code) => ExitCode::from(code),
-        Err(message) => {
-            eprintln!("sidecore: {message}");
-            ExitCode::from(USAGE)
-        }
-    }
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        // Help, version, or what is wrong with the arguments.
+        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+    };
+    ExitCode::from(done.unwrap_or_else(|message| {
+        output::tell(message);
+        USAGE
+    }))
 }
 
 /// The exit code.

@@ -1,6 +1,7 @@
 //! `sidecore serve`: the service in its sandbox, until a signal ends it.
 
 use crate::args::Serve;
+use crate::output;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, socket_of_environment};
 use sidecore::core::session::Class;
@@ -32,11 +33,15 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     sandbox.filter_calls(&service).map_err(|error| error.to_string())?;
     for warning in sandbox.warnings().iter().chain(&refused(&unserved)) {
-        eprintln!("sidecore: warning: {warning}");
+        output::tell(format_args!("warning: {warning}"));
     }
-    eprintln!("sidecore: serving at {}", service.socket().display());
+    if let Some(changes) = service.key_changes() {
+        // Whoever compares it with the last one sees an old copy of the directory.
+        output::tell(format_args!("keys at rest are of change {changes}"));
+    }
+    output::tell(format_args!("serving at {}", service.socket().display()));
     let _ = signals.forever().next();
-    eprintln!("sidecore: stopping");
+    output::tell("stopping");
     drop(service);
     Ok(())
 }

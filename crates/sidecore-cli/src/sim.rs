@@ -23,9 +23,6 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         Some(SimCommand::Waiting(args)) => waiting::run(args),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay(args)) => replay::run(&args.record),
-        Some(SimCommand::Speed) => {
-            speed::run();
-            Ok(true)
-        }
+        Some(SimCommand::Speed) => speed::run().map(|()| true),
     }
 }

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -46,8 +47,20 @@ impl Home {
         self.0.path().join(file)
     }
 
+    /// Lets other users reach the socket, and a copy of the command.
+    fn lets_others_in(&self) {
+        fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
+    }
+
+    /// The names of the files in the directory of the keys.
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.path("keys")).unwrap();
+        files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
     fn command(&self, keys: &str) -> Command {
-        let config = format!("socket = '{}'\n{keys}", self.path("run/socket").display());
+        let config = format!("socket = '{}'\nsocket_mode = '0666'\n{keys}", self.path("run/socket").display());
         fs::write(self.path("config"), config).unwrap();
         let mut serve = command();
         serve.arg("serve").arg("--config").arg(self.path("config")).stderr(Stdio::piped());
@@ -57,7 +70,12 @@ impl Home {
 
     /// A service with keys at rest.
     fn serve(&self) -> Serving {
-        let keys = format!("[keys]\ndirectory = '{}'\n", self.path("keys").display());
+        self.serve_with("")
+    }
+
+    /// The same, with more in its configuration's section of keys.
+    fn serve_with(&self, more: &str) -> Serving {
+        let keys = format!("[keys]\ndirectory = '{}'\n{more}", self.path("keys").display());
         let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
         for _ in 0..1000 {
             if serving.run(&["set", "notify=park"]).status.success() {
@@ -74,6 +92,14 @@ impl Serving {
         command().args(arguments).env("SIDECORE_SOCKET", &self.socket).output().unwrap()
     }
 
+    /// As another user, by the copy of the command that lies beside the socket's directory.
+    fn as_stranger(&self, arguments: &[&str]) -> Output {
+        let copy = self.socket.ancestors().nth(2).unwrap().join("sidecore");
+        let mut command = Command::new(copy);
+        command.args(arguments).env("SIDECORE_SOCKET", &self.socket).uid(STRANGER).gid(STRANGER);
+        command.output().unwrap()
+    }
+
     /// What it prints; it must succeed.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -88,9 +114,11 @@ impl Serving {
         text(&output.stderr)
     }
 
-    fn end(mut self) {
+    /// Ends it. Returns what it wrote to its log.
+    fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
+        std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap()
     }
 }
 
@@ -118,7 +146,7 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     service.done(&["keys", "import", "mail", &key("p-256.encrypted.pem"), "--passphrase-file", sesame]);
     service.done(&["keys", "import", "pq", &key("ml-kem-768.pem")]);
     assert!(service.done(&["keys", "generate", "new", "--kind", "ed25519"]).contains("ed25519"));
-    service.done(&["keys", "acl", "new", "--uid", "12", "--uid", "3", "--uid", "12"]);
+    service.done(&["keys", "acl", "new", "--set", "--uid", "12", "--uid", "3", "--uid", "12"]);
     service.done(&["keys", "delete", "mail"]);
     let before = service.done(&["keys", "list", "--json"]);
     service.end();
@@ -131,6 +159,36 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     let list = service.done(&["keys", "list"]);
     assert!(list.contains("ml-kem-768") && list.contains("at rest") && !list.contains("mail"), "{list}");
     service.end();
+}
+
+/// The user of whom a refusal speaks here. Every Linux has it.
+const STRANGER: u32 = 65534;
+
+#[test]
+fn following_the_advice_of_a_refusal_takes_no_right_from_others() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can start a program of another user");
+    }
+    let home = Home::new();
+    home.lets_others_in();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "33", "--gid", "4711"]);
+    let refused = service.as_stranger(&["keys", "pem", "www"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    let said = text(&refused.stderr);
+    let advice = said.split('`').nth(1).unwrap();
+    let words: Vec<&str> = advice.split(' ').collect();
+    assert_eq!(words[0], "sidecore", "{said}");
+    service.done(&words[1..]);
+    assert!(service.as_stranger(&["keys", "pem", "www"]).status.success());
+    let list = || service.done(&["keys", "list", "--json"]);
+    assert!(list().contains(r#""uids":[33,65534]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
+    // By name as well; and what is removed is no more than was named.
+    service.done(&["keys", "acl", "www", "--remove", "--uid", "nobody", "--gid", "root"]);
+    assert!(list().contains(r#""uids":[33]"#) && list().contains(r#""gids":[4711]"#), "{}", list());
+    assert_eq!(service.as_stranger(&["keys", "pem", "www"]).status.code(), Some(2));
+    service.done(&["keys", "acl", "www", "--nobody"]);
+    assert!(list().contains(r#""gids":[]"#) && list().contains(r#""uids":[]"#), "{}", list());
 }
 
 #[test]
@@ -161,6 +219,10 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
         (&["keys", "generate", "x", "--kind", "p-256", "--uid", "nobody-of-this-name"], "no such user"),
         (&["keys", "delete", "nobody"], "sidecore keys list"),
         (&["keys", "acl", "www"], "--nobody"),
+        (&["keys", "acl", "www", "--uid", "12"], "--add"),
+        (&["keys", "acl", "www", "--add"], "--uid"),
+        (&["keys", "acl", "www", "--add", "--set", "--uid", "12"], "cannot be used with"),
+        (&["keys", "acl", "www", "--nobody", "--uid", "12"], "cannot be used with"),
         (&["keys", "acl", "nobody", "--nobody"], "no key"),
     ] {
         let said = service.refused(arguments);
@@ -181,4 +243,88 @@ fn a_service_with_a_wrong_passphrase_does_not_start() {
     let output = home.command("").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("keys.directory"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_key_that_was_made_is_said_to_exist_where_nothing_can_be_printed() {
+    let home = Home::new();
+    let service = home.serve();
+    let full = || Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let closed = || Stdio::from(std::io::pipe().unwrap().1);
+    let told = |output: Stdio, code: i32, arguments: &[&str]| {
+        let mut command = command();
+        command.args(arguments).env("SIDECORE_SOCKET", &service.socket).stdout(output).stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let pem = key("rsa-2048.pkcs1.pem");
+    let said = told(full(), 2, &["keys", "import", "www", &pem]);
+    assert!(said.contains("the key www was imported, but") && said.contains("No space left"), "{said}");
+    let said = told(closed(), 2, &["keys", "generate", "api", "--kind", "p-256"]);
+    assert!(said.contains("the key api was made, but") && said.contains("pipe"), "{said}");
+    for arguments in [&["keys", "list"][..], &["keys", "list", "--json"], &["keys", "pem", "www"], &["top", "--once"]] {
+        assert!(told(full(), 2, arguments).contains("cannot write to standard output"));
+        assert_eq!(told(closed(), 0, arguments), "");
+    }
+    // These print nothing.
+    for arguments in [&["set", "notify=park"][..], &["keys", "acl", "www", "--nobody"], &["keys", "delete", "www"]] {
+        assert_eq!(told(full(), 0, arguments), "");
+    }
+    assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 1);
+}
+
+#[test]
+fn the_passphrase_is_changed_and_only_the_new_one_opens_the_keys() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "33"]);
+    service.done(&["keys", "generate", "api", "--kind", "ed25519"]);
+    let before = (service.done(&["keys", "list", "--json"]), home.files());
+    let new = private_file(&home.path("new"), "open simsim\n");
+    let (new, old) = (new.to_str().unwrap(), home.path("passphrase"));
+    let said = service.done(&["keys", "passphrase", "--new-passphrase-file", new]);
+    assert!(said.contains(old.to_str().unwrap()) && said.contains("at its next start"), "{said}");
+    // Neither the keys nor what they may be used for changed, but all files.
+    assert_eq!(service.done(&["keys", "list", "--json"]), before.0);
+    assert!(home.files().iter().all(|file| *file == "master" || !before.1.contains(file)), "{:?}", home.files());
+    service.done(&["keys", "acl", "api", "--add", "--uid", "7"]);
+    let before = service.done(&["keys", "list", "--json"]);
+    service.end();
+
+    let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
+    let output = home.command(&keys).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the passphrase is not the one"), "{}", text(&output.stderr));
+    fs::rename(new, old).unwrap();
+    let service = home.serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]), before);
+    assert!(service.refused(&["keys", "passphrase", "--new-passphrase-file", "no/such/file"]).contains("no/such/file"));
+    service.end();
+}
+
+#[test]
+fn an_old_directory_of_keys_is_refused_at_start_and_can_be_accepted() {
+    let home = Home::new();
+    let serve = || home.serve_with(&format!("changes_file = '{}'\n", home.path("count/number").display()));
+    let service = serve();
+    service.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    service.done(&["keys", "generate", "api", "--kind", "p-256"]);
+    let copied = Command::new("cp").arg("-a").args([home.path("keys"), home.path("copy")]).status().unwrap();
+    assert!(copied.success());
+    service.done(&["keys", "delete", "api"]);
+    assert!(service.end().contains("keys at rest are of change 0"));
+    assert!(serve().end().contains("keys at rest are of change 3"));
+    fs::remove_dir_all(home.path("keys")).unwrap();
+    fs::rename(home.path("copy"), home.path("keys")).unwrap();
+    let mut again = command();
+    again.arg("serve").arg("--config").arg(home.path("config")).arg("--passphrase-file").arg(home.path("passphrase"));
+    let output = again.output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("this is an old copy, of change 2") && said.contains("count/number"), "{said}");
+    fs::remove_file(home.path("count/number")).unwrap();
+    let service = serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]).lines().count(), 2);
+    service.end();
 }

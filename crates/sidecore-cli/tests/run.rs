@@ -44,13 +44,16 @@ fn signals_reach_the_command() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
-    let told = |args: &[&str]| {
+fn what_cannot_be_run_is_said_with_the_exit_code_of_shells() {
+    let told = |code: i32, args: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_sidecore")).arg("run").args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert!(told(&["--module", "/no/module", "--", "true"]).contains("/no/module"));
-    assert!(told(&["--module", "/dev/null", "--", "/no/command"]).contains("/no/command"));
-    assert!(told(&[]).contains("COMMAND"));
+    assert!(told(2, &["--module", "/no/module", "--", "true"]).contains("/no/module"));
+    assert!(told(127, &["--module", "/dev/null", "--", "/no/command"]).contains("/no/command"));
+    assert!(told(127, &["--module", "/dev/null", "--", "no-such-command"]).contains("no-such-command"));
+    assert!(told(126, &["--module", "/dev/null", "--", "/dev/null"]).contains("/dev/null"));
+    assert!(told(126, &["--module", "/dev/null", "--", "/"]).contains("/: "));
+    assert!(told(2, &[]).contains("COMMAND"));
 }

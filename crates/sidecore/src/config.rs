@@ -78,6 +78,10 @@ pub struct KeysConfig {
     pub directory: Option<PathBuf>,
     /// The file with the passphrase that seals them.
     pub passphrase_file: Option<PathBuf>,
+    /// A file for the number of the last change, in another place: a start with an old copy of the directory is refused.
+    pub changes_file: Option<PathBuf>,
+    /// Keys that are given up where their files are missing at start.
+    pub accept_missing: Vec<String>,
 }
 
 /// The cores that serve.
@@ -444,10 +448,21 @@ impl KeysConfig {
 
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
     fn check(&self) -> Result<(), ConfigError> {
-        if self.passphrase_file.is_none() || self.directory.is_some() {
-            return Ok(());
+        let Some(directory) = &self.directory else {
+            return match (&self.passphrase_file, &self.changes_file) {
+                (None, None) => Ok(()),
+                (Some(_), _) => {
+                    let what = "a passphrase file without keys.directory: name the directory, or leave the file out";
+                    Err(ConfigError::new(what))
+                }
+                _ => Err(ConfigError::new("keys.changes_file without keys.directory: name the directory as well")),
+            };
+        };
+        if self.changes_file.as_ref().is_some_and(|file| file.starts_with(directory)) {
+            let what = "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a                         file elsewhere";
+            return Err(ConfigError::new(what));
         }
-        Err(ConfigError::new("a passphrase file without keys.directory: name the directory, or leave the file out"))
+        Ok(())
     }
 }
 

@@ -94,6 +94,11 @@ pub enum Reply {
     Keys(Vec<KeyEntry>),
     /// No such lane will be given, however long its client waits: what is wrong and what to do.
     TooLarge(String),
+    /// The keys at rest are sealed anew.
+    PassphraseChanged {
+        /// The file in which the service looks for the passphrase when it starts, where it knows one.
+        file: Option<String>,
+    },
 }
 
 /// Encodes a message and sends it.

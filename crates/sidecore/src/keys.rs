@@ -13,10 +13,11 @@ mod vault;
 pub use file::{KeyFileError, MAX_KEY_FILE, read_private_key};
 pub(crate) use material::Material;
 pub use passphrase::read_passphrase;
-pub(crate) use store::{Ready, Store};
+pub(crate) use store::{Changed, Ready, Resealed, Resealing, Store};
 
 use crate::engine::crypto::Secret;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Longest name of a key, bytes.
@@ -91,6 +92,11 @@ impl Acl {
     pub fn permits(&self, uid: u32, gids: &[u32]) -> bool {
         self.uids.contains(&uid) || gids.iter().any(|gid| self.gids.contains(gid))
     }
+
+    /// These and those of `add`, without those of `remove`; each once, in order.
+    pub(crate) fn changed(&self, add: &Self, remove: &Self) -> Self {
+        Self { uids: changed(&self.uids, &add.uids, &remove.uids), gids: changed(&self.gids, &add.gids, &remove.gids) }
+    }
 }
 
 /// What everybody who may use a key may know of it.
@@ -148,13 +154,33 @@ pub enum KeyCommand {
         /// Its name.
         name: String,
     },
-    /// Other users may use the key from now on. Sessions of those who no longer may are closed.
+    /// These may use the key from now on, and nobody else. Sessions of those who no longer may are closed.
     SetAcl {
         /// Its name.
         name: String,
         /// Who may use it.
         acl: Acl,
     },
+    /// Some may use the key as well from now on, or no longer; all others as before. Sessions of those who no longer may
+    /// are closed.
+    ChangeAcl {
+        /// Its name.
+        name: String,
+        /// Who may use it as well.
+        add: Acl,
+        /// Who may no longer use it, also if named in `add`.
+        remove: Acl,
+    },
+    /// Seal the keys at rest anew, under this passphrase. The answer says where the service reads it at its next start.
+    ChangePassphrase {
+        /// The new one.
+        passphrase: Secret,
+    },
+}
+
+fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {
+    let all: BTreeSet<u32> = ids.iter().chain(add).copied().filter(|id| !remove.contains(id)).collect();
+    all.into_iter().collect()
 }
 
 /// A name that no key can have.

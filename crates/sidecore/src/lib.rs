@@ -4,6 +4,9 @@
 //! attaches over a Unix socket, gets a lane, opens sessions and submits requests. What is decided is decided in
 //! `sidecore_core`; this crate reads clocks, makes system calls and touches shared memory.
 
+// The macros panic where standard output or error is closed: a service ends for that as little as its client.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod bare;
 pub mod client;
 pub mod config;

@@ -71,6 +71,7 @@ pub struct Service {
     sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
     /// Given back last, when no thread is left.
     place: Place,
+    key_changes: Option<u64>,
 }
 
 impl Service {
@@ -103,6 +104,7 @@ impl Service {
             listener: None,
             sidecores: Vec::new(),
             place,
+            key_changes: store.changes(),
         };
         let counters = create_counters(&config)?;
         service.place.keep(&service.counters)?;
@@ -149,6 +151,11 @@ impl Service {
     /// Where clients connect.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The number of the last change of the keys at rest when it started; `None`: there are none.
+    pub fn key_changes(&self) -> Option<u64> {
+        self.key_changes
     }
 
     /// The counter file.

@@ -49,21 +49,37 @@ pub(crate) enum KeysCommand {
         /// Its name
         name: String,
     },
+    /// Change the passphrase: the service seals all keys anew
+    Passphrase {
+        /// The file with the new one, which the service must find at its next start
+        #[arg(long, value_name = "FILE")]
+        new_passphrase_file: PathBuf,
+    },
     /// Print the file that a server takes in the place of the private key
     Pem {
         /// The key's name
         name: String,
     },
-    /// Let these use a key, and nobody else but root and the service's own user
-    #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid", "nobody"]).multiple(true).required(true))]
+    /// Say who may use a key, beside root and the service's own user
+    #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]
+    #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid"]).multiple(true))]
     Acl {
         /// Its name
         name: String,
+        /// These as well
+        #[arg(long, requires = "whom")]
+        add: bool,
+        /// These no longer
+        #[arg(long, requires = "whom")]
+        remove: bool,
+        /// These, and nobody else
+        #[arg(long, requires = "whom")]
+        set: bool,
+        /// Nobody else
+        #[arg(long, conflicts_with = "whom")]
+        nobody: bool,
         #[command(flatten)]
         users: Users,
-        /// Nobody else
-        #[arg(long, conflicts_with_all = ["uid", "gid"])]
-        nobody: bool,
     },
 }
 

@@ -9,6 +9,7 @@ mod sleep;
 use super::crew::{BenchError, Crew, Plan};
 use super::series::median;
 use super::task::Task;
+use crate::output;
 use crate::progress::Progress;
 use plan::Machine;
 use sidecore::config::NotifyConfig;
@@ -69,9 +70,8 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     drop(progress);
     let text = machine.to_toml();
     fs::write(path, &text).map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))?;
-    print!("{}", machine.to_grid().to_text());
-    println!("\nWritten to {}: run it with `sidecore sim {}`.", path.display(), path.display());
-    Ok(())
+    let (found, path) = (machine.to_grid().to_text(), path.display());
+    output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n")).map_err(BenchError::new)
 }
 
 /// Time of an operation inside the client's process, by size.

@@ -23,9 +23,9 @@ pub(super) fn run(args: &Bakeoff) -> Result<bool, String> {
         pools.notes.push("Stopped before its end: cases that were not run are missing.".to_owned());
     }
     let singles = singles(&found.lines);
-    print!("{}\n{}", pools.to_text(), singles.to_text());
+    let text = format!("{}\n{}", pools.to_text(), singles.to_text());
     let rows: Vec<Row> = found.lines.iter().map(Row::of).collect();
-    output::write(&args.output, &rows, || page(args, &[pools, singles]), &[])?;
+    output::show(&text, &args.output, &rows, || page(args, &[pools, singles]), &[])?;
     Ok(true)
 }
 

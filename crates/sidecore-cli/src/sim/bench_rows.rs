@@ -53,9 +53,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     }
     drop(steps);
     let grid = grid(&cells, left_out);
-    print!("{}", grid.to_text());
     let lines: Vec<CellLine> = cells.iter().map(CellLine::of).collect();
-    output::write(&args.output, &lines, || grid.to_markdown(), &[])?;
+    output::show(&grid.to_text(), &args.output, &lines, || grid.to_markdown(), &[])?;
     Ok(true)
 }
 

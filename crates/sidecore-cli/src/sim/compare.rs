@@ -19,9 +19,8 @@ pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String
     drop(steps);
     let comparison = found.map_err(|error| error.to_string())?;
     let grid = comparison_grid(plan, &comparison);
-    print!("{}", grid.to_text());
     let lines: Vec<CellLine> = comparison.cells.iter().map(CellLine::of).collect();
-    output::write(&args.output, &lines, || comparison_page(path, args, &grid), &[])?;
+    output::show(&grid.to_text(), &args.output, &lines, || comparison_page(path, args, &grid), &[])?;
     Ok(true)
 }
 

@@ -3,6 +3,7 @@
 use super::stop::Steps;
 use crate::args::Faults;
 use crate::machine;
+use crate::output::print;
 use crate::report::{Grid, count};
 use sidecore_sim::faults::{self, FAULTS, Failure, Report, Sabotage};
 
@@ -17,10 +18,8 @@ pub(super) fn run(args: &Faults) -> Result<bool, String> {
         steps.done((done * SHOWN / total.max(1)) as usize)
     });
     drop(steps);
-    print!("{}", grid(args, &report).to_text());
-    if let Some(failure) = &report.broken {
-        print!("{}", in_words(args, failure));
-    }
+    let broken = report.broken.as_ref().map_or_else(String::new, |failure| in_words(args, failure));
+    print(&(grid(args, &report).to_text() + &broken))?;
     Ok(report.broken.is_none())
 }
 

@@ -1,5 +1,6 @@
 //! `sidecore sim replay`: a recorded run of the service, decided again.
 
+use crate::output::print;
 use crate::report::{Grid, count};
 use sidecore_sim::replay::{Replayed, replay};
 use std::fs;
@@ -10,7 +11,7 @@ pub(super) fn run(path: &Path) -> Result<bool, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
     let replayed = replay(&bytes).map_err(|error| wrong(&error))?;
-    print!("{}", grid(path, &replayed).to_text());
+    print(&grid(path, &replayed).to_text())?;
     Ok(replayed.identical)
 }
 

@@ -6,6 +6,7 @@ use super::stop::STOPPED;
 use super::{bench_rows, compare, output};
 use crate::args::Plans;
 use crate::machine;
+use crate::output::print;
 use crate::report::{Grid, Row, digits};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::Source;
@@ -21,10 +22,8 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
         plans.push(read(path, &args.set)?);
     }
     if args.parameters {
-        for plan in &plans {
-            println!("{}", parameters(plan).to_text());
-        }
-        return Ok(true);
+        let text: String = plans.iter().map(|plan| parameters(plan).to_text() + "\n").collect();
+        return print(&text).map(|()| true);
     }
     match &args.compare {
         Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
@@ -58,17 +57,15 @@ fn parameters(plan: &Plan) -> Grid {
 
 fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
+    let mut printed = Ok(());
     let mut summary =
         Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
         let grids = grids(plan, &sheets);
-        for (grid, limits) in &grids {
-            println!("{}", grid.to_text());
-            if let Some(limits) = limits {
-                println!("{}", limits.to_text());
-            }
-        }
+        let text = grids.iter().flat_map(|(grid, limits)| [Some(grid), limits.as_ref()]).flatten();
+        let text: String = text.map(|grid| grid.to_text() + "\n").collect();
+        printed = printed.and_then(|()| print(&text));
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
         summary.rows.extend(summary_rows(plan, &sheets));
@@ -80,7 +77,7 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     }
     let page = || page(args, &summary, &sections);
     output::write(&args.output, &rows, page, &drawn)?;
-    Ok(true)
+    printed.map(|()| true)
 }
 
 fn page(args: &Plans, summary: &Grid, sections: &str) -> String {

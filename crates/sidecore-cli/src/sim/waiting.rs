@@ -9,9 +9,8 @@ use sidecore_sim::waiting::{self, Line};
 pub(super) fn run(args: &Waiting) -> Result<bool, String> {
     let lines = waiting::table(args.seed);
     let grid = grid(&lines);
-    print!("{}", grid.to_text());
     let rows: Vec<Row> = lines.iter().map(Row::of).collect();
-    output::write(&args.output, &rows, || page(args, &grid), &[])?;
+    output::show(&grid.to_text(), &args.output, &rows, || page(args, &grid), &[])?;
     Ok(true)
 }
 

@@ -132,7 +132,11 @@ impl Site {
     fn config(&self) -> Config {
         fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
         fs::set_permissions(self.path("passphrase"), Permissions::from_mode(0o600)).unwrap();
-        let keys = KeysConfig { directory: Some(self.path("keys")), passphrase_file: Some(self.path("passphrase")) };
+        let keys = KeysConfig {
+            directory: Some(self.path("keys")),
+            passphrase_file: Some(self.path("passphrase")),
+            ..KeysConfig::default()
+        };
         Config { socket: self.path("socket"), keys, ..Config::default() }
     }
 }

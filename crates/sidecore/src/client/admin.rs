@@ -6,6 +6,7 @@
 use super::lane::question;
 use super::{ConnectError, Error, Options, trust};
 use crate::control::{Reply, Request};
+use crate::engine::crypto::Secret;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
 use std::os::fd::OwnedFd;
 
@@ -44,6 +45,18 @@ impl Admin {
         match question(&self.socket, &Request::Keys(command))? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Has the keys at rest sealed anew under this passphrase, as `sidecore keys passphrase` does. Returns the file in which
+    /// the service looks for it when it starts next, where the service knows: whoever asks puts it there.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn change_passphrase(&mut self, passphrase: Secret) -> Result<Option<String>, Error> {
+        match question(&self.socket, &Request::Keys(KeyCommand::ChangePassphrase { passphrase }))? {
+            Reply::PassphraseChanged { file } => Ok(file),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -47,6 +47,8 @@ fn every_key_can_be_written() {
         [keys]
         directory = "/var/lib/sidecore/keys"
         passphrase_file = "/etc/sidecore/passphrase"
+        changes_file = "/var/lib/sidecore-changes/number"
+        accept_missing = ["www"]
         [[client]]
         uid = 1000
         weight = 3
@@ -90,6 +92,8 @@ fn wrong_values_say_what_to_write() {
     assert!(error("[sandbox]\nseccomp = 'yes'").starts_with("line 2"));
     assert!(error("sample_every = -1").starts_with("line 1"));
     assert!(error("[keys]\npassphrase_file = 'x'").contains("keys.directory"));
+    assert!(error("[keys]\nchanges_file = 'x'").contains("keys.directory"));
+    assert!(error("[keys]\ndirectory = '/a'\nchanges_file = '/a/b'").contains("elsewhere"));
     assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
     assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
 }

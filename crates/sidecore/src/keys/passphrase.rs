@@ -33,10 +33,16 @@ pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     let text = &buffer[..len];
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
+    check_passphrase(text).map_err(at)?;
+    Ok(text.into())
+}
+
+/// Checks a passphrase's length.
+pub(super) fn check_passphrase(text: &[u8]) -> Result<(), String> {
     match text.len() {
-        0 => Err(at("it is empty".to_owned())),
-        1..=MAX_PASSPHRASE => Ok(text.into()),
-        _ => Err(at(format!("a passphrase has at most {MAX_PASSPHRASE} bytes"))),
+        0 => Err("the passphrase is empty".to_owned()),
+        1..=MAX_PASSPHRASE => Ok(()),
+        _ => Err(format!("a passphrase has at most {MAX_PASSPHRASE} bytes")),
     }
 }
 

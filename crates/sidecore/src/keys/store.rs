@@ -1,7 +1,8 @@
 //! The service's keys by name: who may use them, and the sessions on them that lanes share.
 
 use super::material::Material;
-use super::vault::{Found, Vault};
+use super::passphrase::check_passphrase;
+use super::vault::{Doubt, Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
 use crate::config::KeysConfig;
 use crate::engine::crypto::{DecryptionPadding, Scheme, Secret, Session};
@@ -36,6 +37,47 @@ pub(crate) enum Ready {
     Material(Arc<Material>),
 }
 
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Changed<T> {
+    /// What is there now, or the place of the key whose sessions are to be looked at.
+    pub(crate) what: T,
+    /// What its asker is told in the place of success: the change was made, but something is not certain.
+    pub(crate) doubt: Option<Reason>,
+}
+
+/// Where keys are, beside this memory.
+#[derive(Debug)]
+enum Rest {
+    /// Nowhere: they are forgotten when the store ends.
+    None,
+    Vault(Box<Vault>),
+    /// Where a thread seals them anew.
+    Lent,
+}
+
+/// Keys at rest, to be sealed anew under another passphrase.
+#[derive(Debug)]
+pub(crate) struct Resealing {
+    vault: Box<Vault>,
+    passphrase: Secret,
+}
+
+/// Keys at rest that were sealed anew, or not.
+#[derive(Debug)]
+pub(crate) struct Resealed {
+    vault: Box<Vault>,
+    done: Result<Doubt, Reason>,
+}
+
+impl Resealing {
+    /// Seals them. This takes a while: the passphrase is stretched, and each key's file is written.
+    pub(crate) fn run(mut self) -> Resealed {
+        let done = self.vault.change_passphrase(&self.passphrase);
+        Resealed { vault: self.vault, done }
+    }
+}
+
 /// All keys.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -43,8 +85,7 @@ pub(crate) struct Store {
     /// Keys by their places, which counters are kept by.
     places: Vec<Option<String>>,
     own_uid: u32,
-    /// Where keys are at rest; `None`: they are forgotten when the store ends.
-    vault: Option<Vault>,
+    rest: Rest,
 }
 
 impl Store {
@@ -58,7 +99,8 @@ impl Store {
         limit: u16,
         own_uid: u32,
     ) -> Result<Self, Reason> {
-        let mut store = Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, vault: None };
+        let mut store =
+            Self { keys: BTreeMap::new(), places: vec![None; usize::from(limit)], own_uid, rest: Rest::None };
         let Some(directory) = &config.directory else { return Ok(store) };
         let read = match passphrase {
             Some(passphrase) => passphrase.clone(),
@@ -66,13 +108,21 @@ impl Store {
                 .passphrase()?
                 .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?,
         };
-        let (vault, found) = Vault::open(directory, &read)?;
+        let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, acl, pkcs8 } in found {
             let entered = store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::read(pkcs8)?, acl));
             entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
         }
-        store.vault = Some(vault);
+        store.rest = Rest::Vault(Box::new(vault));
         Ok(store)
+    }
+
+    /// The number of the last change of the keys at rest; `None`: there are none.
+    pub(crate) fn changes(&self) -> Option<u64> {
+        match &self.rest {
+            Rest::Vault(vault) => Some(vault.changes()),
+            Rest::None | Rest::Lent => None,
+        }
     }
 
     /// Whether this peer may change keys, or use any.
@@ -128,17 +178,28 @@ impl Store {
     }
 
     /// Puts a key in that was read or made elsewhere.
-    pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
+    pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, Reason> {
         self.check_new(name, &acl)?;
-        if let Some(vault) = &self.vault {
-            vault.write(name, &acl, &material.pkcs8)?;
+        let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.pkcs8))?;
+        Ok(Changed { what: self.enter(name, material, acl)?, doubt })
+    }
+
+    /// Changes the keys at rest as well, where there are any.
+    fn at_rest(&mut self, change: impl FnOnce(&mut Vault) -> Result<Doubt, Reason>) -> Result<Doubt, Reason> {
+        match &mut self.rest {
+            Rest::None => Ok(None),
+            Rest::Vault(vault) => change(vault),
+            Rest::Lent => Err("the passphrase is being changed: try again when that is done".to_owned()),
         }
-        self.enter(name, material, acl)
+    }
+
+    fn is_at_rest(&self) -> bool {
+        !matches!(self.rest, Rest::None)
     }
 
     fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
         let key = Key { place: self.free_place()?, material: Arc::new(material), acl, sessions: Vec::new() };
-        let entry = key.entry(name, self.vault.is_some());
+        let entry = key.entry(name, self.is_at_rest());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
         Ok(entry)
@@ -158,7 +219,7 @@ impl Store {
     pub(crate) fn list(&self, after: &str) -> Vec<KeyEntry> {
         let mut room = PAGE;
         let entries = self.keys.iter().filter(|(name, _)| name.as_str() > after);
-        let fits = entries.map(|(name, key)| key.entry(name, self.vault.is_some())).take_while(|entry| {
+        let fits = entries.map(|(name, key)| key.entry(name, self.is_at_rest())).take_while(|entry| {
             let size = 16 + entry.name.len() + 5 * (entry.acl.uids.len() + entry.acl.gids.len());
             room.checked_sub(size).is_some_and(|left| {
                 room = left;
@@ -169,33 +230,58 @@ impl Store {
     }
 
     /// Takes a key out. Returns its place, whose sessions are to be closed.
-    pub(crate) fn delete(&mut self, name: &str) -> Result<u16, Reason> {
-        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        if let Some(vault) = &self.vault {
-            vault.delete(name)?;
-        }
-        let place = key.place;
+    pub(crate) fn delete(&mut self, name: &str) -> Result<Changed<u16>, Reason> {
+        let place = self.place(name).ok_or_else(|| unknown(name))?;
+        let doubt = self.at_rest(|vault| vault.delete(name))?;
         self.keys.remove(name);
         self.places[usize::from(place)] = None;
-        Ok(place)
+        Ok(Changed { what: place, doubt })
     }
 
     /// Lets others use a key. Returns its place, whose sessions are to be closed where they are no longer permitted.
-    pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<u16, Reason> {
+    pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, Reason> {
         check_acl(&acl)?;
+        let pkcs8 = self.keys.get(name).ok_or_else(|| unknown(name))?.material.pkcs8.clone();
+        let doubt = self.at_rest(|vault| vault.write(name, &acl, &pkcs8))?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
-        if let Some(vault) = &self.vault {
-            vault.write(name, &acl, &key.material.pkcs8)?;
-        }
         key.acl = acl;
-        Ok(key.place)
+        Ok(Changed { what: key.place, doubt })
+    }
+
+    /// Lets some use a key as well, or no longer. Returns as `set_acl` does.
+    pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, Reason> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        self.set_acl(name, key.acl.changed(add, remove))
+    }
+
+    /// Gives the keys at rest away to be sealed anew. Until they are taken back keys are used, and not changed.
+    pub(crate) fn lend(&mut self, passphrase: Secret) -> Result<Resealing, Reason> {
+        check_passphrase(passphrase.expose())?;
+        match std::mem::replace(&mut self.rest, Rest::Lent) {
+            Rest::Vault(vault) => Ok(Resealing { vault, passphrase }),
+            Rest::Lent => Err("the passphrase is being changed already: try again when that is done".to_owned()),
+            Rest::None => {
+                self.rest = Rest::None;
+                Err("the keys are in memory only, under no passphrase: to keep keys, configure keys.directory"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// Takes back the keys at rest, and says what became of them.
+    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<(), Reason> {
+        self.rest = Rest::Vault(vault);
+        done?.map_or(Ok(()), Err)
     }
 
     fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let may = |peer: &&Peer| self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids);
         let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
-        Err(format!("user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --uid {0}`", peer.uid))
+        Err(format!(
+            "user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --add --uid {0}`",
+            peer.uid
+        ))
     }
 
     fn free_place(&self) -> Result<u16, Reason> {
@@ -260,10 +346,12 @@ fn unknown(name: &str) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use super::super::vault;
     use super::*;
     use crate::engine::crypto::{Hash, SaltLength, SignaturePadding};
 
     const RSA: &[u8] = include_bytes!("../engine/crypto/keys/test-rsa-2048.pkcs8.der");
+    const EC: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");
     const OWN: u32 = 1000;
 
     fn store(limit: u16) -> Store {
@@ -345,7 +433,7 @@ mod tests {
             assert!(store.info("www", &peer(uid)).is_ok(), "{uid}");
         }
         let why = session(&mut store, &pss(20), &peer(9)).unwrap_err();
-        assert!(why.contains("sidecore keys acl www --uid 9"), "{why}");
+        assert!(why.contains("sidecore keys acl www --add --uid 9"), "{why}");
         store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
         assert!(store.permits(store.place("www").unwrap(), &peer(9)) && !store.permits(0, &peer(7)));
         assert!(store.set_acl("www", Acl { uids: vec![1; MAX_ACL + 1], gids: vec![] }).is_err());
@@ -385,19 +473,50 @@ mod tests {
     #[test]
     fn the_place_of_a_deleted_key_permits_nothing_until_it_is_taken_again() {
         let mut store = with_key();
-        let place = store.delete("www").unwrap();
+        let place = store.delete("www").unwrap().what;
         assert!(!store.permits(place, &peer(0)) && store.place("www").is_none());
         import(&mut store, "other", RSA, Acl::default());
         assert_eq!(store.places().collect::<Vec<_>>(), [(place, "other")]);
     }
 
     #[test]
+    fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
+        const KEYS: [&str; 3] = ["mail", "new", "www"];
+        type Change = fn(&mut Store) -> Result<Option<Reason>, Reason>;
+        let changes: [Change; 4] = [
+            |store| {
+                store.insert("new", Material::read(EC.into()).unwrap(), Acl::default()).map(|changed| changed.doubt)
+            },
+            |store| store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).map(|changed| changed.doubt),
+            |store| store.change_acl("www", &Acl::default(), &Acl { uids: vec![7], gids: vec![] }).map(|it| it.doubt),
+            |store| store.delete("mail").map(|changed| changed.doubt),
+        ];
+        for (change, step) in changes.iter().flat_map(|change| (0..vault::tests::STEPS).map(move |step| (change, step)))
+        {
+            let scratch = tempfile::tempdir().unwrap();
+            let path = scratch.path().join("keys");
+            vault::tests::fill(&path, EC);
+            let (vault, found) = vault::tests::failing(&path, step);
+            let mut store = store(4);
+            for Found { name, acl, pkcs8 } in found {
+                store.enter(&name, Material::read(pkcs8).unwrap(), acl).unwrap();
+            }
+            store.rest = Rest::Vault(Box::new(vault));
+            let said = change(&mut store);
+            let known: Vec<_> = store.list("").into_iter().map(|entry| (entry.name, entry.acl)).collect();
+            drop(store);
+            let found: Vec<_> = vault::tests::found(&path).into_iter().map(|key| (key.name, key.acl)).collect();
+            assert_eq!(known, found, "{step}: {said:?}");
+            assert!(known.iter().all(|(name, _)| KEYS.contains(&name.as_str())));
+        }
+    }
+
+    #[test]
     fn a_long_list_comes_in_pages_of_which_each_fits_a_message() {
         let mut store = store(40);
         let acl = Acl { uids: vec![u32::MAX; MAX_ACL], gids: vec![u32::MAX; MAX_ACL] };
-        let ec: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");
         for number in 0..40 {
-            import(&mut store, &format!("{number:0>64}"), ec, acl.clone());
+            import(&mut store, &format!("{number:0>64}"), EC, acl.clone());
         }
         let (mut names, mut after) = (Vec::new(), String::new());
         loop {

@@ -1,35 +1,45 @@
-//! Keys at rest: a directory of sealed files, one for each key, and one with the master key that seals them.
+//! Keys at rest: a directory of sealed files, one for each key, and one with the master key that seals them and the list
+//! of the files that count.
 //!
-//! A change is written beside its place, brought to the disk and renamed, so a file is the old one or the new one. What
-//! is in the directory and was not put there by the service is an error at start: nothing is skipped, nothing is lost.
+//! A file of a key is written once and never replaced: a change writes new ones beside their places, and takes effect
+//! when the file with the list is renamed into its place. What is in the directory and was not put there by the
+//! service, or is not what the list says, is an error at start: nothing is skipped, nothing is lost.
 
+mod counter;
+mod directory;
+mod list;
+mod present;
 mod seal;
 
-use super::{Acl, check_name};
+use super::Acl;
+use crate::config::KeysConfig;
 use crate::engine::crypto::Secret;
-use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, statat, unlinkat,
-};
-use rustix::io::Errno;
-use seal::{Cost, MAX_FILE, Master, Sealed, Unsealing};
+use counter::Counter;
+use directory::{Directory, Disk, System, beside};
+use list::{List, file_of};
+use present::Present;
+use seal::{Cost, MAX_FILE, MAX_MASTER, Master, Sealed, Unsealing};
 use std::fmt;
-use std::fs::{DirBuilder, File};
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 const MASTER: &str = "master";
-const SUFFIX: &str = ".key";
-/// A file that is being written. One that is found was never reported as written.
-const UNFINISHED: &str = ".tmp";
+
+/// What is not certain about a change that was made.
+pub(super) type Doubt = Option<String>;
 
 /// The directory of one service.
 pub(super) struct Vault {
-    path: PathBuf,
     /// Open and locked as long as the service runs.
-    directory: OwnedFd,
+    directory: Directory,
     master: Master,
+    /// The master key's file as it is.
+    file: Vec<u8>,
+    list: List,
+    /// The last number that was given to a change, also if that was not made: none is given twice.
+    last: u64,
+    counter: Option<Counter>,
+    cost: Cost,
 }
 
 /// A key as it was found.
@@ -40,76 +50,277 @@ pub(super) struct Found {
     pub(super) pkcs8: Secret,
 }
 
+/// What became of an attempt to make another list the one that counts, where it failed.
+enum Failed {
+    /// The old one counts.
+    Undone(io::Error),
+    /// The old one counts, but the disk may have the new one.
+    Unsure(io::Error),
+    /// The new one counts, but the disk may have the old one.
+    Done(io::Error),
+}
+
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Vault").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
 impl Vault {
-    /// Opens a directory and all keys in it. A new one is made.
-    pub(super) fn open(path: &Path, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
-        Self::open_at(path, passphrase, Cost::default())
+    /// Opens a directory and all keys in it. A new one is made; one of the first version is brought to the present one.
+    pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
+        Self::open_on(path, config, passphrase, Cost::default(), Box::new(System))
     }
 
-    fn open_at(path: &Path, passphrase: &Secret, cost: Cost) -> Result<(Self, Vec<Found>), String> {
-        let directory = open_directory(path).map_err(|what| format!("{}: {what}", path.display()))?;
-        let names = key_names(&directory).map_err(|what| format!("{}: {what}", path.display()))?;
-        let at = |file: &str, what: String| format!("{}: {what}", path.join(file).display());
-        let master = match read(&directory, MASTER) {
-            Ok(Some(file)) => Master::open(passphrase, &file).map_err(|why| at(MASTER, master_error(&why)))?,
-            Ok(None) if names.is_empty() => {
-                let (master, file) = Master::create(passphrase, cost).map_err(|why| at(MASTER, master_error(&why)))?;
-                write(&directory, MASTER, &file).map_err(|what| at(MASTER, what))?;
-                master
+    fn open_on(
+        path: &Path,
+        config: &KeysConfig,
+        passphrase: &Secret,
+        cost: Cost,
+        disk: Box<dyn Disk>,
+    ) -> Result<(Self, Vec<Found>), String> {
+        let directory = Directory::open_alone(path, disk).map_err(|what| format!("{}: {what}", path.display()))?;
+        let counter = config.changes_file.as_deref().map(Counter::at).transpose()?;
+        let present = Present::of(&directory)?;
+        let at = |what: &str| directory.at(MASTER, what);
+        let file = match directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))? {
+            Some(file) => file,
+            None if present.placed.is_empty() => return Self::create(directory, counter, passphrase, cost),
+            None => {
+                let keys = present.placed.len();
+                return Err(at(&format!("it is missing, and without it {keys} keys stay sealed: restore it")));
             }
-            Ok(None) => {
-                return Err(at(
-                    MASTER,
-                    format!("it is missing, and without it {} keys stay sealed: restore it", names.len()),
-                ));
-            }
-            Err(what) => return Err(at(MASTER, what)),
         };
-        let vault = Self { path: path.to_owned(), directory, master };
-        let found = names.into_iter().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
+        let (master, list) = Master::open(passphrase, &file).map_err(|why| at(&master_error(&why)))?;
+        let is_first = list.is_none();
+        let list = list.unwrap_or_else(|| present.as_list());
+        counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes)).map_err(|what| directory.here(&what))?;
+        let missing = present.compare(&directory, &list, &config.accept_missing)?;
+        let mut vault = Self { directory, master, file, last: list.changes, list, counter, cost };
+        present.tidy(&vault.directory, &vault.list)?;
+        vault.list.void.clear();
+        vault.forget(missing)?;
+        let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
+        if is_first {
+            vault.change_passphrase(passphrase).and_then(certain).map_err(|what| vault.directory.here(&what))?;
+        }
+        vault.count()?;
         Ok((vault, found))
     }
 
+    fn create(
+        directory: Directory,
+        counter: Option<Counter>,
+        passphrase: &Secret,
+        cost: Cost,
+    ) -> Result<(Self, Vec<Found>), String> {
+        counter.as_ref().map_or(Ok(()), |counter| counter.check(0)).map_err(|what| directory.here(&what))?;
+        let at = |what: &str| directory.at(MASTER, what);
+        let list = List::default();
+        let made = Master::create(passphrase, cost).and_then(|master| Ok((master.file(&list)?, master)));
+        let (file, master) = made.map_err(|why| at(&master_error(&why)))?;
+        let written = directory.write_beside(MASTER, &file).and_then(|()| directory.place(MASTER));
+        written.and_then(|()| directory.sync()).map_err(|error| at(&error.to_string()))?;
+        let vault = Self { directory, master, file, list, last: 0, counter, cost };
+        vault.count()?;
+        Ok((vault, Vec::new()))
+    }
+
+    /// The number of the last change.
+    pub(super) fn changes(&self) -> u64 {
+        self.list.changes
+    }
+
     /// Writes a key, in the place of what there was of this name.
-    pub(super) fn write(&self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<(), String> {
-        let file = file_of(name);
-        let sealed =
-            self.master.seal(name, acl, pkcs8).map_err(|_| "the key could not be sealed: try again".to_owned())?;
-        write(&self.directory, &file, &sealed).map_err(|what| self.at(&file, &what))
+    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<Doubt, String> {
+        let number = self.number();
+        let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| unsealed())?;
+        let file = file_of(name, number);
+        self.stage(&file, &sealed)?;
+        self.change(None, self.list.with(name, number), &[file])
     }
 
     /// Deletes a key.
-    pub(super) fn delete(&self, name: &str) -> Result<(), String> {
-        let file = file_of(name);
-        let gone = match unlinkat(&self.directory, &file, AtFlags::empty()) {
-            // Somebody else was faster: it is gone all the same.
-            Err(Errno::NOENT) => Ok(()),
-            other => other,
+    pub(super) fn delete(&mut self, name: &str) -> Result<Doubt, String> {
+        let number = self.number();
+        self.change(None, self.list.without(name, number), &[])
+    }
+
+    /// Seals all keys anew, under a new master key and this passphrase.
+    pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<Doubt, String> {
+        let number = self.number();
+        let master = Master::create(passphrase, self.cost).map_err(|_| unsealed())?;
+        let mut staged = Vec::new();
+        for name in self.list.keys.keys() {
+            let file = file_of(name, number);
+            let written = self.read(name).and_then(|Found { acl, pkcs8, .. }| {
+                let sealed = master.seal(name, number, &acl, &pkcs8).map_err(|_| unsealed())?;
+                self.stage(&file, &sealed)
+            });
+            if let Err(what) = written {
+                self.discard(&staged);
+                return Err(what);
+            }
+            staged.push(file);
+        }
+        self.change(Some(master), self.list.renewed(number), &staged)
+    }
+
+    /// Takes keys whose files are missing off the list.
+    fn forget(&mut self, missing: Vec<String>) -> Result<(), String> {
+        for name in missing {
+            self.delete(&name).and_then(certain).map_err(|what| self.directory.here(&what))?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Writes a new file beside its place.
+    fn stage(&self, file: &str, bytes: &[u8]) -> Result<(), String> {
+        self.directory.write_beside(file, bytes).map_err(|error| {
+            self.discard(&[file.to_owned()]);
+            self.directory.at(file, &unchanged(&error))
+        })
+    }
+
+    /// Removes files that stand beside their places. Where that fails too, the next start does it.
+    fn discard(&self, staged: &[String]) {
+        for file in staged {
+            let _ = self.directory.remove(&beside(file));
+        }
+    }
+
+    /// Makes another list the one that counts, whose new files stand beside their places, and perhaps another master key.
+    fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<Doubt, String> {
+        let file = master.as_ref().unwrap_or(&self.master).file(&list).ok().filter(|file| file.len() <= MAX_MASTER);
+        let Some(file) = file else {
+            self.discard(staged);
+            return Err(unsealed());
         };
-        gone.and_then(|()| fsync(&self.directory)).map_err(|error| self.at(&file, &error.to_string()))
+        let failed = match self.switch(&file) {
+            Ok(()) => None,
+            Err(Failed::Undone(error)) => {
+                self.discard(staged);
+                self.discard(&[MASTER.to_owned()]);
+                return Err(self.directory.at(MASTER, &unchanged(&error)));
+            }
+            Err(Failed::Unsure(error)) => return Err(self.directory.at(MASTER, &unsure(&error))),
+            Err(Failed::Done(error)) => Some(error),
+        };
+        (self.list, self.file) = (list, file);
+        if let Some(master) = master {
+            self.master = master;
+        }
+        if let Some(error) = failed {
+            // The files of the old list stay as well: the disk may have either.
+            return Ok(Some(self.directory.at(MASTER, &not_undone(&error))));
+        }
+        let counted = self.count();
+        let settled = self.settle(staged).map_err(|error| self.directory.here(&unsettled(&error)));
+        Ok(settled.and(counted).err())
     }
 
-    fn read(&self, name: String) -> Result<Found, String> {
-        let file = file_of(&name);
-        let at = |what: &str| self.at(&file, what);
-        let sealed = read(&self.directory, &file).map_err(|what| at(&what))?.ok_or_else(|| at("it is gone again"))?;
-        let Sealed { acl, pkcs8 } = self.master.open_key(&name, &sealed).map_err(|why| at(&key_error(&why)))?;
-        Ok(Found { name, acl, pkcs8 })
+    /// Puts another list in its place, or takes it back.
+    fn switch(&self, file: &[u8]) -> Result<(), Failed> {
+        // All that the new list names is on the disk before the list is.
+        let prepared = self.directory.write_beside(MASTER, file).and_then(|()| self.directory.sync());
+        prepared.map_err(Failed::Undone)?;
+        let placed = self.directory.place(MASTER).and_then(|()| self.directory.sync());
+        placed.map_err(|error| self.switch_back(error))
     }
 
-    fn at(&self, file: &str, what: &str) -> String {
-        format!("{}: {what}", self.path.join(file).display())
+    fn switch_back(&self, error: io::Error) -> Failed {
+        let is_back = || self.directory.read(MASTER, MAX_MASTER).is_ok_and(|found| found.as_ref() == Some(&self.file));
+        if !is_back() {
+            let written = self.directory.write_beside(MASTER, &self.file);
+            // Whether this failed is seen by looking.
+            let _ = written.and_then(|()| self.directory.place(MASTER));
+        }
+        match (is_back(), self.directory.sync()) {
+            (true, Ok(())) => Failed::Undone(error),
+            (true, Err(_)) => Failed::Unsure(error),
+            // Once the disk has failed to confirm it, a later confirmation is none.
+            (false, _) => Failed::Done(error),
+        }
+    }
+
+    /// Puts new files in their places and removes those that no longer count. What fails here is done by the next change
+    /// or start.
+    fn settle(&mut self, staged: &[String]) -> io::Result<()> {
+        let mut settled = Ok(());
+        for file in staged {
+            settled = settled.and(self.directory.place(file));
+        }
+        let removed = |file: &String| self.directory.remove(file).and_then(|()| self.directory.remove(&beside(file)));
+        self.list.void.retain(|file| {
+            let removed = removed(file);
+            let is_left = removed.is_err();
+            if settled.is_ok() {
+                settled = removed;
+            }
+            is_left
+        });
+        settled.and(self.directory.sync())
+    }
+
+    /// Writes the number of the last change where the directory is not.
+    fn count(&self) -> Result<(), String> {
+        let Some(counter) = &self.counter else { return Ok(()) };
+        if counter.read() == Ok(Some(self.list.changes)) {
+            return Ok(());
+        }
+        counter.write(self.list.changes).map_err(|what| format!("the number of the change was not noted: {what}"))
+    }
+
+    fn read(&self, name: &str) -> Result<Found, String> {
+        let number = self.list.keys.get(name).copied().unwrap_or_default();
+        let file = file_of(name, number);
+        let at = |what: &str| self.directory.at(&file, what);
+        let placed = self.directory.read(&file, MAX_FILE).map_err(|what| at(&what))?;
+        let sealed = match placed {
+            Some(sealed) => sealed,
+            // A change could not put it in its place.
+            None => self.directory.read(&beside(&file), MAX_FILE)?.ok_or_else(|| at("it is gone: restore it"))?,
+        };
+        let opened = self.master.open_key(name, number, &sealed);
+        let Sealed { acl, pkcs8 } = opened.map_err(|why| at(&key_error(&why)))?;
+        Ok(Found { name: name.to_owned(), acl, pkcs8 })
     }
 }
 
-fn file_of(name: &str) -> String {
-    format!("{name}{SUFFIX}")
+/// At start nothing may be uncertain.
+fn certain(doubt: Doubt) -> Result<(), String> {
+    doubt.map_or(Ok(()), Err)
+}
+
+fn unsealed() -> String {
+    "the system gave no random numbers or no memory: nothing was changed; try again".to_owned()
+}
+
+fn unchanged(error: &io::Error) -> String {
+    format!("{error}: nothing was changed")
+}
+
+fn unsure(error: &io::Error) -> String {
+    format!(
+        "{error}: the change was taken back, but the disk confirms neither: after a power failure it may be there; see \
+         to the disk, and look with `sidecore keys list` after the next start"
+    )
+}
+
+fn not_undone(error: &io::Error) -> String {
+    format!(
+        "{error}: the change was made and could not be taken back, but the disk does not confirm it: after a power \
+         failure the old state may be there; see to the disk, then make the change again"
+    )
+}
+
+fn unsettled(error: &io::Error) -> String {
+    format!("the change was made, but an old file could not be removed ({error}): the next change or start does it")
 }
 
 fn master_error(why: &Unsealing) -> String {
@@ -117,7 +328,9 @@ fn master_error(why: &Unsealing) -> String {
         Unsealing::Passphrase => "the passphrase is not the one that it was sealed with: give that one",
         Unsealing::Version => "it is of another version of sidecore: use that one",
         Unsealing::System => "the system gave no random numbers or no memory: try again",
-        Unsealing::Foreign | Unsealing::Name(_) => "it is no master key of sidecore: move it away, or restore it",
+        Unsealing::Foreign | Unsealing::Name(_) | Unsealing::Number(_) => {
+            "it is no master key of sidecore: move it away, or restore it"
+        }
         Unsealing::Damaged => "it is damaged: restore it from a backup",
     }
     .to_owned()
@@ -126,114 +339,14 @@ fn master_error(why: &Unsealing) -> String {
 fn key_error(why: &Unsealing) -> String {
     match why {
         Unsealing::Name(name) => format!("it holds the key {name:?}: files of keys must not be renamed; name it back"),
+        Unsealing::Number(number) => {
+            format!("it is the file of change {number}: files of keys must not be renamed; restore the right one")
+        }
         Unsealing::Version => "it is of another version of sidecore: use that one".to_owned(),
         Unsealing::Foreign => "it is no key of sidecore: move it away".to_owned(),
         _ => "it is damaged, or of another master key: restore it from a backup, or move it away".to_owned(),
     }
 }
 
-/// Opens the directory, which is made if it is not there, for this service alone.
-fn open_directory(path: &Path) -> Result<OwnedFd, String> {
-    let system = |error: Errno| error.to_string();
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| error.to_string())?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).map_err(system)?;
-    let mode = fstat(&directory).map_err(system)?.st_mode & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(format!("others may enter it (mode {mode:o}): chmod 700"));
-    }
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(directory),
-        Err(Errno::WOULDBLOCK) => Err("another service has it: stop that one, or name another directory".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// The names of the keys in the directory, in order. Unfinished files are removed.
-fn key_names(directory: &OwnedFd) -> Result<Vec<String>, String> {
-    let system = |error: Errno| error.to_string();
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory).map_err(system)? {
-        let entry = entry.map_err(system)?;
-        let file = entry.file_name().to_str().map_err(|_| foreign(&entry.file_name().to_string_lossy()))?;
-        match kind_of(file) {
-            Some(Entry::Key(name)) => names.push(name.to_owned()),
-            Some(Entry::Unfinished) => unlinkat(directory, file, AtFlags::empty()).map_err(system)?,
-            Some(Entry::Known) => {}
-            None => return Err(foreign(file)),
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-enum Entry<'f> {
-    Key(&'f str),
-    Unfinished,
-    Known,
-}
-
-/// What a file is by its name; `None`: nothing of the service's.
-fn kind_of(file: &str) -> Option<Entry<'_>> {
-    if [".", "..", MASTER].contains(&file) {
-        return Some(Entry::Known);
-    }
-    if let Some(finished) = file.strip_suffix(UNFINISHED) {
-        return (finished == MASTER || finished.ends_with(SUFFIX)).then_some(Entry::Unfinished);
-    }
-    file.strip_suffix(SUFFIX).filter(|name| check_name(name).is_ok()).map(Entry::Key)
-}
-
-fn foreign(file: &str) -> String {
-    format!("{file:?} is none of the service's files: move it to another directory")
-}
-
-/// A file's bytes; `None`: there is none.
-fn read(directory: &OwnedFd, file: &str) -> Result<Option<Vec<u8>>, String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = match openat(directory, file, flags, Mode::empty()) {
-        Ok(opened) => opened,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::LOOP) => return Err("it is a link: put the file itself there".to_owned()),
-        Err(error) => return Err(error.to_string()),
-    };
-    let found = fstat(&opened).map_err(|error| error.to_string())?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Err("it is no file: move it away".to_owned());
-    }
-    if found.st_mode & 0o077 != 0 {
-        return Err(format!("others may use it (mode {:o}): chmod 600", found.st_mode & 0o777));
-    }
-    let mut bytes = Vec::new();
-    File::from(opened).take(MAX_FILE as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() > MAX_FILE {
-        return Err(format!("it is larger than {MAX_FILE} bytes, which no file of a key is: move it away"));
-    }
-    Ok(Some(bytes))
-}
-
-/// Writes a file so that there is the old one or the new one, whatever happens.
-fn write(directory: &OwnedFd, file: &str, bytes: &[u8]) -> Result<(), String> {
-    let unfinished = format!("{file}{UNFINISHED}");
-    let written = write_unfinished(directory, &unfinished, bytes)
-        .and_then(|()| Ok(renameat(directory, &unfinished, directory, file)?))
-        .and_then(|()| Ok(fsync(directory)?));
-    written.map_err(|error| {
-        // If this fails too, the next start removes it.
-        let _ = unlinkat(directory, &unfinished, AtFlags::empty());
-        format!("{error}: nothing was changed")
-    })
-}
-
-fn write_unfinished(directory: &OwnedFd, file: &str, bytes: &[u8]) -> std::io::Result<()> {
-    if statat(directory, file, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-        unlinkat(directory, file, AtFlags::empty())?;
-    }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut opened = File::from(openat(directory, file, flags, Mode::RUSR | Mode::WUSR)?);
-    opened.write_all(bytes)?;
-    opened.sync_all()
-}
-
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

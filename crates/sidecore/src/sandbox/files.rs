@@ -78,6 +78,9 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     if let Some(keys) = &config.keys.directory {
         add(keys.clone(), files | AccessFs::ReadDir);
     }
+    if let Some(counter) = &config.keys.changes_file {
+        add(parent(counter), files | AccessFs::ReadDir);
+    }
     directories
 }
 
@@ -107,12 +110,16 @@ mod tests {
             socket: "/run/a/socket".into(),
             counters: Some("/run/b/counters".into()),
             record: Some("record".into()),
-            keys: KeysConfig { directory: Some("/var/keys".into()), passphrase_file: None },
+            keys: KeysConfig {
+                directory: Some("/var/keys".into()),
+                changes_file: Some("/var/count/number".into()),
+                ..KeysConfig::default()
+            },
             ..Config::default()
         };
         let directories = directories(&config);
         let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
-        assert_eq!(names, [Path::new("/run/a"), Path::new("/run/b"), Path::new("/var/keys"), Path::new(".")]);
+        assert_eq!(names, ["/run/a", "/run/b", "/var/count", "/var/keys", "."].map(Path::new));
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));
         assert!(directories[Path::new("/run/a")].contains(AccessFs::MakeReg | AccessFs::ReadFile), "the lock");
         assert!(!directories[Path::new("/run/b")].intersects(AccessFs::MakeSock | AccessFs::Execute));

@@ -5,7 +5,7 @@ use super::opener::Made;
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
 use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
-use crate::keys::Material;
+use crate::keys::{Material, Resealed};
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
@@ -83,6 +83,8 @@ pub(super) enum Event {
     KeyGenerated(Box<Result<Material, String>>),
     /// What this connection asked for was parsed, or not: says why.
     Made(LaneKey, Box<Result<Made, String>>),
+    /// The keys at rest were sealed anew for this asker, or not.
+    Resealed(LaneKey, Box<Resealed>),
 }
 
 /// Whose remains were closed and freed.

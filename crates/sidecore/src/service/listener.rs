@@ -8,6 +8,7 @@
 mod attach;
 mod connections;
 mod keys;
+mod passphrase;
 mod sessions;
 mod settings;
 
@@ -221,6 +222,7 @@ impl Listener {
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
             Event::KeyGenerated(made) => self.generated(*made),
             Event::Made(key, made) => self.made(key, *made),
+            Event::Resealed(asker, resealed) => self.resealed(asker, *resealed),
         }
     }
 

@@ -27,7 +27,7 @@ use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -194,8 +194,8 @@ impl Reactor {
         if let (Some(tape), Some(path)) = (self.dispatch.end_record(), self.setup.config.record_path(self.setup.index))
             && let Err(error) = record::write(&path, *tape)
         {
-            // Nobody is left who could be told.
-            eprintln!("sidecore: the record {}: {error}", path.display());
+            // Nobody is left who could be told, and perhaps nobody reads this either.
+            let _ = writeln!(io::stderr(), "sidecore: the record {}: {error}", path.display());
         }
     }
 

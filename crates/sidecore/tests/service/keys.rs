@@ -150,7 +150,11 @@ fn at_rest(scratch: &Path) -> Config {
         fs::write(&passphrase, "open sesame\n").unwrap();
         fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
     }
-    let keys = KeysConfig { directory: Some(scratch.join("keys")), passphrase_file: Some(passphrase) };
+    let keys = KeysConfig {
+        directory: Some(scratch.join("keys")),
+        passphrase_file: Some(passphrase),
+        ..KeysConfig::default()
+    };
     Config { keys, ..Config::default() }
 }
 

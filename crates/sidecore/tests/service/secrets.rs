@@ -10,7 +10,7 @@ use rustix::net::{
     socket_with,
 };
 use sidecore::client::{Admin, Client, Options};
-use sidecore::config::Config;
+use sidecore::config::{Config, KeysConfig};
 use sidecore::control::{Attach, Reply, Request, decode, encode};
 use sidecore::core::layout::ABI;
 use sidecore::core::session::Op;
@@ -22,7 +22,7 @@ use sidecore::service::Service;
 use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
@@ -148,6 +148,9 @@ fn requests() -> Vec<Request> {
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
+        Request::Keys(change_acl("www", 3)),
+        Request::Keys(change_acl("ec", 65)),
+        Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(&b"open simsim"[..]) }),
         Request::Set(text("notify=park")),
         Request::Set(text("keys=www")),
         Request::CloseSession { handle: 7 },
@@ -170,6 +173,11 @@ fn requests() -> Vec<Request> {
     requests
 }
 
+fn change_acl(name: &str, users: u32) -> KeyCommand {
+    let (add, remove) = (Acl { uids: (0..users).collect(), gids: vec![] }, Acl { uids: vec![1], gids: vec![2] });
+    KeyCommand::ChangeAcl { name: name.to_owned(), add, remove }
+}
+
 /// A new kind of request needs a row above and one here.
 fn request_kind(request: &Request) -> usize {
     match request {
@@ -183,6 +191,8 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::List { .. }) => 7,
         Request::Keys(KeyCommand::Delete { .. }) => 8,
         Request::Keys(KeyCommand::SetAcl { .. }) => 9,
+        Request::Keys(KeyCommand::ChangeAcl { .. }) => 10,
+        Request::Keys(KeyCommand::ChangePassphrase { .. }) => 11,
     }
 }
 
@@ -199,6 +209,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Ended(_) => 6,
         // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
         Reply::TooLarge(_) => 7,
+        // Only said where keys are at rest, and holds the name of a file.
+        Reply::PassphraseChanged { .. } => 8,
     }
 }
 
@@ -221,7 +233,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..10).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..12).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..6).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
@@ -348,4 +360,69 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     assert!(sign(&mut client).is_err());
     assert_eq!(pieces.in_process(service.pid()), 0);
     service.finish();
+}
+
+#[test]
+fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
+    let scratch = tempfile::tempdir().unwrap();
+    let passphrase = scratch.path().join("passphrase");
+    fs::write(&passphrase, "open sesame").unwrap();
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
+    let directory = Some(scratch.path().join("keys"));
+    let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
+    let service = start(Config { keys, ..Config::default() });
+    let mut admin = administer(&service);
+    let [asker, reader, deleter, second] = [(); 4].map(|()| Line::to(&service));
+    let change = |to: &[u8]| Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(to) });
+    let refused = |line: &Line| match decode(&line.hear()).unwrap() {
+        Reply::Refused(why) => why,
+        _ => String::new(),
+    };
+    // Sealing takes longer than three answers, unless this process does not come to its turn for so long.
+    let mut rounds = (0..100).map(|_| {
+        let import = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
+        admin.keys(import).unwrap();
+        asker.say(&change(b"open simsim"));
+        reader.say(&Request::KeyInfo { name: "www".to_owned() });
+        deleter.say(&Request::Keys(KeyCommand::Delete { name: "www".to_owned() }));
+        second.say(&change(b"open barley"));
+        let is_used = matches!(decode(&reader.hear()).unwrap(), Reply::KeyInfo(_));
+        let (kept, again) = (refused(&deleter), refused(&second));
+        let is_first = !asker.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let Reply::PassphraseChanged { file } = decode(&asker.hear()).unwrap() else { panic!("not changed") };
+        assert_eq!(file.as_deref(), passphrase.to_str());
+        // The key is as it was, and can be changed again.
+        let _ = admin.keys(KeyCommand::Delete { name: "www".to_owned() });
+        let is_told = kept.contains("the passphrase is being changed") && again.contains("being changed already");
+        is_used && is_first && is_told
+    });
+    assert!(rounds.any(|seen| seen));
+}
+
+#[test]
+fn a_new_passphrase_leaves_nothing_in_the_services_memory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (socket, first) = (scratch.path().join("socket"), scratch.path().join("passphrase"));
+    fs::write(&first, "open sesame").unwrap();
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o600)).unwrap();
+    let keys = scratch.path().join("keys");
+    let config = format!("[keys]\ndirectory = '{}'\npassphrase_file = '{}'\n", keys.display(), first.display());
+    let service = Peer::serve(&socket, &config);
+    let passphrase = b"a-passphrase-of-this-test-and-of-no-other-one";
+    let pieces = Pieces::of(&[passphrase.to_vec()]);
+    let mut admin = Admin::connect(&Options { socket, ..Options::default() }).unwrap();
+    assert!(pieces.count(passphrase) > 0);
+    admin.change_passphrase(Secret::from(&passphrase[..])).unwrap();
+    assert_eq!(pieces.in_process(service.pid()), 0);
+    service.finish();
+}
+
+#[test]
+fn a_passphrase_that_cannot_be_is_refused_in_words() {
+    let service = start(Config::default());
+    let mut admin = administer(&service);
+    let mut said = |passphrase: &[u8]| admin.change_passphrase(Secret::from(passphrase)).unwrap_err().to_string();
+    assert!(said(b"").contains("the passphrase is empty"));
+    assert!(said(&[7; 4097]).contains("at most 4096 bytes"));
+    assert!(said(b"open simsim").contains("in memory only"));
 }

@@ -1,9 +1,12 @@
-//! The two kinds of files, as bytes: the master key under the passphrase, and a key under the master key.
+//! The two kinds of files, as bytes: the master key under the passphrase with the list of keys under the master key, and
+//! a key under the master key.
 //!
-//! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line
-//! and a key's name) is authenticated with it. Reading is total.
+//! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line,
+//! a key's name and number) is authenticated with it. Reading is total. Files of the first version, which had no list
+//! and no numbers, are read and no longer written.
 
 use super::super::Acl;
+use super::list::List;
 use crate::engine::crypto::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -12,12 +15,17 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-const MASTER_LINE: &[u8] = b"sidecore master key v1\n";
-const KEY_LINE: &[u8] = b"sidecore key v1\n";
+const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
+const KEY_LINE: &[u8] = b"sidecore key v2\n";
+const FIRST_MASTER_LINE: &[u8] = b"sidecore master key v1\n";
+const FIRST_KEY_LINE: &[u8] = b"sidecore key v1\n";
 const TAG_LEN: usize = 16;
 const MASTER_LEN: usize = 32;
-/// Largest file, bytes.
+/// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 32 * 1024;
+/// Largest file of a master key with its list: names of the most keys that a service can have, and of files that their
+/// change of the passphrase leaves behind.
+pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
 
 /// What the key from the passphrase costs: RFC 9106's second recommendation. A file says what it was made with.
 const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
@@ -61,14 +69,31 @@ pub(super) enum Unsealing {
     Passphrase,
     /// It holds the key of another name.
     Name(String),
+    /// It is of another change of the key, with this number.
+    Number(u64),
     /// The library or the system failed.
     System,
 }
 
+/// The master key under the passphrase.
 #[derive(Serialize, Deserialize)]
-struct MasterFile {
+struct Wrapped {
     cost: Cost,
     salt: [u8; 16],
+    nonce: [u8; NONCE_LEN],
+    sealed: Vec<u8>,
+}
+
+/// The list under the master key.
+#[derive(Serialize, Deserialize)]
+struct SealedList {
+    nonce: [u8; NONCE_LEN],
+    sealed: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FirstKeyFile {
+    name: String,
     nonce: [u8; NONCE_LEN],
     sealed: Vec<u8>,
 }
@@ -76,6 +101,7 @@ struct MasterFile {
 #[derive(Serialize, Deserialize)]
 struct KeyFile {
     name: String,
+    number: u64,
     nonce: [u8; NONCE_LEN],
     sealed: Vec<u8>,
 }
@@ -88,42 +114,69 @@ pub(super) struct Sealed {
 }
 
 /// The key that seals the keys.
-pub(super) struct Master(LessSafeKey);
+pub(super) struct Master {
+    key: LessSafeKey,
+    /// The beginning of its file: the line, and the key under the passphrase.
+    wrapped: Vec<u8>,
+}
 
 impl Master {
-    /// A new one, and its file.
-    pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<(Self, Vec<u8>), Unsealing> {
+    /// A new one.
+    pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<Self, Unsealing> {
         let mut master = Zeroizing::new(random::<MASTER_LEN>()?);
         let (salt, nonce) = (random()?, random()?);
-        let key = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let opened = Self(aead_key(&*master)?);
-        let sealed = seal(&key, nonce, MASTER_LINE, &mut *master)?;
-        let mut file = MASTER_LINE.to_vec();
-        file.extend(postcard::to_stdvec(&MasterFile { cost, salt, nonce, sealed }).map_err(|_| Unsealing::System)?);
-        // Tells damage from a wrong passphrase.
-        let sum = digest(&SHA256, &file);
-        file.extend(sum.as_ref());
-        Ok((opened, file))
+        let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
+        let key = aead_key(&*master)?;
+        let sealed = seal(&wrapping, nonce, MASTER_LINE, &mut *master)?;
+        let body = postcard::to_stdvec(&Wrapped { cost, salt, nonce, sealed }).map_err(|_| Unsealing::System)?;
+        Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
-    /// Opens its file.
-    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<Self, Unsealing> {
-        let body = body_of(file, MASTER_LINE)?;
-        let (body, sum) = body.split_last_chunk::<SHA256_OUTPUT_LEN>().ok_or(Unsealing::Damaged)?;
-        if digest(&SHA256, &file[..MASTER_LINE.len() + body.len()]).as_ref() != sum {
+    /// Opens its file. A file of the first version has no list.
+    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, Option<List>), Unsealing> {
+        let line = if file.starts_with(FIRST_MASTER_LINE) { FIRST_MASTER_LINE } else { MASTER_LINE };
+        let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
+        body_of(file, line)?;
+        // Tells damage from a wrong passphrase.
+        if digest(&SHA256, whole).as_ref() != sum {
             return Err(Unsealing::Damaged);
         }
-        let MasterFile { cost, salt, nonce, sealed } = decode(body)?;
+        let body = body_of(whole, line)?;
+        let (Wrapped { cost, salt, nonce, sealed }, list) =
+            postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
         if !cost.is_allowed() {
             return Err(Unsealing::Damaged);
         }
-        let key = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let master = open(&key, nonce, MASTER_LINE, sealed).ok_or(Unsealing::Passphrase)?;
-        Ok(Self(aead_key(&master)?))
+        let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
+        let key = aead_key(&open(&wrapping, nonce, line, sealed).ok_or(Unsealing::Passphrase)?)?;
+        let master = Self { key, wrapped: whole[..whole.len() - list.len()].to_vec() };
+        let list = match (line == FIRST_MASTER_LINE, list) {
+            (true, []) => None,
+            (true, _) => return Err(Unsealing::Damaged),
+            (false, list) => Some(master.open_list(list)?),
+        };
+        Ok((master, list))
     }
 
-    /// The file of a key.
-    pub(super) fn seal(&self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
+    /// Its file, with this list.
+    pub(super) fn file(&self, list: &List) -> Result<Vec<u8>, Unsealing> {
+        let mut plain = postcard::to_stdvec(list).map_err(|_| Unsealing::System)?;
+        let nonce = random()?;
+        let sealed = seal(&self.key, nonce, &self.wrapped, &mut plain)?;
+        let list = postcard::to_stdvec(&SealedList { nonce, sealed }).map_err(|_| Unsealing::System)?;
+        let mut file = [self.wrapped.as_slice(), &list].concat();
+        let sum = digest(&SHA256, &file);
+        file.extend(sum.as_ref());
+        Ok(file)
+    }
+
+    fn open_list(&self, list: &[u8]) -> Result<List, Unsealing> {
+        let SealedList { nonce, sealed } = decode(list)?;
+        decode(&open(&self.key, nonce, &self.wrapped, sealed).ok_or(Unsealing::Damaged)?)
+    }
+
+    /// The file of a key, written by the change of this number.
+    pub(super) fn seal(&self, name: &str, number: u64, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
         #[derive(Serialize)]
         struct Borrowed<'a> {
             acl: &'a Acl,
@@ -132,26 +185,37 @@ impl Master {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
         let used = postcard::to_slice(&Borrowed { acl, pkcs8 }, &mut plain).map_err(|_| Unsealing::System)?;
         let nonce = random()?;
-        let sealed = seal(&self.0, nonce, &associated(name), used)?;
-        let file = KeyFile { name: name.to_owned(), nonce, sealed };
+        let sealed = seal(&self.key, nonce, &associated(name, number), used)?;
+        let file = KeyFile { name: name.to_owned(), number, nonce, sealed };
         let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key.
-    pub(super) fn open_key(&self, name: &str, file: &[u8]) -> Result<Sealed, Unsealing> {
-        let KeyFile { name: found, nonce, sealed } = decode(body_of(file, KEY_LINE)?)?;
+    /// Opens the file of a key. Those of the first version are of change 0.
+    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<Sealed, Unsealing> {
+        let KeyFile { name: found, number: of, nonce, sealed } = if number == 0 {
+            let FirstKeyFile { name, nonce, sealed } = decode(body_of(file, FIRST_KEY_LINE)?)?;
+            KeyFile { name, number: 0, nonce, sealed }
+        } else {
+            decode(body_of(file, KEY_LINE)?)?
+        };
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
         }
-        let plain = open(&self.0, nonce, &associated(name), sealed).ok_or(Unsealing::Damaged)?;
+        if of != number {
+            return Err(Unsealing::Number(of));
+        }
+        let plain = open(&self.key, nonce, &associated(name, number), sealed).ok_or(Unsealing::Damaged)?;
         decode(&plain)
     }
 }
 
-/// What is authenticated with a key: that it is one, in this version, of this name.
-fn associated(name: &str) -> Vec<u8> {
-    [KEY_LINE, name.as_bytes()].concat()
+/// What is authenticated with a key: that it is one, in this version, of this name and change.
+fn associated(name: &str, number: u64) -> Vec<u8> {
+    if number == 0 {
+        return [FIRST_KEY_LINE, name.as_bytes()].concat();
+    }
+    [KEY_LINE, &number.to_le_bytes(), name.as_bytes()].concat()
 }
 
 fn body_of<'f>(file: &'f [u8], line: &[u8]) -> Result<&'f [u8], Unsealing> {
@@ -174,7 +238,10 @@ fn decode<'f, T: Deserialize<'f>>(body: &'f [u8]) -> Result<T, Unsealing> {
 fn stretched(passphrase: &Secret, salt: &[u8], cost: Cost) -> Result<Zeroizing<[u8; MASTER_LEN]>, Unsealing> {
     let Cost { memory_kib, passes, lanes } = cost;
     let parameters = Params::new(memory_kib, passes, lanes, Some(MASTER_LEN)).map_err(|_| Unsealing::Damaged)?;
-    let mut memory = vec![Block::default(); parameters.block_count()];
+    // A service that runs must not end because there is no memory for this.
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(parameters.block_count()).map_err(|_| Unsealing::System)?;
+    memory.resize(parameters.block_count(), Block::default());
     let mut key = Zeroizing::new([0; MASTER_LEN]);
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
     let made = argon2.hash_password_into_with_memory(passphrase.expose(), salt, &mut *key, &mut memory);
@@ -221,8 +288,14 @@ mod tests {
         bytes.into()
     }
 
+    fn list() -> List {
+        List { changes: 7, keys: [("www".to_owned(), 7)].into(), void: ["www@6.key".to_owned()].into() }
+    }
+
     fn master() -> (Master, Vec<u8>) {
-        Master::create(&secret(b"open sesame"), Cost::LEAST).unwrap()
+        let master = Master::create(&secret(b"open sesame"), Cost::LEAST).unwrap();
+        let file = master.file(&list()).unwrap();
+        (master, file)
     }
 
     fn acl() -> Acl {
@@ -232,9 +305,10 @@ mod tests {
     #[test]
     fn what_was_sealed_is_opened_by_the_passphrase() {
         let (first, file) = master();
-        let key = first.seal("www", &acl(), &secret(b"private")).unwrap();
-        let again = Master::open(&secret(b"open sesame"), &file).unwrap();
-        assert_eq!(again.open_key("www", &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
+        let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
+        let (again, found) = Master::open(&secret(b"open sesame"), &file).unwrap();
+        assert_eq!(found, Some(list()));
+        assert_eq!(again.open_key("www", 7, &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
         assert!(!key.windows(7).any(|window| window == b"private"));
     }
 
@@ -245,31 +319,48 @@ mod tests {
         assert_eq!(open(b"open simsim", &file), Unsealing::Passphrase);
         assert_eq!(open(b"open sesame", &file[..file.len() - 1]), Unsealing::Damaged);
         assert_eq!(open(b"open sesame", b"something else"), Unsealing::Foreign);
-        assert_eq!(open(b"open sesame", b"sidecore master key v2\nx"), Unsealing::Version);
-        let key = first.seal("www", &acl(), &secret(b"private")).unwrap();
-        assert_eq!(first.open_key("mail", &key), Err(Unsealing::Name("www".to_owned())));
+        assert_eq!(open(b"open sesame", b"sidecore master key v3\nx"), Unsealing::Version);
+        let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
+        assert_eq!(first.open_key("mail", 7, &key), Err(Unsealing::Name("www".to_owned())));
+        assert_eq!(first.open_key("www", 8, &key), Err(Unsealing::Number(7)));
         let (other, _) = master();
-        assert_eq!(other.open_key("www", &key), Err(Unsealing::Damaged));
-        assert_eq!(first.open_key("www", &file), Err(Unsealing::Foreign));
+        assert_eq!(other.open_key("www", 7, &key), Err(Unsealing::Damaged));
+        assert_eq!(first.open_key("www", 7, &file), Err(Unsealing::Foreign));
+        assert_eq!(first.open_key("www", 0, &key), Err(Unsealing::Version));
     }
 
     #[test]
-    fn a_name_that_was_changed_inside_the_file_does_not_open_it() {
+    fn a_name_or_a_number_that_was_changed_inside_the_file_does_not_open_it() {
         let (master, _) = master();
-        let mut key = master.seal("www", &acl(), &secret(b"private")).unwrap();
+        let sealed = master.seal("www", 7, &acl(), &secret(b"private")).unwrap();
         let at = KEY_LINE.len() + 1;
+        let mut key = sealed.clone();
         key[at..at + 3].copy_from_slice(b"xyz");
-        assert_eq!(master.open_key("xyz", &key), Err(Unsealing::Damaged));
+        assert_eq!(master.open_key("xyz", 7, &key), Err(Unsealing::Damaged));
+        let mut key = sealed;
+        key[at + 3] = 8;
+        assert_eq!(master.open_key("www", 8, &key), Err(Unsealing::Damaged));
+    }
+
+    #[test]
+    fn a_list_is_of_its_master_key_only() {
+        let ((first, file), (other, _)) = (master(), master());
+        let list = &file[first.wrapped.len()..file.len() - SHA256_OUTPUT_LEN];
+        let mut mixed = [other.wrapped.as_slice(), list].concat();
+        let sum = digest(&SHA256, &mixed);
+        mixed.extend(sum.as_ref());
+        assert_eq!(Master::open(&secret(b"open sesame"), &mixed).err(), Some(Unsealing::Damaged));
     }
 
     #[test]
     fn a_file_cannot_ask_for_any_cost() {
         let (_, mut file) = master();
-        let bodies = MASTER_LINE.len()..file.len() - SHA256_OUTPUT_LEN;
-        let mut body: MasterFile = postcard::from_bytes(&file[bodies.clone()]).unwrap();
+        let (mut body, list): (Wrapped, _) = postcard::take_from_bytes(&file[MASTER_LINE.len()..]).unwrap();
         body.cost.memory_kib = u32::MAX;
-        file.truncate(bodies.start);
+        let list = list[..list.len() - SHA256_OUTPUT_LEN].to_vec();
+        file.truncate(MASTER_LINE.len());
         file.extend(postcard::to_stdvec(&body).unwrap());
+        file.extend(list);
         let sum = digest(&SHA256, &file);
         file.extend(sum.as_ref());
         assert_eq!(Master::open(&secret(b"open sesame"), &file).err(), Some(Unsealing::Damaged));
@@ -279,10 +370,10 @@ mod tests {
         #[test]
         fn any_changed_bit_is_found(place: prop::sample::Index, bit in 0..8_u32) {
             let (master, mut file) = master();
-            let mut key = master.seal("www", &acl(), &secret(b"private")).unwrap();
+            let mut key = master.seal("www", 7, &acl(), &secret(b"private")).unwrap();
             let at = place.index(key.len());
             key[at] ^= 1 << bit;
-            prop_assert!(master.open_key("www", &key).is_err());
+            prop_assert!(master.open_key("www", 7, &key).is_err());
             let at = place.index(file.len());
             file[at] ^= 1 << bit;
             prop_assert!(Master::open(&secret(b"open sesame"), &file).is_err());
@@ -291,9 +382,11 @@ mod tests {
         #[test]
         fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let (master, _) = master();
-            prop_assert!(master.open_key("www", &bytes).is_err());
-            prop_assert!(master.open_key("www", &[KEY_LINE, &bytes].concat()).is_err());
+            prop_assert!(master.open_key("www", 7, &bytes).is_err());
+            prop_assert!(master.open_key("www", 7, &[KEY_LINE, &bytes].concat()).is_err());
+            prop_assert!(master.open_key("www", 0, &[FIRST_KEY_LINE, &bytes].concat()).is_err());
             prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat()).is_err());
+            prop_assert!(Master::open(&secret(b"x"), &[FIRST_MASTER_LINE, &bytes].concat()).is_err());
         }
     }
 }

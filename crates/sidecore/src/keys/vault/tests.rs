@@ -3,7 +3,13 @@
 use super::*;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 use tempfile::TempDir;
+
+mod old;
+mod steps;
+
+pub(in crate::keys) use steps::{STEPS, failing};
 
 fn directory() -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
@@ -11,8 +17,34 @@ fn directory() -> (TempDir, PathBuf) {
     (scratch, path)
 }
 
+fn secret(text: &str) -> Secret {
+    Secret::from(text.as_bytes())
+}
+
 fn open(path: &Path) -> Result<(Vault, Vec<Found>), String> {
-    Vault::open_at(path, &Secret::from(&b"open sesame"[..]), Cost::LEAST)
+    open_as(path, &KeysConfig::default(), "open sesame", Box::new(System))
+}
+
+fn open_as(
+    path: &Path,
+    config: &KeysConfig,
+    passphrase: &str,
+    disk: Box<dyn Disk>,
+) -> Result<(Vault, Vec<Found>), String> {
+    Vault::open_on(path, config, &secret(passphrase), Cost::LEAST, disk)
+}
+
+/// Makes a directory with the keys `mail` and `www`.
+pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {
+    let (mut vault, _) = open(path).unwrap();
+    for name in ["www", "mail"] {
+        assert_eq!(vault.write(name, &acl(7), &pkcs8.into()), Ok(None));
+    }
+}
+
+/// What a start finds.
+pub(in crate::keys) fn found(path: &Path) -> Vec<Found> {
+    open(path).unwrap().1
 }
 
 fn acl(uid: u32) -> Acl {
@@ -22,10 +54,10 @@ fn acl(uid: u32) -> Acl {
 /// A directory with the keys `mail` and `www`.
 fn filled() -> (TempDir, PathBuf) {
     let (scratch, path) = directory();
-    let (vault, found) = open(&path).unwrap();
+    let (mut vault, found) = open(&path).unwrap();
     assert!(found.is_empty());
     for name in ["www", "mail"] {
-        vault.write(name, &acl(7), &Secret::from(name.as_bytes())).unwrap();
+        assert_eq!(vault.write(name, &acl(7), &secret(name)), Ok(None));
     }
     (scratch, path)
 }
@@ -42,10 +74,10 @@ fn refused(path: &Path, what: &str) {
 #[test]
 fn keys_are_found_again_with_those_who_may_use_them() {
     let (_scratch, path) = filled();
-    let (vault, found) = open(&path).unwrap();
+    let (mut vault, found) = open(&path).unwrap();
     let found: Vec<_> = found.iter().map(|key| (key.name.as_str(), key.pkcs8.expose(), key.acl.uids[0])).collect();
     assert_eq!(found, [("mail", &b"mail"[..], 7), ("www", b"www", 7)]);
-    vault.write("www", &acl(8), &Secret::from(&b"www"[..])).unwrap();
+    vault.write("www", &acl(8), &secret("www")).unwrap();
     vault.delete("mail").unwrap();
     vault.delete("mail").unwrap();
     drop(vault);
@@ -58,7 +90,7 @@ fn nobody_else_may_read_what_is_written() {
     let (_scratch, path) = filled();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
-    for file in ["master", "www.key", "mail.key"] {
+    for file in ["master", "www@1.key", "mail@2.key"] {
         assert_eq!(mode(&path.join(file)), 0o600, "{file}");
     }
     assert_eq!(fs::read_dir(&path).unwrap().count(), 3);
@@ -67,9 +99,9 @@ fn nobody_else_may_read_what_is_written() {
 #[test]
 fn a_wrong_passphrase_is_told_from_damage() {
     let (_scratch, path) = filled();
-    let wrong = Vault::open_at(&path, &Secret::from(&b"open simsim"[..]), Cost::LEAST).map(|_| ()).unwrap_err();
+    let wrong = open_as(&path, &KeysConfig::default(), "open simsim", Box::new(System)).map(|_| ()).unwrap_err();
     assert!(wrong.contains("passphrase"), "{wrong}");
-    for (file, what) in [("master", "restore it from a backup"), ("www.key", "damaged")] {
+    for (file, what) in [("master", "restore it from a backup"), ("www@1.key", "damaged")] {
         let good = fs::read(path.join(file)).unwrap();
         let mut bad = good.clone();
         bad[good.len() / 2] ^= 1;
@@ -85,8 +117,10 @@ fn a_wrong_passphrase_is_told_from_damage() {
 #[test]
 fn files_that_changed_places_are_told_by_name() {
     let (_scratch, path) = filled();
-    fs::rename(path.join("www.key"), path.join("web.key")).unwrap();
-    refused(&path, "it holds the key \"www\"");
+    fs::rename(path.join("www@1.key"), path.join("away")).unwrap();
+    fs::rename(path.join("mail@2.key"), path.join("www@1.key")).unwrap();
+    fs::rename(path.join("away"), path.join("mail@2.key")).unwrap();
+    refused(&path, "it holds the key");
 }
 
 #[test]
@@ -102,22 +136,23 @@ fn a_missing_master_key_is_not_replaced() {
 #[test]
 fn what_is_not_the_services_is_not_skipped() {
     let (scratch, path) = filled();
-    for foreign in ["notes.txt", "-x.key", ".hidden", "www.key~", "a b.key", "x.tmp"] {
+    for foreign in ["notes.txt", "-x.key", ".hidden", "www@1.key~", "www@01.key", "a b.key", "x.tmp"] {
         fs::write(path.join(foreign), "").unwrap();
         refused(&path, "none of the service's files");
         fs::remove_file(path.join(foreign)).unwrap();
     }
-    fs::write(path.join("x.key"), "-----BEGIN PRIVATE KEY-----").unwrap();
-    fs::set_permissions(path.join("x.key"), Permissions::from_mode(0o600)).unwrap();
+    let www = path.join("www@1.key");
+    let good = fs::read(&www).unwrap();
+    fs::write(&www, "-----BEGIN PRIVATE KEY-----").unwrap();
     refused(&path, "no key of sidecore");
-    fs::write(path.join("x.key"), vec![0; MAX_FILE + 1]).unwrap();
+    fs::write(&www, vec![0; MAX_FILE + 1]).unwrap();
     refused(&path, "larger than");
-    fs::remove_file(path.join("x.key")).unwrap();
-    fs::create_dir(path.join("x.key")).unwrap();
+    fs::remove_file(&www).unwrap();
+    fs::create_dir(&www).unwrap();
     refused(&path, "it is no file");
-    fs::remove_dir(path.join("x.key")).unwrap();
-    fs::copy(path.join("www.key"), scratch.path().join("elsewhere")).unwrap();
-    symlink(scratch.path().join("elsewhere"), path.join("x.key")).unwrap();
+    fs::remove_dir(&www).unwrap();
+    fs::write(scratch.path().join("elsewhere"), good).unwrap();
+    symlink(scratch.path().join("elsewhere"), &www).unwrap();
     refused(&path, "it is a link");
 }
 
@@ -127,7 +162,7 @@ fn a_directory_or_a_file_that_others_may_use_is_refused() {
     fs::set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
     refused(&path, "chmod 700");
     fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
-    fs::set_permissions(path.join("www.key"), Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(path.join("www@1.key"), Permissions::from_mode(0o640)).unwrap();
     refused(&path, "chmod 600");
 }
 
@@ -144,13 +179,13 @@ fn one_service_at_a_time_has_the_directory() {
 fn an_interrupted_write_leaves_the_old_file() {
     let (_scratch, path) = filled();
     // As a service leaves it that is killed before it renames.
-    fs::write(path.join("www.key.tmp"), "half").unwrap();
+    fs::write(path.join("www@3.key.tmp"), "half").unwrap();
     fs::write(path.join("master.tmp"), "half").unwrap();
-    let (vault, found) = open(&path).unwrap();
+    let (mut vault, found) = open(&path).unwrap();
     assert_eq!(found.len(), 2);
-    assert!(!path.join("www.key.tmp").exists() && !path.join("master.tmp").exists());
-    fs::write(path.join("www.key.tmp"), "half").unwrap();
-    vault.write("www", &acl(9), &Secret::from(&b"www"[..])).unwrap();
+    assert!(!path.join("www@3.key.tmp").exists() && !path.join("master.tmp").exists());
+    fs::write(path.join("www@3.key.tmp"), "half").unwrap();
+    vault.write("www", &acl(9), &secret("www")).unwrap();
     drop(vault);
     assert_eq!(open(&path).unwrap().1[1].acl, acl(9));
 }
@@ -158,12 +193,12 @@ fn an_interrupted_write_leaves_the_old_file() {
 #[test]
 fn a_write_that_fails_changes_nothing() {
     let (_scratch, path) = filled();
-    let (vault, _) = open(&path).unwrap();
-    // A directory stands where the file is to be.
-    fs::create_dir_all(path.join("new.key")).unwrap();
-    let said = vault.write("new", &acl(1), &Secret::from(&b"x"[..])).unwrap_err();
+    let (mut vault, _) = open(&path).unwrap();
+    // A directory stands where the file is to be written.
+    fs::create_dir_all(path.join("new@3.key.tmp")).unwrap();
+    let said = vault.write("new", &acl(1), &secret("x")).unwrap_err();
     assert!(said.contains("nothing was changed"), "{said}");
-    fs::remove_dir(path.join("new.key")).unwrap();
+    fs::remove_dir(path.join("new@3.key.tmp")).unwrap();
     drop(vault);
     assert_eq!(names(&path), ["mail", "www"]);
     assert_eq!(fs::read_dir(&path).unwrap().count(), 3);

@@ -2,7 +2,7 @@
 
 use super::{Listener, Reply};
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
+use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
 use crate::service::command::{Command, Event, LaneKey};
 use crate::service::opener::Order;
 use crate::service::sessions::Sessions;
@@ -55,15 +55,21 @@ impl Listener {
             }
             KeyCommand::List { after } => Ok(Some(Reply::Keys(self.store.list(&after)))),
             KeyCommand::Delete { name } => {
-                let place = self.store.delete(&name)?;
+                let Changed { what: place, doubt } = self.store.delete(&name)?;
                 self.close_sessions_on(place);
                 self.counters.close_key(place.into());
-                Ok(Some(Reply::Done))
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
             }
             KeyCommand::SetAcl { name, acl } => {
-                let place = self.store.set_acl(&name, acl)?;
+                let Changed { what: place, doubt } = self.store.set_acl(&name, acl)?;
                 self.close_sessions_on(place);
-                Ok(Some(Reply::Done))
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
+            }
+            KeyCommand::ChangePassphrase { passphrase } => self.change_passphrase(key, passphrase).map(|()| None),
+            KeyCommand::ChangeAcl { name, add, remove } => {
+                let Changed { what: place, doubt } = self.store.change_acl(&name, &add, &remove)?;
+                self.close_sessions_on(place);
+                doubt.map_or(Ok(Some(Reply::Done)), Err)
             }
         }
     }
@@ -71,18 +77,19 @@ impl Listener {
     /// Stores a key that was read.
     pub(super) fn imported(&mut self, key: LaneKey, name: &str, material: Material, acl: Acl) -> Result<Reply, String> {
         self.administers(key, "see and change the keys")?;
-        let entry = self.store.insert(name, material, acl)?;
-        self.counted(entry).map(|entry| Reply::Keys(vec![entry]))
+        let changed = self.store.insert(name, material, acl)?;
+        self.counted(changed).map(|entry| Reply::Keys(vec![entry]))
     }
 
     /// Begins to count for a new key. One that cannot be counted for is not kept.
-    fn counted(&mut self, entry: KeyEntry) -> Result<KeyEntry, String> {
+    fn counted(&mut self, changed: Changed<KeyEntry>) -> Result<KeyEntry, String> {
+        let Changed { what: entry, doubt } = changed;
         let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
         if let Err(error) = self.counters.open_key(place.into(), &entry.name) {
             self.store.delete(&entry.name)?;
             return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
         }
-        Ok(entry)
+        doubt.map_or(Ok(entry), Err)
     }
 
     /// On whose behalf the connection's message at hand is.

@@ -1,0 +1,50 @@
+//! What the command prints, and what it says on standard error.
+//!
+//! Standard output may be a pipe whose reader is gone or a file on a full disk, and so may standard error. Neither ends
+//! the program in the middle of something: the first is told, the second is nobody's to hear.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+/// Prints text. A reader that has closed the pipe has seen enough: that is no failure.
+///
+/// # Errors
+/// It could not be written: says why.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    unless_closed(written(text))
+}
+
+/// Prints text about something that was done just now and stays done. Here a closed pipe is a failure, too.
+///
+/// # Errors
+/// It could not be written: says what was done all the same, and why it was not written.
+pub(crate) fn report(done: &str, text: &str) -> Result<(), String> {
+    written(text).map_err(|error| format!("{done}, but this could not be written to standard output: {error}"))
+}
+
+/// Prints help, version, or on standard error what is wrong with the arguments.
+///
+/// # Errors
+/// As for [`print`].
+pub(crate) fn print_usage(usage: &clap::Error) -> Result<(), String> {
+    unless_closed(usage.print().and_then(|()| io::stdout().flush()))
+}
+
+/// Says something on standard error, where somebody listens.
+pub(crate) fn tell(message: impl Display) {
+    // There is no third place to say that this failed.
+    let _ = writeln!(io::stderr().lock(), "sidecore: {message}");
+}
+
+fn written(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn unless_closed(written: io::Result<()>) -> Result<(), String> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| format!("cannot write to standard output: {error}")),
+    }
+}

@@ -1,0 +1,166 @@
+//! A directory whose files are replaced as a whole: written beside their place, brought to the disk, renamed.
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+use std::fmt::Debug;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A file that stands beside its place.
+pub(super) const BESIDE: &str = ".tmp";
+
+/// The steps by which files change. Each of them may fail, and tests make each fail.
+pub(super) trait Disk: Debug + Send {
+    /// Makes a file that is not there and writes it.
+    fn write(&self, directory: &OwnedFd, file: &str, bytes: &[u8]) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut opened = File::from(openat(directory, file, flags, Mode::RUSR | Mode::WUSR)?);
+        opened.write_all(bytes)?;
+        Ok(opened)
+    }
+
+    /// Brings what was written to a file to the disk.
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    /// Brings what was renamed and removed to the disk.
+    fn sync(&self, directory: &OwnedFd) -> io::Result<()> {
+        Ok(fsync(directory)?)
+    }
+
+    /// Puts a file in the place of another.
+    fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(directory, from, directory, to)?)
+    }
+
+    /// Removes a file.
+    fn remove(&self, directory: &OwnedFd, file: &str) -> io::Result<()> {
+        Ok(unlinkat(directory, file, AtFlags::empty())?)
+    }
+}
+
+/// The system's own.
+#[derive(Debug)]
+pub(super) struct System;
+
+impl Disk for System {}
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    descriptor: OwnedFd,
+    disk: Box<dyn Disk>,
+}
+
+impl Directory {
+    /// Opens it.
+    pub(super) fn open(path: &Path, disk: Box<dyn Disk>) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), descriptor, disk })
+    }
+
+    /// Opens it for this service alone, as long as it runs. It is made if it is not there.
+    pub(super) fn open_alone(path: &Path, disk: Box<dyn Disk>) -> Result<Self, String> {
+        let system = |error: io::Error| error.to_string();
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(system)?;
+        let directory = Self::open(path, disk).map_err(system)?;
+        let mode = fstat(&directory.descriptor).map_err(|error| error.to_string())?.st_mode & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(format!("others may enter it (mode {mode:o}): chmod 700"));
+        }
+        match flock(&directory.descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(directory),
+            Err(Errno::WOULDBLOCK) => {
+                Err("another service has it: stop that one, or name another directory".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What is wrong with one of its files, with the file's path.
+    pub(super) fn at(&self, file: &str, what: &str) -> String {
+        format!("{}: {what}", self.path.join(file).display())
+    }
+
+    /// What is wrong with it, with its path.
+    pub(super) fn here(&self, what: &str) -> String {
+        format!("{}: {what}", self.path.display())
+    }
+
+    /// The names of all files in it.
+    pub(super) fn files(&self) -> Result<Vec<String>, String> {
+        let system = |error: Errno| self.here(&error.to_string());
+        let mut files = Vec::new();
+        for entry in Dir::read_from(&self.descriptor).map_err(system)? {
+            let entry = entry.map_err(system)?;
+            let file = entry.file_name().to_string_lossy();
+            if ![".", ".."].contains(&&*file) {
+                files.push(file.into_owned());
+            }
+        }
+        Ok(files)
+    }
+
+    /// A file's bytes; `None`: there is none.
+    pub(super) fn read(&self, file: &str, most: usize) -> Result<Option<Vec<u8>>, String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match openat(&self.descriptor, file, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err("it is a link: put the file itself there".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let found = fstat(&opened).map_err(|error| error.to_string())?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err("it is no file: move it away".to_owned());
+        }
+        if found.st_mode & 0o077 != 0 {
+            return Err(format!("others may use it (mode {:o}): chmod 600", found.st_mode & 0o777));
+        }
+        let mut bytes = Vec::new();
+        File::from(opened).take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        if bytes.len() > most {
+            return Err(format!("it is larger than {most} bytes, which no file of a key is: move it away"));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Writes a file beside its place, and brings it to the disk.
+    pub(super) fn write_beside(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
+        let beside = beside(file);
+        self.remove(&beside)?;
+        let written = self.disk.write(&self.descriptor, &beside, bytes)?;
+        self.disk.sync_file(&written)
+    }
+
+    /// Puts what stands beside its place there.
+    pub(super) fn place(&self, file: &str) -> io::Result<()> {
+        self.disk.rename(&self.descriptor, &beside(file), file)
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, file: &str) -> io::Result<()> {
+        match self.disk.remove(&self.descriptor, file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Brings what was placed and removed to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.disk.sync(&self.descriptor)
+    }
+}
+
+/// The name beside the place of a file.
+pub(super) fn beside(file: &str) -> String {
+    format!("{file}{BESIDE}")
+}

@@ -1,0 +1,188 @@
+//! Old files, old directories and files of the first version.
+
+use super::*;
+
+const FIRST: [(&str, &[u8]); 3] = [
+    ("master", include_bytes!("../test-v1/master")),
+    ("www.key", include_bytes!("../test-v1/www.key")),
+    ("mail.key", include_bytes!("../test-v1/mail.key")),
+];
+
+/// A directory of the first version with the keys `mail` and `www`.
+pub(super) fn first_version() -> (TempDir, PathBuf) {
+    let (scratch, path) = directory();
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    for (file, bytes) in FIRST {
+        put(&path, file, bytes);
+    }
+    (scratch, path)
+}
+
+fn put(path: &Path, file: &str, bytes: &[u8]) {
+    fs::write(path.join(file), bytes).unwrap();
+    fs::set_permissions(path.join(file), Permissions::from_mode(0o600)).unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::set_permissions(to, Permissions::from_mode(0o700)).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let file = entry.unwrap().path();
+        fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+fn counted(scratch: &TempDir) -> KeysConfig {
+    KeysConfig { changes_file: Some(scratch.path().join("number")), ..KeysConfig::default() }
+}
+
+fn open_with(path: &Path, config: &KeysConfig) -> Result<(Vault, Vec<Found>), String> {
+    open_as(path, config, "open sesame", Box::new(System))
+}
+
+fn said(path: &Path, config: &KeysConfig) -> String {
+    open_with(path, config).map(|(_, found)| found).unwrap_err()
+}
+
+#[test]
+fn a_directory_of_the_first_version_is_opened_and_brought_to_the_present_one() {
+    let (_scratch, path) = first_version();
+    assert_eq!(names(&path), ["mail", "www"]);
+    assert!(path.join("www@1.key").exists() && !path.join("www.key").exists());
+    let (mut vault, found) = open(&path).unwrap();
+    assert_eq!((vault.changes(), found[1].acl.clone()), (1, acl(7)));
+    vault.write("mail", &acl(8), &secret("mail")).unwrap();
+    drop(vault);
+    // From now on the old files are old ones.
+    put(&path, "www.key", FIRST[1].1);
+    refused(&path, "it is an old file");
+}
+
+#[test]
+fn an_old_file_in_the_place_of_a_new_one_is_found() {
+    let (_scratch, path) = filled();
+    let old = fs::read(path.join("www@1.key")).unwrap();
+    let (mut vault, _) = open(&path).unwrap();
+    vault.write("www", &acl(8), &secret("www")).unwrap();
+    vault.delete("mail").unwrap();
+    drop(vault);
+    let new = fs::read(path.join("www@3.key")).unwrap();
+    put(&path, "www@3.key", &old);
+    refused(&path, "it is the file of change 1");
+    put(&path, "www@3.key", &new);
+    // Beside the new one it would not count; nor does it stay unsaid.
+    put(&path, "www@1.key", &old);
+    refused(&path, "does not count: move it away");
+    fs::remove_file(path.join("www@1.key")).unwrap();
+    assert_eq!(names(&path), ["www"]);
+}
+
+#[test]
+fn a_deleted_key_that_is_brought_back_does_not_count() {
+    let (_scratch, path) = filled();
+    let mail = fs::read(path.join("mail@2.key")).unwrap();
+    let (mut vault, _) = open(&path).unwrap();
+    vault.delete("mail").unwrap();
+    drop(vault);
+    // It might as well be left from a deletion that was interrupted.
+    put(&path, "mail@2.key", &mail);
+    assert_eq!(names(&path), ["www"]);
+    assert!(!path.join("mail@2.key").exists());
+    let (mut vault, _) = open(&path).unwrap();
+    vault.write("www", &acl(8), &secret("www")).unwrap();
+    drop(vault);
+    put(&path, "mail@2.key", &mail);
+    refused(&path, "mail@2.key: it is an old file");
+}
+
+#[test]
+fn a_missing_key_is_found_and_given_up_only_by_name() {
+    let (_scratch, path) = filled();
+    fs::remove_file(path.join("www@1.key")).unwrap();
+    refused(&path, "keys.accept_missing = [\"www\"]");
+    let other = KeysConfig { accept_missing: vec!["mail".to_owned()], ..KeysConfig::default() };
+    assert!(said(&path, &other).contains("www@1.key: it is missing"));
+    let accepted = KeysConfig { accept_missing: vec!["www".to_owned()], ..KeysConfig::default() };
+    let (vault, found) = open_with(&path, &accepted).unwrap();
+    assert_eq!((found.len(), vault.changes()), (1, 3));
+    drop(vault);
+    // For good: it need not be said again.
+    assert_eq!(names(&path), ["mail"]);
+}
+
+#[test]
+fn an_old_list_under_new_files_is_found() {
+    let (_scratch, path) = filled();
+    let master = fs::read(path.join("master")).unwrap();
+    let (mut vault, _) = open(&path).unwrap();
+    vault.write("new", &acl(1), &secret("new")).unwrap();
+    drop(vault);
+    put(&path, "master", &master);
+    refused(&path, "new@3.key: it is newer than the list");
+    assert!(path.join("new@3.key").exists());
+}
+
+#[test]
+fn an_old_directory_is_found_where_the_number_lies_elsewhere() {
+    let (scratch, path) = filled();
+    let config = counted(&scratch);
+    let old = scratch.path().join("old");
+    copy(&path, &old);
+    let (mut vault, _) = open_with(&path, &config).unwrap();
+    assert_eq!(vault.delete("mail"), Ok(None));
+    drop(vault);
+    assert_eq!(fs::read_to_string(scratch.path().join("number")).unwrap(), "3\n");
+    assert_eq!(open_with(&path, &config).unwrap().1.len(), 1);
+    let refused = said(&old, &config);
+    let number = scratch.path().join("number");
+    assert!(refused.contains("an old copy, of change 2") && refused.contains(number.to_str().unwrap()), "{refused}");
+    // An empty directory and one of the first version are old, too.
+    assert!(said(&scratch.path().join("empty"), &config).contains("of change 0"));
+    let (_other, first) = first_version();
+    assert!(said(&first, &config).contains("of change 0"));
+    assert!(first.join("www.key").exists());
+    // Whoever wants the old one all the same says so by removing the number.
+    fs::remove_file(&number).unwrap();
+    assert_eq!(open_with(&old, &config).unwrap().1.len(), 2);
+    assert_eq!(fs::read_to_string(&number).unwrap(), "2\n");
+    fs::write(&number, "two").unwrap();
+    assert!(said(&old, &config).contains("it holds no number"));
+}
+
+#[test]
+fn a_number_that_cannot_be_noted_is_told_and_caught_up_with_at_the_next_start() {
+    let (scratch, path) = filled();
+    let config = counted(&scratch);
+    let (mut vault, _) = open_with(&path, &config).unwrap();
+    // A directory stands where the number is to be written.
+    fs::create_dir(scratch.path().join("number.tmp")).unwrap();
+    let doubt = vault.delete("mail").unwrap().unwrap();
+    assert!(doubt.contains("was not noted"), "{doubt}");
+    drop(vault);
+    fs::remove_dir(scratch.path().join("number.tmp")).unwrap();
+    assert_eq!(open_with(&path, &config).unwrap().1.len(), 1);
+    assert_eq!(fs::read_to_string(scratch.path().join("number")).unwrap(), "3\n");
+}
+
+#[test]
+fn after_a_change_of_the_passphrase_neither_the_old_one_nor_old_files_open_anything() {
+    let (_scratch, path) = filled();
+    let old: Vec<_> =
+        ["master", "www@1.key", "mail@2.key"].map(|file| (file, fs::read(path.join(file)).unwrap())).into();
+    let (mut vault, _) = open(&path).unwrap();
+    assert_eq!(vault.change_passphrase(&secret("open simsim")), Ok(None));
+    // The vault goes on with the new one.
+    assert_eq!(vault.write("new", &acl(1), &secret("new")), Ok(None));
+    drop(vault);
+    refused(&path, "the passphrase is not the one");
+    let with_new = |passphrase| open_as(&path, &KeysConfig::default(), passphrase, Box::new(System));
+    assert_eq!(with_new("open simsim").unwrap().1.len(), 3);
+    assert!(old.iter().skip(1).all(|(file, _)| !path.join(file).exists()));
+    put(&path, "www@1.key", &old[1].1);
+    assert!(with_new("open simsim").unwrap_err().contains("it is an old file"));
+    fs::remove_file(path.join("www@1.key")).unwrap();
+    // Under the old list, with the old passphrase, the new files open no more than before.
+    put(&path, "master", &old[0].1);
+    assert!(with_new("open sesame").unwrap_err().contains("newer than the list"));
+}
