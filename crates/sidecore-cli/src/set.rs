@@ -1,4 +1,4 @@
-//! `sidecore set`: changes a running service.
+//! `sidecore set`: changes a running service, and says what does not take effect.
 
 use crate::args::Set;
 use sidecore::client::{Client, Options};
@@ -12,7 +12,9 @@ pub(crate) fn run(args: &Set) -> Result<(), String> {
     let options = Options { socket: args.socket.clone(), slots: 2, arena_bytes: 4096, ..Options::default() };
     let mut client = Client::connect(&options).map_err(|error| error.to_string())?;
     for setting in &args.settings {
-        client.set(setting).map_err(|error| format!("{setting}: {error}"))?;
+        if let Some(note) = client.set(setting).map_err(|error| format!("{setting}: {error}"))? {
+            eprintln!("sidecore: warning: {note}");
+        }
     }
     Ok(())
 }

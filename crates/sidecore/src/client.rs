@@ -145,14 +145,16 @@ impl Client {
         }
     }
 
-    /// Changes the running service, as `sidecore set` does: `key=value`.
+    /// Changes the running service, as `sidecore set` does: `key=value`. What was set and does not do what it says comes
+    /// back as a note, in words.
     ///
     /// # Errors
     /// The service's reason, or that it is gone.
-    pub fn set(&mut self, setting: &str) -> Result<(), Error> {
+    pub fn set(&mut self, setting: &str) -> Result<Option<String>, Error> {
         self.own_lane()?;
         match self.lane.ask(&Request::Set(setting.to_owned()))? {
-            Reply::Done => Ok(()),
+            Reply::Done => Ok(None),
+            Reply::Noted(note) => Ok(Some(note)),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 mod error;
 mod sandbox;
 mod setting;
+mod waiters;
 
 pub use error::ConfigError;
 pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
+pub use waiters::{Place, Waiters, in_force};
 
 /// Where the service listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/sidecore/sidecore.sock";
@@ -80,7 +82,7 @@ pub struct KeysConfig {
 pub struct Sidecores {
     /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
     pub cpus: Vec<usize>,
-    /// Nothing else runs on these cores, so their sidecores may spin.
+    /// Nothing else runs on these cores, so their sidecores may spin. Elsewhere policies that spin park.
     pub owned: bool,
 }
 
@@ -339,6 +341,11 @@ impl Config {
         if self.sidecores.cpus.len() > 64 {
             return Err(ConfigError::new("sidecores.cpus: at most 64"));
         }
+        if self.sidecores.owned && self.sidecores.cpus.is_empty() {
+            return Err(ConfigError::new(
+                "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
+            ));
+        }
         let sidecores = self.sidecores.cpus.len().max(1);
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
@@ -434,6 +441,12 @@ impl DeviceConfig {
         if self.name.is_empty() || self.name.len() > 32 || self.name.contains(['.', '=']) {
             return Err(ConfigError::new(format!(
                 "device name {:?}: use 1 to 32 characters without . and =",
+                self.name
+            )));
+        }
+        if self.owned && self.cpu.is_none() {
+            return Err(ConfigError::new(format!(
+                "device {:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1",
                 self.name
             )));
         }

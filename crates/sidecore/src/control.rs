@@ -92,6 +92,8 @@ pub enum Reply {
     KeyInfo(KeyInfo),
     /// Keys, in the order of their names; none: there are no more.
     Keys(Vec<KeyEntry>),
+    /// Done, but not all of it does what it says: what does not, and why.
+    Noted(String),
 }
 
 /// Encodes a message and sends it.

@@ -2,8 +2,9 @@
 
 use super::units::{NONE, age, amount, count, percent, quantiles, time};
 use crate::users::Users;
+use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::policy::notify::Audit;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 
@@ -79,7 +80,7 @@ pub(super) fn sidecores(view: &View) -> Rows {
         let sum = |counter| count(total.get(counter));
         vec![
             total.index.to_string(),
-            total.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()),
+            total.place.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()),
             rate(SidecoreCounter::Requests),
             view.part(recent.get(SidecoreCounter::CpuNs)),
             rate(SidecoreCounter::EmptyPolls),
@@ -199,15 +200,12 @@ fn alive(now: &Snapshot) -> String {
 }
 
 fn set(now: &Snapshot) -> String {
-    let hops = ["service", "to device", "from device", "client"].into_iter().zip(now.notify);
-    let notify: Vec<String> = hops.map(|(hop, notify)| format!("{hop} {}", policy(notify))).collect();
+    let hops = ["service", "to device", "from device", "client"].into_iter().zip(now.notify).zip(now.parked());
+    let notify = hops.map(|((hop, notify), parked)| format!("{hop} {}", in_force(notify, parked.as_deref())));
+    let notify: Vec<String> = notify.collect();
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
     format!("notify: {}; balance: {balance}; order: {order}", notify.join(", "))
-}
-
-fn policy(notify: Option<Notify>) -> String {
-    notify.map_or_else(|| "unknown".to_owned(), |notify| notify.to_string())
 }
 
 fn ago(nanos: u64) -> String {

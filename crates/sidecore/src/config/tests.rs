@@ -90,6 +90,8 @@ fn wrong_values_say_what_to_write() {
     assert!(error("[sandbox]\nseccomp = 'yes'").starts_with("line 2"));
     assert!(error("sample_every = -1").starts_with("line 1"));
     assert!(error("[keys]\npassphrase_file = 'x'").contains("keys.directory"));
+    assert!(error("sidecores.owned = true").contains("cpus = [1]"), "it would own nothing");
+    assert!(error("[[device]]\nname='w'\nkind='worker'\nowned=true").contains("cpu = 1"));
     assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
     assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
 }

@@ -6,6 +6,7 @@
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
 use super::{Health, Job, Reply};
+use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -30,9 +31,7 @@ const POLLS: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
-    pub(crate) cpu: Option<usize>,
-    /// The core is its own: it may spin.
-    pub(crate) owned: bool,
+    pub(crate) place: Place,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
     pub(crate) park_cost: Nanos,
@@ -183,13 +182,13 @@ impl Loop {
         shared: Arc<Shared>,
     ) -> Self {
         let scratch = Scratch::new(options.max_request);
-        let waiter = Waiter::new(options.to_device, options.park_cost, options.owned);
+        let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
         let moderator = Moderator::new(options.from_device);
         Self { options, jobs, replies, shared, scratch, waiter, moderator, words: (0, 0) }
     }
 
     fn run(mut self) {
-        if let Some(cpu) = self.options.cpu {
+        if let Some(cpu) = self.options.place.cpu {
             // The service checked that the core exists; one that is taken away later costs speed only.
             let _ = cpu::pin(cpu);
         }

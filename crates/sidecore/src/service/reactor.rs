@@ -12,7 +12,7 @@ use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use super::record;
-use crate::config::{Config, NotifyConfig};
+use crate::config::{Config, NotifyConfig, Place};
 use crate::counters::{Counters, DeviceBlock, KeyBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
 use crate::engine::execute::Scratch;
@@ -151,9 +151,9 @@ impl Reactor {
         poller.add_edge(&*setup.wake, WAKE)?;
         let counters = setup.counters.sidecore(setup.index);
         let stored_keys = (0..limits.keys as usize).map(|place| setup.counters.key(setup.index, place)).collect();
-        counters.open(setup.cpu);
+        let place = Place::new(setup.cpu, setup.config.sidecores.owned);
+        counters.open(place);
         let notify = setup.config.notify;
-        let may_spin = setup.config.sidecores.owned && setup.cpu.is_some();
         let mut reactor = Self {
             notify,
             dispatch: Recorded::new(tables, setup.config.balance, record::room(&setup.config)),
@@ -174,7 +174,7 @@ impl Reactor {
             max_request: u64::from(limits.max_request_bytes),
             stopping: false,
             poller,
-            waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
+            waiter: Waiter::new(notify.service, setup.calibration.park_cost, place.may_spin),
             now: clock::now(),
             timers: Timers::default(),
             counters,
