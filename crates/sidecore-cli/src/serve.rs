@@ -2,9 +2,10 @@
 
 use crate::args::Serve;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, SOCKET_VARIABLE, default_socket};
+use sidecore::config::{Config, SOCKET_VARIABLE, Waiters, default_socket};
 use sidecore::sandbox;
 use sidecore::service::Service;
+use sidecore::sys::cpu;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
+    let policies = Waiters::of(&config, cpu::allowed().len()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     for warning in sandbox.warnings() {
         eprintln!("sidecore: warning: {warning}");
     }
+    eprintln!("sidecore: notify: {policies}");
     eprintln!("sidecore: serving at {}", service.socket().display());
     let _ = signals.forever().next();
     eprintln!("sidecore: stopping");

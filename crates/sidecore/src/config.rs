@@ -265,6 +265,11 @@ impl DeviceKind {
 }
 
 impl NotifyConfig {
+    /// The policies in the order of the counter file: service, to device, from device, client.
+    pub fn hops(&self) -> [Notify; 4] {
+        [self.service, self.to_device, self.from_device, self.client]
+    }
+
     /// The same policy on every hop.
     pub fn all(notify: Notify) -> Self {
         Self { service: notify, to_device: notify, from_device: notify, client: notify }

@@ -46,13 +46,9 @@ pub(super) fn cores(waiting: &Waiting) -> Cores {
 
 /// Of the service that wrote these counters, or of this configuration.
 pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
-    let hops = &config.notify;
     let (waiters, notify) = match counters {
         Some(counters) => (counters.waiters(), counters.notify),
-        None => {
-            let notify = [hops.service, hops.to_device, hops.from_device, hops.client];
-            (Waiters::of(config, cpu::allowed().len()), notify.map(Some))
-        }
+        None => (Waiters::of(config, cpu::allowed().len()), config.notify.hops().map(Some)),
     };
     let owned = waiting::owned_cores(&waiters);
     let except = [std::process::id(), counters.map_or(0, |counters| counters.start.pid)];

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, State, Topic};
 use super::topology;
-use sidecore::config::{Place, Waiters, in_force};
+use sidecore::config::{Place, Waiters};
 use sidecore::core::policy::notify::Notify;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ static POLICIES: Topic = Topic {
     subject: "policies in force",
     promise: "a policy that spins hears of requests without a sleep; it spins only on cores that are the service's alone",
     breaks: false,
-    remedy: "where cores can be left to the service: sidecores.cpus = [N], sidecores.owned = true; else notify=park says it",
+    remedy: "leave cores to the service (sidecores.cpus = [N], sidecores.owned = true) and one to clients; where none can be spared, notify = park does the same and says so",
 };
 static OWNED: Topic = Topic {
     subject: "owned cores",
@@ -31,18 +31,14 @@ static OWNED: Topic = Topic {
     breaks: false,
     remedy: "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false",
 };
-const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
 /// Processes that are looked at, and how much of what the kernel says of each, bytes.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_STATUS: u64 = 65_536;
 
 pub(super) fn judge(waiting: &Waiting) -> Vec<Finding> {
-    let parked = waiting.waiters.parked(waiting.notify);
-    let fine = parked.iter().all(Option::is_none);
-    let hops = HOPS.into_iter().zip(waiting.notify).zip(&parked);
-    let hops: Vec<String> =
-        hops.map(|((hop, notify), why)| format!("{hop} {}", in_force(notify, why.as_deref()))).collect();
-    let mut findings = vec![POLICIES.ok_if(fine, hops.join(", "))];
+    let Waiting { waiters, notify, .. } = waiting;
+    let fine = waiters.parked(*notify).iter().all(Option::is_none);
+    let mut findings = vec![POLICIES.ok_if(fine, waiters.in_words(*notify))];
     findings.extend(owned(waiting));
     findings
 }
@@ -66,8 +62,10 @@ fn owned(waiting: &Waiting) -> Option<Finding> {
     let busy = owners.keys().find_map(|cpu| Some((cpu, others.get(cpu).filter(|others| **others > 0)?)));
     let cores: Vec<String> = owners.keys().map(usize::to_string).collect();
     Some(match busy {
-        Some((cpu, others)) => OWNED.ok_if(false, format!("on core {cpu} {others} other processes may run")),
-        None => OWNED.ok_if(true, format!("{}: no other process may run there", cores.join(", "))),
+        Some((cpu, others)) => {
+            OWNED.ok_if(false, format!("processes that may run on core {cpu} beside the service: {others}"))
+        }
+        None => OWNED.ok_if(true, format!("no other process may run on {}", cores.join(", "))),
     })
 }
 
@@ -131,9 +129,12 @@ mod tests {
         assert_eq!((judge(&own)[0].state, judge(&own)[1].state), (Ok, Unknown));
         own.others = Some(BTreeMap::from([(1, 12)]));
         let taken = &judge(&own)[1];
-        assert_eq!((taken.state, taken.found.as_str()), (Lacks, "on core 1 12 other processes may run"));
+        assert_eq!(
+            (taken.state, taken.found.as_str()),
+            (Lacks, "processes that may run on core 1 beside the service: 12")
+        );
         own.others = Some(BTreeMap::from([(1, 0)]));
-        assert_eq!(judge(&own)[1].found, "1: no other process may run there");
+        assert_eq!(judge(&own)[1].found, "no other process may run on 1");
         let worker = "[[device]]\nname = 'w'\nkind = 'worker'\ncpu = 1\nowned = true";
         let twice = waiting(&format!("sidecores = {{ cpus = [1], owned = true }}\n{worker}"), 2);
         assert_eq!(judge(&twice)[1].found, "core 1 is to be owned by 2 threads of the service");

@@ -2,7 +2,6 @@
 
 use super::units::{NONE, age, amount, count, percent, quantiles, time};
 use crate::users::Users;
-use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::notify::Audit;
 use sidecore::core::stage::Stage;
@@ -200,12 +199,9 @@ fn alive(now: &Snapshot) -> String {
 }
 
 fn set(now: &Snapshot) -> String {
-    let hops = ["service", "to device", "from device", "client"].into_iter().zip(now.notify).zip(now.parked());
-    let notify = hops.map(|((hop, notify), parked)| format!("{hop} {}", in_force(notify, parked.as_deref())));
-    let notify: Vec<String> = notify.collect();
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
-    format!("notify: {}; balance: {balance}; order: {order}", notify.join(", "))
+    format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
 }
 
 fn ago(nanos: u64) -> String {

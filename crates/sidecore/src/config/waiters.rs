@@ -25,6 +25,8 @@ pub struct Waiters {
 
 /// Cores that a reason names; more are counted.
 const NAMED: usize = 4;
+/// The hops in words.
+const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
 
 impl Place {
     /// What is tied to no core owns none.
@@ -48,6 +50,13 @@ impl Waiters {
         tied.dedup();
         let untied = usize::from(cpus.is_empty());
         Self { sidecores, workers, clients_may_spin: cores > tied.len() + untied }
+    }
+
+    /// The policies of the hops as they are in force, e.g. `service spin (parks: core 1 is shared), to device park, …`.
+    pub fn in_words(&self, notify: [Option<Notify>; 4]) -> String {
+        let hops = HOPS.into_iter().zip(notify).zip(self.parked(notify));
+        let hops = hops.map(|((hop, notify), why)| format!("{hop} {}", in_force(notify, why.as_deref())));
+        hops.collect::<Vec<_>>().join(", ")
     }
 
     /// For each hop (service, to device, from device, client): why its policy, which would spin, does not. `None`: it

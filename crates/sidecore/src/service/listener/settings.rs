@@ -4,7 +4,6 @@ use super::{Command, Listener, Reply};
 use crate::config::{Hop, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::record;
-use sidecore_core::policy::notify::Notify;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -74,7 +73,7 @@ impl Listener {
     /// Which of these hops park under a policy that spins, and why.
     fn parking(&self, hop: Hop) -> Option<String> {
         let waiters = self.counters.waiters();
-        let notify = self.notify().map(Some);
+        let notify = self.config.notify.hops().map(Some);
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
         for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
@@ -91,12 +90,6 @@ impl Listener {
             let advice = if shared { "; only what owns its core spins: see sidecores.owned" } else { "" };
             parts.join("; ") + advice
         })
-    }
-
-    /// The policies of the hops in the order of [`HOPS`].
-    fn notify(&self) -> [Notify; 4] {
-        let notify = self.config.notify;
-        [notify.service, notify.to_device, notify.from_device, notify.client]
     }
 
     /// Takes the records from the sidecores and writes them.
@@ -116,7 +109,7 @@ impl Listener {
     }
 
     pub(super) fn publish_policies(&self) {
-        self.counters.set_policies(self.notify(), self.config.balance, self.config.order);
+        self.counters.set_policies(self.config.notify.hops(), self.config.balance, self.config.order);
         self.counters.set_clients_may_spin(self.advice.may_spin());
     }
 
