@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
-    let policies = Waiters::of(&config, cpu::allowed().len()).in_words(config.notify.hops().map(Some));
+    let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.

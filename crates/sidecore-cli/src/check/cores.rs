@@ -6,7 +6,7 @@ use super::topology::Topology;
 /// What the system says, as it says it.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    /// Cores that this process may use.
+    /// Cores that this process may use, in order.
     pub(super) allowed: Vec<usize>,
     /// Those of them that sidecores are tied to.
     pub(super) sidecores: Vec<usize>,

@@ -13,6 +13,7 @@ use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
 use sidecore::counters::Snapshot;
 use sidecore::sys::{cpu, features};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,9 +28,11 @@ fn text(path: &str) -> Option<String> {
 }
 
 pub(super) fn cores(waiting: &Waiting) -> Cores {
-    let allowed = cpu::allowed();
     let tied = waiting.waiters.sidecores.iter().filter_map(|place| place.cpu);
-    let sidecores: Vec<usize> = tied.filter(|cpu| allowed.contains(cpu)).collect();
+    let sidecores: Vec<usize> = tied.filter(|cpu| cpu::is_usable(*cpu)).collect();
+    // Cores that the kernel keeps free are for those who name them.
+    let allowed: BTreeSet<usize> = cpu::allowed().into_iter().chain(sidecores.iter().copied()).collect();
+    let allowed: Vec<usize> = allowed.into_iter().collect();
     let of_each =
         |file: &str| allowed.iter().filter_map(|cpu| text(&format!("{CPUS}/cpu{cpu}/{file}"))).collect::<Vec<_>>();
     let idle = (0..10).filter_map(|state| text(&format!("{CPUS}/cpu0/cpuidle/state{state}/latency")));
@@ -48,7 +51,7 @@ pub(super) fn cores(waiting: &Waiting) -> Cores {
 pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     let (waiters, notify) = match counters {
         Some(counters) => (counters.waiters(), counters.notify),
-        None => (Waiters::of(config, cpu::allowed().len()), config.notify.hops().map(Some)),
+        None => (Waiters::of(config, &cpu::allowed()), config.notify.hops().map(Some)),
     };
     let owned = waiting::owned_cores(&waiters);
     let except = [std::process::id(), counters.map_or(0, |counters| counters.start.pid)];

@@ -109,7 +109,7 @@ mod tests {
     fn waiting(config: &str, cores: usize) -> Waiting {
         let config = Config::parse(config).unwrap();
         let notify = [Notify::BreakEven; 4].map(Some);
-        Waiting { waiters: Waiters::of(&config, cores), notify, others: None }
+        Waiting { waiters: Waiters::of(&config, &(0..cores).collect::<Vec<_>>()), notify, others: None }
     }
 
     #[test]

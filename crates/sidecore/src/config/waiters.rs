@@ -36,8 +36,8 @@ impl Place {
 }
 
 impl Waiters {
-    /// Those of a service with this configuration on a machine with that many cores.
-    pub fn of(config: &Config, cores: usize) -> Self {
+    /// Those of a service with this configuration that may use these cores.
+    pub fn of(config: &Config, allowed: &[usize]) -> Self {
         let Sidecores { cpus, owned } = &config.sidecores;
         let sidecores = match cpus.as_slice() {
             [] => vec![Place::new(None, *owned)],
@@ -45,11 +45,18 @@ impl Waiters {
         };
         let workers = config.devices.iter().filter(|device| device.kind == DeviceKind::Worker);
         let workers: Vec<Place> = workers.map(|device| Place::new(device.cpu, device.owned)).collect();
-        let mut tied: Vec<usize> = sidecores.iter().chain(&workers).filter_map(|place| place.cpu).collect();
-        tied.sort_unstable();
-        tied.dedup();
-        let untied = usize::from(cpus.is_empty());
-        Self { sidecores, workers, clients_may_spin: cores > tied.len() + untied }
+        let is_tied = |cpu: &&usize| sidecores.iter().chain(&workers).any(|place| place.cpu == Some(**cpu));
+        let left = allowed.len() - allowed.iter().filter(is_tied).count();
+        let clients_may_spin = left > usize::from(cpus.is_empty());
+        Self { sidecores, workers, clients_may_spin }
+    }
+
+    /// Those of these cores that none of them owns; all, where they own all.
+    pub fn free(&self, allowed: &[usize]) -> Vec<usize> {
+        let owned =
+            |cpu: usize| self.sidecores.iter().chain(&self.workers).any(|own| own.may_spin && own.cpu == Some(cpu));
+        let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !owned(*cpu)).collect();
+        if free.is_empty() { allowed.to_vec() } else { free }
     }
 
     /// The policies of the hops as they are in force, e.g. `service spin (parks: core 1 is shared), to device park, …`.
@@ -112,7 +119,7 @@ mod tests {
     use super::*;
 
     fn parked(config: &str, cores: usize, notify: Notify) -> [Option<String>; 4] {
-        Waiters::of(&Config::parse(config).unwrap(), cores).parked([Some(notify); 4])
+        Waiters::of(&Config::parse(config).unwrap(), &(0..cores).collect::<Vec<_>>()).parked([Some(notify); 4])
     }
 
     #[test]
@@ -124,8 +131,8 @@ mod tests {
         assert_eq!(in_force(Some(Notify::Spin), service.as_deref()), "spin (parks: core 1 is shared)");
         let [service, ..] = parked("", 2, Notify::BreakEven);
         assert_eq!(service.as_deref(), Some("parks: tied to no core"));
-        let [service, .., client] = parked("sidecores.cpus = [0, 1, 3]", 3, Notify::Learn);
-        assert_eq!(service.as_deref(), Some("parks: cores 0, 1, 3 are shared"));
+        let [service, .., client] = parked("sidecores.cpus = [0, 1, 2]", 3, Notify::Learn);
+        assert_eq!(service.as_deref(), Some("parks: cores 0, 1, 2 are shared"));
         assert_eq!(client.as_deref(), Some("parks: no core is left for clients"));
         let [service, ..] = parked("sidecores.cpus = [0, 1, 2, 3, 4]", 8, Notify::Predict);
         assert_eq!(service.as_deref(), Some("parks: 5 cores are shared"));
@@ -145,10 +152,23 @@ mod tests {
 
     #[test]
     fn answers_of_devices_are_waited_for_as_the_sidecore_waits() {
-        let waiters = Waiters::of(&Config::parse("sidecores = { cpus = [1], owned = true }").unwrap(), 2);
+        let waiters = Waiters::of(&Config::parse("sidecores = { cpus = [1], owned = true }").unwrap(), &[0, 1]);
         let [service, _, from_device, _] =
             waiters.parked([Notify::Park, Notify::Spin, Notify::Spin, Notify::Spin].map(Some));
         assert_eq!((service, from_device.as_deref()), (None, Some("waits as service: park")));
+    }
+
+    #[test]
+    fn cores_are_left_for_others_also_where_the_kernel_keeps_the_owned_one_free() {
+        let owned = Config::parse("sidecores = { cpus = [1], owned = true }").unwrap();
+        for allowed in [&[0, 1][..], &[0]] {
+            let waiters = Waiters::of(&owned, allowed);
+            assert_eq!((waiters.clients_may_spin, waiters.free(allowed)), (true, vec![0]), "{allowed:?}");
+        }
+        let waiters = Waiters::of(&owned, &[1]);
+        assert_eq!((waiters.clients_may_spin, waiters.free(&[1])), (false, vec![1]), "there is no other");
+        let shared = Config::parse("sidecores.cpus = [1]").unwrap();
+        assert_eq!(Waiters::of(&shared, &[0, 1]).free(&[0, 1]), [0, 1]);
     }
 
     #[test]

@@ -32,6 +32,8 @@ const POLLS: u32 = 32;
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     pub(crate) place: Place,
+    /// Where it runs if it is tied to no core.
+    pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
     pub(crate) park_cost: Nanos,
@@ -188,10 +190,11 @@ impl Loop {
     }
 
     fn run(mut self) {
-        if let Some(cpu) = self.options.place.cpu {
-            // The service checked that the core exists; one that is taken away later costs speed only.
-            let _ = cpu::pin(cpu);
-        }
+        // The service checked that the cores exist; one that is taken away later costs speed only.
+        let _ = match self.options.place.cpu {
+            Some(cpu) => cpu::pin(cpu),
+            None => cpu::limit(&self.options.free),
+        };
         cpu::precise_sleep();
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.

@@ -21,7 +21,7 @@ pub(super) struct Advice {
 impl Advice {
     /// To be made before any thread is tied to a core, for that thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
-        let may_spin = Waiters::of(config, cpu::allowed().len()).clients_may_spin;
+        let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
         Self { park_cost: calibration.park_cost, sample_every: config.sample_every, may_spin }
     }
 

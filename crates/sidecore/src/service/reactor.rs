@@ -12,7 +12,7 @@ use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use super::record;
-use crate::config::{Config, NotifyConfig, Place};
+use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, DeviceBlock, KeyBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
 use crate::engine::execute::Scratch;
@@ -109,6 +109,8 @@ pub(super) struct Reactor {
     /// A client within its share found no room on any device that can do its request.
     blocked: bool,
     devices: Vec<Device>,
+    /// Cores for workers that are tied to none.
+    free: Vec<usize>,
     /// Devices that answer later, by number.
     remote: Vec<usize>,
     /// What remote devices have, by ticket number.
@@ -136,6 +138,9 @@ pub(super) struct Reactor {
 impl Reactor {
     /// Called on the sidecore's own thread.
     pub(super) fn start(setup: Setup) -> io::Result<Self> {
+        // Before this thread is tied to its core: threads that it starts would be tied to the same one.
+        let allowed = cpu::allowed();
+        let free = Waiters::of(&setup.config, &allowed).free(&allowed);
         if let Some(cpu) = setup.cpu {
             cpu::pin(cpu)?;
         }
@@ -166,6 +171,7 @@ impl Reactor {
             blocked: false,
             refilled: vec![0; limits.lanes as usize],
             devices: Vec::new(),
+            free,
             remote: Vec::new(),
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),

@@ -87,6 +87,7 @@ impl Reactor {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
                     place: place(config),
+                    free: self.free.clone(),
                     depth: config.depth,
                     max_request,
                     park_cost: self.setup.calibration.park_cost,
