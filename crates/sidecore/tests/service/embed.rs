@@ -102,9 +102,9 @@ fn a_directory_is_made_for_the_socket() {
 
 /// The cores that the thread of this name may use, as the kernel says it.
 fn cores_of_thread(name: &str) -> String {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
+    let mut tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
     let named = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
-    let status = fs::read_to_string(tasks.filter(named).next().unwrap().join("status")).unwrap();
+    let status = fs::read_to_string(tasks.find(named).unwrap().join("status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap().trim().to_owned()
 }
