@@ -36,7 +36,8 @@ fn findings(config: &Config) -> Vec<Finding> {
     let cores = read::cores(&waiting);
     let mut findings = cores::judge(&cores);
     findings.extend(waiting::judge(&waiting));
-    findings.extend(round_trip::judge(read::trips(&cores).as_ref(), &cores.topology));
+    let taken = if counters.is_some() { waiting::owned_cores(&waiting.waiters) } else { Vec::new() };
+    findings.extend(round_trip::judge(read::trips(&cores, &taken).as_ref(), &taken, &cores.topology));
     findings.extend(kernel::judge(&read::kernel()));
     findings.extend(memory::judge(&read::memory()));
     findings.extend(service::judge(&service));

@@ -59,8 +59,8 @@ pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     Waiting { waiters, notify, others }
 }
 
-pub(super) fn trips(cores: &Cores) -> Option<Trips> {
-    round_trip::measure(&cores.allowed, &cores.sidecores)
+pub(super) fn trips(cores: &Cores, taken: &[usize]) -> Option<Trips> {
+    round_trip::measure(&cores.allowed, &cores.sidecores, taken)
 }
 
 pub(super) fn kernel() -> Kernel {

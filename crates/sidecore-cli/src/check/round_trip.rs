@@ -55,11 +55,13 @@ const STOP: u64 = u64::MAX;
 #[repr(align(128))]
 struct Word(AtomicU64);
 
-/// From the core of a sidecore, or the last one, to some of the others. `None`: there is no other core.
-pub(super) fn measure(allowed: &[usize], sidecores: &[usize]) -> Option<Trips> {
-    let own = sidecores.iter().copied().find(|cpu| allowed.contains(cpu));
-    let from = own.or(allowed.last().copied())?;
-    let others: Vec<usize> = allowed.iter().copied().filter(|cpu| *cpu != from).collect();
+/// From the core of a sidecore, or the last one, to some of the others; not on cores where a service spins now, whose
+/// requests would wait. `None`: there are not two cores.
+pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -> Option<Trips> {
+    let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
+    let own = sidecores.iter().copied().find(|cpu| free.contains(cpu));
+    let from = own.or(free.last().copied())?;
+    let others: Vec<usize> = free.into_iter().filter(|cpu| *cpu != from).collect();
     let time = TIME / others.len().clamp(1, PAIRS) as u32;
     let to: Vec<(usize, Trip)> = spread(&others).map(|to| (to, trip(from, to, time))).collect();
     (!to.is_empty()).then(|| Trips { from, to, park_cost: sidecore::service::park_cost().ok() })
@@ -147,8 +149,12 @@ fn until(deadline: Instant, is: impl Fn() -> bool) -> bool {
 }
 
 /// What it means for a sidecore that spins.
-pub(super) fn judge(trips: Option<&Trips>, topology: &Topology) -> Vec<Finding> {
+pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology) -> Vec<Finding> {
     let Some(trips) = trips else {
+        if let Some(cpu) = taken.first() {
+            let why = format!("the service that runs has core {cpu} for itself: stop it to measure from there");
+            return vec![ROUND_TRIP.is(State::Unknown, why)];
+        }
         return vec![
             ROUND_TRIP.is(State::Unknown, "one core: there is no other to spin on, so leave everything parked"),
         ];
@@ -225,7 +231,7 @@ mod tests {
         fs::create_dir_all(root.path().join("cpu1/cache/index3")).unwrap();
         fs::write(root.path().join("cpu1/cache/index3/shared_cpu_list"), "0-1\n").unwrap();
         let topology = topology::read(root.path(), &[1]);
-        let findings = judge(Some(&trips(&[(0, Trip::Took(110.0))])), &topology);
+        let findings = judge(Some(&trips(&[(0, Trip::Took(110.0))])), &[], &topology);
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
         assert_eq!((findings[0].state, findings[0].found.as_str()), (Ok, text));
@@ -234,7 +240,7 @@ mod tests {
         assert_eq!((findings[1].state, findings[1].found.as_str()), (Ok, text));
         let far =
             trips(&[(7, Trip::Took(330.0)), (0, Trip::Took(110.0)), (3, Trip::Disturbed), (4, Trip::Took(250.0))]);
-        let text = &judge(Some(&far), &topology)[0].found;
+        let text = &judge(Some(&far), &[], &topology)[0].found;
         let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \
                      (other third-level cache) and back 0.33 us, the farthest";
         assert!(text.starts_with(begin), "{text}");
@@ -243,14 +249,16 @@ mod tests {
     #[test]
     fn a_machine_on_which_nothing_can_be_measured_says_why() {
         let topology = Topology::default();
-        let one = judge(None, &topology);
+        let one = judge(None, &[], &topology);
         assert!(one[0].state == Unknown && one[0].found.starts_with("one core"), "{one:?}");
+        let taken = judge(None, &[1], &topology);
+        assert!(taken[0].state == Unknown && taken[0].found.contains("has core 1 for itself"), "{taken:?}");
         let untied = trips(&[(0, Trip::Untied("core 0: not permitted".to_owned()))]);
-        let text = &judge(Some(&untied), &topology)[0].found;
+        let text = &judge(Some(&untied), &[], &topology)[0].found;
         assert_eq!(text, "no thread can be tied to core 0: not permitted");
-        let busy = &judge(Some(&trips(&[(0, Trip::Disturbed)])), &topology)[0];
+        let busy = &judge(Some(&trips(&[(0, Trip::Disturbed)])), &[], &topology)[0];
         assert!(busy.state == Unknown && busy.found.contains("busy"), "{busy:?}");
-        let slow = &judge(Some(&trips(&[(0, Trip::Took(2_500.0))])), &topology)[0];
+        let slow = &judge(Some(&trips(&[(0, Trip::Took(2_500.0))])), &[], &topology)[0];
         assert_eq!(slow.state, Lacks);
     }
 
@@ -273,6 +281,7 @@ mod tests {
         assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
         assert!(matches!(super::trip(1 << 20, allowed[0], LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
         assert_eq!(cpu::allowed(), allowed, "the calling thread stays where it was");
-        assert!(measure(&[0], &[]).is_none() && measure(&[], &[3]).is_none());
+        assert!(measure(&[0], &[], &[]).is_none() && measure(&[], &[3], &[]).is_none());
+        assert!(measure(&[0, 1], &[1], &[1]).is_none(), "a service that spins there is not disturbed");
     }
 }
