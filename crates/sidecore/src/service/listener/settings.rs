@@ -87,7 +87,11 @@ impl Listener {
         let parts: Vec<String> = told.iter().map(|(names, force)| format!("{}: {force}", names.join(", "))).collect();
         (!parts.is_empty()).then(|| {
             let shared = waiters.sidecores.iter().chain(&waiters.workers).any(|place| !place.may_spin);
-            let advice = if shared { "; only what owns its core spins: see sidecores.owned" } else { "" };
+            let advice = if shared {
+                "; only what owns its core spins: see sidecores.owned, or owned of the worker"
+            } else {
+                ""
+            };
             parts.join("; ") + advice
         })
     }
