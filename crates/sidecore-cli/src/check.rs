@@ -8,7 +8,10 @@ mod kernel;
 mod memory;
 mod openssl;
 mod read;
+mod round_trip;
 mod service;
+mod topology;
+mod waiting;
 
 use crate::args::Check;
 use crate::output;
@@ -28,10 +31,16 @@ pub(crate) fn run(args: &Check) -> Result<bool, String> {
 }
 
 fn findings(config: &Config) -> Vec<Finding> {
-    let mut findings = cores::judge(&read::cores());
+    let (service, counters) = read::service(config);
+    let waiting = read::waiting(config, counters.as_ref());
+    let cores = read::cores(&waiting);
+    let mut findings = cores::judge(&cores);
+    findings.extend(waiting::judge(&waiting));
+    let taken = if counters.is_some() { waiting::owned_cores(&waiting.waiters) } else { Vec::new() };
+    findings.extend(round_trip::judge(read::trips(&cores, &taken).as_ref(), &taken, &cores.topology));
     findings.extend(kernel::judge(&read::kernel()));
     findings.extend(memory::judge(&read::memory()));
-    findings.extend(service::judge(&read::service(config)));
+    findings.extend(service::judge(&service));
     findings.extend(openssl::judge(&read::openssl()));
     findings
 }

@@ -3,10 +3,11 @@
 use crate::args::Serve;
 use crate::output;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, socket_of_environment};
+use sidecore::config::{Config, Waiters, socket_of_environment};
 use sidecore::core::session::Class;
 use sidecore::sandbox;
 use sidecore::service::Service;
+use sidecore::sys::cpu;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -27,6 +28,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
+    let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
@@ -39,6 +41,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
         // Whoever compares it with the last one sees an old copy of the directory.
         output::tell(format_args!("keys at rest are of change {changes}"));
     }
+    output::tell(format_args!("notify: {policies}"));
     output::tell(format_args!("serving at {}", service.socket().display()));
     let _ = signals.forever().next();
     output::tell("stopping");

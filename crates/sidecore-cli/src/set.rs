@@ -1,6 +1,7 @@
-//! `sidecore set`: changes a running service.
+//! `sidecore set`: changes a running service, and says what does not take effect.
 
 use crate::args::Set;
+use crate::output;
 use sidecore::client::{Admin, Options};
 use sidecore::config::Setting;
 
@@ -12,7 +13,9 @@ pub(crate) fn run(args: &Set) -> Result<(), String> {
     let options = Options { socket: args.socket.clone(), ..Options::default() };
     let mut service = Admin::connect(&options).map_err(|error| error.to_string())?;
     for setting in &args.settings {
-        service.set(setting).map_err(|error| format!("{setting}: {error}"))?;
+        if let Some(note) = service.set(setting).map_err(|error| format!("{setting}: {error}"))? {
+            output::tell(format_args!("warning: {note}"));
+        }
     }
     Ok(())
 }

@@ -24,9 +24,14 @@ struct Service {
 
 impl Service {
     fn start() -> Self {
+        Self::with("")
+    }
+
+    /// One whose configuration also says this.
+    fn with(more: &str) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let config = scratch.path().join("sidecore.toml");
-        fs::write(&config, format!("socket = '{}'\n", scratch.path().join("socket").display())).unwrap();
+        fs::write(&config, format!("socket = '{}'\n{more}", scratch.path().join("socket").display())).unwrap();
         let mut serve = command();
         let child = serve.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
         let service = Self { child, scratch };
@@ -77,6 +82,37 @@ fn a_service_is_changed_watched_and_ended() {
     let text = String::from_utf8(top.stdout).unwrap();
     assert!(text.contains("park") && text.contains("sed"), "{text}");
     assert!(service.terminate().success());
+}
+
+#[test]
+fn a_policy_that_will_not_spin_is_set_with_a_warning_and_shown_so() {
+    let service = Service::start();
+    let set = service.run(&["set", "notify=spin"]);
+    assert_eq!((set.status.code(), &set.stdout[..]), (Some(0), &b""[..]));
+    let parks = "notify.service, notify.from_device: spin (parks: tied to no core)";
+    assert!(stderr(&set).starts_with(&format!("sidecore: warning: {parks}")), "{}", stderr(&set));
+    assert!(stderr(&set).contains("sidecores.owned"), "{}", stderr(&set));
+    let top = String::from_utf8(service.run(&["top", "--once"]).stdout).unwrap();
+    assert!(top.contains("service spin (parks: tied to no core), to device spin, "), "{top}");
+    let cpu = sidecore::sys::cpu::allowed()[0];
+    let worker = format!("device={{name='w',kind='worker',cpu={cpu}}}");
+    let worker = service.run(&["set", &worker, "notify.to_device=learn"]);
+    let parks = format!("notify.to_device: learn (parks: core {cpu} is shared)");
+    assert!(stderr(&worker).contains(&parks), "{}", stderr(&worker));
+    let park = service.run(&["set", "notify=park"]);
+    assert_eq!((park.status.code(), stderr(&park)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_policy_that_spins_on_a_core_of_its_own_is_set_without_a_word() {
+    let cpu = sidecore::sys::cpu::allowed()[0];
+    let service = Service::with(&format!("[sidecores]\ncpus = [{cpu}]\nowned = true\n"));
+    let set = service.run(&["set", "notify.service=spin"]);
+    assert_eq!((set.status.code(), stderr(&set)), (Some(0), String::new()));
+    let top = String::from_utf8(service.run(&["top", "--once"]).stdout).unwrap();
+    assert!(top.contains("service spin, to device break-even, from device break-even"), "{top}");
+    let set = service.run(&["set", "notify.service=park", "notify.from_device=spin"]);
+    assert!(stderr(&set).contains("notify.from_device: spin (waits as service: park)"), "{}", stderr(&set));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn load(socket: &Path, class: &str, total: u32) -> u32 {
 
 /// Changes policies and devices under load.
 fn disturb(socket: &Path) {
-    let mut control = connect(socket);
+    let mut control = admin(socket);
     for setting in [
         "balance=round-robin",
         "notify=park",

@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 mod error;
 mod sandbox;
 mod setting;
+mod waiters;
 
 pub use error::ConfigError;
 pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
+pub use waiters::{Place, Waiters, in_force};
 
 /// Where the service listens unless told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/sidecore/sidecore.sock";
@@ -90,7 +92,7 @@ pub struct KeysConfig {
 pub struct Sidecores {
     /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
     pub cpus: Vec<usize>,
-    /// Nothing else runs on these cores, so their sidecores may spin.
+    /// Nothing else runs on these cores, so their sidecores may spin. Elsewhere policies that spin park.
     pub owned: bool,
 }
 
@@ -285,6 +287,11 @@ impl DeviceKind {
 }
 
 impl NotifyConfig {
+    /// The policies in the order of the counter file: service, to device, from device, client.
+    pub fn hops(&self) -> [Notify; 4] {
+        [self.service, self.to_device, self.from_device, self.client]
+    }
+
     /// The same policy on every hop.
     pub fn all(notify: Notify) -> Self {
         Self { service: notify, to_device: notify, from_device: notify, client: notify }
@@ -375,6 +382,11 @@ impl Config {
         }
         if self.sidecores.cpus.len() > 64 {
             return Err(ConfigError::new("sidecores.cpus: at most 64"));
+        }
+        if self.sidecores.owned && self.sidecores.cpus.is_empty() {
+            return Err(ConfigError::new(
+                "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
+            ));
         }
         let sidecores = self.sidecores.cpus.len().max(1);
         for (i, device) in self.devices.iter().enumerate() {
@@ -496,6 +508,12 @@ impl DeviceConfig {
         if self.name.is_empty() || self.name.len() > 32 || self.name.contains(['.', '=']) {
             return Err(ConfigError::new(format!(
                 "device name {:?}: use 1 to 32 characters without . and =",
+                self.name
+            )));
+        }
+        if self.owned && self.cpu.is_none() {
+            return Err(ConfigError::new(format!(
+                "device {:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1",
                 self.name
             )));
         }

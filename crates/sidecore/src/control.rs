@@ -99,6 +99,8 @@ pub enum Reply {
         /// The file in which the service looks for the passphrase when it starts, where it knows one.
         file: Option<String>,
     },
+    /// Done, but not all of it does what it says: what does not, and why.
+    Noted(String),
 }
 
 /// Encodes a message and sends it.

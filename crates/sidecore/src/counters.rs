@@ -7,6 +7,7 @@
 //!
 //! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
 
+use crate::config::Waiters;
 use crate::shm::Mapping;
 use layout::header;
 use sidecore_core::policy::balance::Balance;
@@ -96,6 +97,21 @@ impl Counters {
         }
         self.set(header::BALANCE, balance as u64);
         self.set(header::ORDER, order as u64);
+    }
+
+    /// Whether clients are told that they may spin.
+    pub fn set_clients_may_spin(&self, may_spin: bool) {
+        self.set(header::CLIENTS_MAY_SPIN, u64::from(may_spin));
+    }
+
+    /// Who waits now, as the blocks say it.
+    pub fn waiters(self: &Arc<Self>) -> Waiters {
+        let (sidecores, devices) = (0..self.shape.sidecores as usize, 0..self.shape.devices as usize);
+        Waiters {
+            sidecores: sidecores.filter_map(|index| self.sidecore(index).place()).collect(),
+            workers: devices.filter_map(|index| self.device(index).worker()).collect(),
+            clients_may_spin: self.word(header::CLIENTS_MAY_SPIN).load(Ordering::Relaxed) != 0,
+        }
     }
 
     /// The block of that sidecore.

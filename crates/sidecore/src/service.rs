@@ -217,10 +217,9 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
 }
 
 fn check_cpus(config: &Config) -> Result<(), StartError> {
-    let allowed = cpu::allowed();
     let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
-    match config.sidecores.cpus.iter().copied().chain(workers).find(|cpu| !allowed.contains(cpu)) {
-        Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed }),
+    match config.sidecores.cpus.iter().copied().chain(workers).find(|cpu| !cpu::is_usable(*cpu)) {
+        Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }),
         None => Ok(()),
     }
 }

@@ -123,7 +123,7 @@ impl Crew {
         fs::create_dir_all(&directory).map_err(BenchError::new)?;
         let config = Config {
             socket: directory.join("socket"),
-            sidecores: Sidecores { cpus: pinning.sidecores.clone(), owned: true },
+            sidecores: Sidecores { cpus: pinning.sidecores.clone(), owned: !pinning.sidecores.is_empty() },
             notify,
             devices,
             sample_every,

@@ -1,14 +1,16 @@
 //! Cores and clocks: what speed is promised for.
 
 use super::finding::{Finding, Topic};
+use super::topology::Topology;
 
 /// What the system says, as it says it.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    /// Cores that this process may use.
-    pub(super) allowed: usize,
-    /// `thread_siblings_list` of each of them.
-    pub(super) siblings: Vec<String>,
+    /// Cores that this process may use, in order.
+    pub(super) allowed: Vec<usize>,
+    /// Those of them that sidecores are tied to.
+    pub(super) sidecores: Vec<usize>,
+    pub(super) topology: Topology,
     /// `/sys/devices/system/cpu/isolated`.
     pub(super) isolated: Option<String>,
     /// The kernel's current clock source.
@@ -27,7 +29,7 @@ static CORES: Topic = Topic {
 };
 static SIBLINGS: Topic = Topic {
     subject: "hardware threads",
-    promise: "a sidecore alone on its core; two threads of one core share its time and its caches",
+    promise: "a sidecore alone on its core; one that spins takes time and caches from the other thread of its core",
     breaks: false,
     remedy: "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)",
 };
@@ -57,16 +59,13 @@ static IDLE: Topic = Topic {
 };
 /// An idle state that takes longer to leave makes parking expensive, us.
 const DEEP: u32 = 100;
+/// Cores with several hardware threads that are named.
+const NAMED: usize = 4;
 
 pub(super) fn judge(cores: &Cores) -> Vec<Finding> {
-    let shared = cores.siblings.iter().find(|list| list.trim().contains([',', '-']));
-    let siblings = (!cores.siblings.is_empty()).then_some(shared);
     vec![
-        CORES.ok_if(cores.allowed > 1, format!("{} to use", cores.allowed)),
-        SIBLINGS.of(siblings, |shared| match shared {
-            Some(list) => (false, format!("threads {} share a core", list.trim())),
-            None => (true, "one on each core".to_owned()),
-        }),
+        CORES.ok_if(cores.allowed.len() > 1, format!("{} to use", cores.allowed.len())),
+        siblings(cores),
         ISOLATED.of(cores.isolated.as_deref(), |list| match list.trim() {
             "" => (false, "none".to_owned()),
             list => (true, list.to_owned()),
@@ -78,6 +77,21 @@ pub(super) fn judge(cores: &Cores) -> Vec<Finding> {
         governor(&cores.governors),
         IDLE.of(deepest(&cores.idle_us), |us| (us <= DEEP, format!("the deepest takes {us} us to leave"))),
     ]
+}
+
+/// Of the cores of sidecores, or of all where none is tied to one.
+fn siblings(cores: &Cores) -> Finding {
+    let looked_at = if cores.sidecores.is_empty() { &cores.allowed } else { &cores.sidecores };
+    SIBLINGS.of(cores.topology.shared(looked_at), |shared| {
+        let names = |threads: &Vec<usize>| threads.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
+        let groups: Vec<String> = shared.iter().take(NAMED).map(names).collect();
+        let more = if shared.len() > NAMED { format!(" and {} more", shared.len() - NAMED) } else { String::new() };
+        match shared.len() {
+            0 => (true, "one on each core".to_owned()),
+            1 => (false, format!("{} are threads of one core", groups[0])),
+            _ => (false, format!("{}{more} are threads of one core each", groups.join(", "))),
+        }
+    })
 }
 
 fn governor(governors: &[String]) -> Finding {
@@ -95,10 +109,23 @@ fn deepest(latencies: &[String]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::super::finding::State::{self, Lacks, Ok, Unknown};
+    use super::super::topology;
     use super::*;
+    use std::fs;
 
     fn states(cores: &Cores) -> Vec<State> {
         judge(cores).into_iter().map(|finding| finding.state).collect()
+    }
+
+    /// The files of these cores' threads.
+    fn topology(lists: &[(usize, &str)]) -> Topology {
+        let root = tempfile::tempdir().unwrap();
+        for (cpu, list) in lists {
+            let directory = root.path().join(format!("cpu{cpu}/topology"));
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("thread_siblings_list"), list).unwrap();
+        }
+        topology::read(root.path(), &lists.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>())
     }
 
     fn texts(texts: &[&str]) -> Vec<String> {
@@ -108,8 +135,9 @@ mod tests {
     #[test]
     fn a_machine_set_up_for_it_is_fine() {
         let cores = Cores {
-            allowed: 4,
-            siblings: texts(&["0\n", "1\n"]),
+            allowed: vec![0, 1, 2, 3],
+            sidecores: vec![],
+            topology: topology(&[(0, "0\n"), (1, "1\n")]),
             isolated: Some("2-3\n".to_owned()),
             clock: Some("tsc\n".to_owned()),
             governors: texts(&["performance\n"]),
@@ -121,8 +149,9 @@ mod tests {
     #[test]
     fn a_laptop_lacks_all_of_it() {
         let cores = Cores {
-            allowed: 1,
-            siblings: texts(&["0-1\n"]),
+            allowed: vec![0],
+            sidecores: vec![],
+            topology: topology(&[(0, "0-1\n")]),
             isolated: Some("\n".to_owned()),
             clock: Some("hpet\n".to_owned()),
             governors: texts(&["performance\n", "powersave\n"]),
@@ -130,7 +159,24 @@ mod tests {
         };
         let findings = judge(&cores);
         assert!(findings.iter().all(|finding| finding.state == Lacks && !finding.breaks_a_promise()));
-        assert!(findings[1].found.contains("0-1") && findings[4].found.contains("powersave"));
+        assert!(findings[1].found == "0 and 1 are threads of one core" && findings[4].found.contains("powersave"));
+    }
+
+    #[test]
+    fn siblings_of_a_sidecores_core_are_named() {
+        let lists: Vec<(usize, String)> = (0..12).map(|cpu| (cpu, format!("{},{}", cpu % 6, cpu % 6 + 6))).collect();
+        let lists: Vec<(usize, &str)> = lists.iter().map(|(cpu, list)| (*cpu, list.as_str())).collect();
+        let found = |sidecores: &[usize]| {
+            let cores = Cores {
+                allowed: (0..12).collect(),
+                sidecores: sidecores.to_vec(),
+                topology: topology(&lists),
+                ..Cores::default()
+            };
+            judge(&cores).swap_remove(1).found
+        };
+        assert_eq!(found(&[8]), "2 and 8 are threads of one core");
+        assert_eq!(found(&[]), "0 and 6, 1 and 7, 2 and 8, 3 and 9 and 2 more are threads of one core each");
     }
 
     #[test]

@@ -4,12 +4,16 @@ use super::cores::Cores;
 use super::kernel::Kernel;
 use super::memory::Memory;
 use super::openssl::{OpenSsl, module_directory};
+use super::round_trip::{self, Trips};
 use super::service::{Owned, Service};
+use super::topology;
+use super::waiting::{self, Waiting};
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
-use sidecore::config::Config;
+use sidecore::config::{Config, Waiters};
 use sidecore::counters::Snapshot;
 use sidecore::sys::{cpu, features};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,19 +27,40 @@ fn text(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-pub(super) fn cores() -> Cores {
-    let allowed = cpu::allowed();
+pub(super) fn cores(waiting: &Waiting) -> Cores {
+    let tied = waiting.waiters.sidecores.iter().filter_map(|place| place.cpu);
+    let sidecores: Vec<usize> = tied.filter(|cpu| cpu::is_usable(*cpu)).collect();
+    // Cores that the kernel keeps free are for those who name them.
+    let allowed: BTreeSet<usize> = cpu::allowed().into_iter().chain(sidecores.iter().copied()).collect();
+    let allowed: Vec<usize> = allowed.into_iter().collect();
     let of_each =
         |file: &str| allowed.iter().filter_map(|cpu| text(&format!("{CPUS}/cpu{cpu}/{file}"))).collect::<Vec<_>>();
     let idle = (0..10).filter_map(|state| text(&format!("{CPUS}/cpu0/cpuidle/state{state}/latency")));
     Cores {
-        siblings: of_each("topology/thread_siblings_list"),
+        topology: topology::read(Path::new(CPUS), &allowed),
+        sidecores,
         isolated: text(&format!("{CPUS}/isolated")),
         clock: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governors: of_each("cpufreq/scaling_governor"),
         idle_us: idle.collect(),
-        allowed: allowed.len(),
+        allowed,
     }
+}
+
+/// Of the service that wrote these counters, or of this configuration.
+pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
+    let (waiters, notify) = match counters {
+        Some(counters) => (counters.waiters(), counters.notify),
+        None => (Waiters::of(config, &cpu::allowed()), config.notify.hops().map(Some)),
+    };
+    let owned = waiting::owned_cores(&waiters);
+    let except = [std::process::id(), counters.map_or(0, |counters| counters.start.pid)];
+    let others = if owned.is_empty() { None } else { waiting::others(Path::new("/proc"), &owned, &except) };
+    Waiting { waiters, notify, others }
+}
+
+pub(super) fn trips(cores: &Cores, taken: &[usize]) -> Option<Trips> {
+    round_trip::measure(&cores.allowed, &cores.sidecores, taken)
 }
 
 pub(super) fn kernel() -> Kernel {
@@ -61,17 +86,19 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-pub(super) fn service(config: &Config) -> Service {
+/// What of the service can be seen, and what it counts if it answers.
+pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
     let options = Options { socket: config.socket.clone(), slots: 2, arena_bytes: 4096, ..Options::default() };
     let answer = Client::connect(&options).map(drop).map_err(|error| error.to_string());
     // A counter file that a dead service left names a process that is none of sidecore's.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
-    Service {
-        status: counters.and_then(|counters| text(&format!("/proc/{}/status", counters.start.pid))),
+    let service = Service {
+        status: counters.as_ref().and_then(|counters| text(&format!("/proc/{}/status", counters.start.pid))),
         directory: config.socket.parent().and_then(owned),
         keys: config.keys.directory.as_deref().and_then(owned),
         answer: Some(answer),
-    }
+    };
+    (service, counters)
 }
 
 fn owned(path: &Path) -> Option<Owned> {

@@ -3,8 +3,8 @@
 use super::account::Account;
 use super::family::{Family, Kind, Labels, Value};
 use Kind::{Bytes, Count, Level, Time, TimeLevel};
+use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::Notify;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{
     ClassStats, DeviceCounter as D, DeviceStats, Histogram, KeyCounter as K, LaneCounter as L, SidecoreCounter as S,
@@ -81,6 +81,9 @@ const KEY: [Metric<K>; 9] = [
     (K::Public, "key_public_operations", "Verifications and encapsulations asked for.", Count),
 ];
 
+/// The hops as labels; `client` names a client.
+const HOPS: [&str; 4] = ["service", "to_device", "from_device", "client_hop"];
+
 /// Whether the service runs.
 pub(super) fn up(is_up: bool) -> Family {
     single("up", "Whether the service runs: 1 or 0.", Level, u64::from(is_up))
@@ -94,17 +97,36 @@ pub(super) fn service(now: &Snapshot) -> Vec<Family> {
         single("sample_every_requests", "One request in so many carries stage times; 0: none.", Level, every),
         Family {
             name: "policies_info",
-            help: "Always 1, labelled with the policies in force: hops, choice of devices, order of their work.",
+            help: "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.",
             kind: Level,
             samples: vec![(policies(now), Value::Number(1))],
         },
+        Family {
+            name: "policy_parks",
+            help: "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.",
+            kind: Level,
+            samples: parked(now),
+        },
+        single(
+            "clients_may_spin",
+            "Whether clients are told that they may spin: 1 or 0.",
+            Level,
+            now.clients_may_spin.into(),
+        ),
     ]
 }
 
 /// Sidecores.
 pub(super) fn sidecores(all: &[SidecoreStats]) -> Vec<Family> {
     let labels = |stats: &SidecoreStats| vec![("sidecore", stats.index.to_string())];
-    table(&SIDECORE, all, labels, SidecoreStats::get)
+    let mut families = table(&SIDECORE, all, labels, SidecoreStats::get);
+    families.push(Family {
+        name: "may_spin",
+        help: "Whether the sidecore owns its core, so that it may spin: 1 or 0.",
+        kind: Level,
+        samples: all.iter().map(|stats| (labels(stats), Value::Number(stats.place.may_spin.into()))).collect(),
+    });
+    families
 }
 
 /// Devices.
@@ -116,6 +138,13 @@ pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
         help: "Whether the device is given requests: 0 while it is drained and after its death.",
         kind: Level,
         samples: all.iter().map(|stats| (device(stats), active(stats))).collect(),
+    });
+    let may_spin = |stats: &DeviceStats| Some((device(stats), Value::Number(stats.worker?.may_spin.into())));
+    families.push(Family {
+        name: "device_may_spin",
+        help: "Whether the worker owns its core, so that it may spin: 1 or 0.",
+        kind: Level,
+        samples: all.iter().filter_map(may_spin).collect(),
     });
     families.push(Family {
         name: "device_time",
@@ -168,15 +197,23 @@ pub(super) fn keys(all: &[(Labels, &Account)]) -> Vec<Family> {
 }
 
 fn policies(now: &Snapshot) -> Labels {
-    let notify = |hop: usize| now.notify[hop].map_or_else(unknown, |notify: Notify| notify.to_string());
-    vec![
-        ("service", notify(0)),
-        ("to_device", notify(1)),
-        ("from_device", notify(2)),
-        ("client_hop", notify(3)),
+    let mut labels: Labels = HOPS.into_iter().zip(now.notify.map(|notify| in_force(notify, None))).collect();
+    labels.extend([
         ("balance", now.balance.map_or_else(unknown, |balance| balance.name().to_owned())),
         ("order", now.order.map_or_else(unknown, |order| order.name().to_owned())),
-    ]
+    ]);
+    labels
+}
+
+/// Of each hop its policy, and why it parks if it would spin.
+fn parked(now: &Snapshot) -> Vec<(Labels, Value)> {
+    let hops = HOPS.into_iter().zip(now.notify).zip(now.parked());
+    let sample = |((hop, notify), why): ((&str, _), Option<String>)| {
+        let parks = Value::Number(why.is_some().into());
+        let labels = [("hop", hop.to_owned()), ("policy", in_force(notify, None)), ("why", why.unwrap_or_default())];
+        (labels.to_vec(), parks)
+    };
+    hops.map(sample).collect()
 }
 
 fn unknown() -> String {

@@ -3,6 +3,7 @@
 use super::http::{Answer, Server};
 use super::page::Exporter;
 use prometheus_parse::{Scrape, Value};
+use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::Notify;
@@ -43,10 +44,10 @@ impl Service {
         let counters = &self.counters;
         counters.heartbeat(clock::now());
         counters.set_policies([Notify::Park; 4], Balance::Eft, Order::Fifo);
-        counters.sidecore(0).open(None);
+        counters.sidecore(0).open(Place::new(None, false));
         counters.sidecore(0).add(SidecoreCounter::CpuNs, 1_500_000_000);
         counters.sidecore(0).class(Class::NOOP, 7, 0);
-        counters.device(0).open("w0", 0, "worker");
+        counters.device(0).open("w0", 0, "worker", Place::new(Some(1), true));
         counters.device(0).set_state(DeviceState::Active);
         counters.device(0).set(DeviceCounter::InFlight, 3);
         counters.device(0).record(1_000);
@@ -112,6 +113,32 @@ fn everything_has_its_name_unit_and_labels() {
     }
     assert!(text.contains("# TYPE sidecore_cpu_seconds counter\n# UNIT sidecore_cpu_seconds seconds\n"), "{text}");
     assert!(number(&scrape, "sidecore_uptime_seconds", &[]).unwrap() >= 10.0);
+}
+
+#[test]
+fn what_is_in_force_is_told_beside_what_was_asked_for() {
+    let service = Service::new();
+    service.counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    let text = service.exporter().metrics();
+    let scrape = parsed(&text);
+    for (name, labels, value) in [
+        ("sidecore_policies_info", &[("service", "spin"), ("client_hop", "spin")][..], 1.0),
+        ("sidecore_policy_parks", &[("hop", "service"), ("policy", "spin"), ("why", "parks: tied to no core")], 1.0),
+        ("sidecore_policy_parks", &[("hop", "to_device"), ("policy", "spin"), ("why", "")], 0.0),
+        ("sidecore_policy_parks", &[("hop", "client_hop"), ("why", "parks: no core is left for clients")], 1.0),
+        ("sidecore_may_spin", &[("sidecore", "0")], 0.0),
+        ("sidecore_device_may_spin", &[("device", "w0"), ("sidecore", "0")], 1.0),
+        ("sidecore_clients_may_spin", &[], 0.0),
+    ] {
+        assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
+    }
+    service.counters.set_clients_may_spin(true);
+    service.counters.sidecore(0).open(Place::new(Some(3), true));
+    let scrape = parsed(&service.exporter().metrics());
+    assert_eq!(number(&scrape, "sidecore_may_spin", &[]), Some(1.0));
+    for hop in ["service", "to_device", "from_device", "client_hop"] {
+        assert_eq!(number(&scrape, "sidecore_policy_parks", &[("hop", hop), ("why", "")]), Some(0.0), "{hop}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::units::{NONE, age, amount, count, percent, quantiles, time};
 use crate::users::Users;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::policy::notify::Audit;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 
@@ -79,7 +79,7 @@ pub(super) fn sidecores(view: &View) -> Rows {
         let sum = |counter| count(total.get(counter));
         vec![
             total.index.to_string(),
-            total.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()),
+            total.place.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()),
             rate(SidecoreCounter::Requests),
             view.part(recent.get(SidecoreCounter::CpuNs)),
             rate(SidecoreCounter::EmptyPolls),
@@ -199,15 +199,9 @@ fn alive(now: &Snapshot) -> String {
 }
 
 fn set(now: &Snapshot) -> String {
-    let hops = ["service", "to device", "from device", "client"].into_iter().zip(now.notify);
-    let notify: Vec<String> = hops.map(|(hop, notify)| format!("{hop} {}", policy(notify))).collect();
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     let order = now.order.map_or("unknown", |order| order.name());
-    format!("notify: {}; balance: {balance}; order: {order}", notify.join(", "))
-}
-
-fn policy(notify: Option<Notify>) -> String {
-    notify.map_or_else(|| "unknown".to_owned(), |notify| notify.to_string())
+    format!("notify: {}; balance: {balance}; order: {order}", now.waiters().in_words(now.notify))
 }
 
 fn ago(nanos: u64) -> String {

@@ -6,6 +6,7 @@ use super::{TopError, text};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::{Audit, Notify};
@@ -57,7 +58,7 @@ impl Service {
     fn sidecore(&self) {
         let sidecore = self.counters.sidecore(0);
         let gcm = Class::from_name("aes-256-gcm").unwrap();
-        sidecore.open(Some(3));
+        sidecore.open(Place::new(Some(3), false));
         sidecore.set(SidecoreCounter::Requests, 75_010);
         sidecore.set(SidecoreCounter::CpuNs, 5_000_000_000);
         sidecore.set(SidecoreCounter::Lanes, 3);
@@ -68,10 +69,10 @@ impl Service {
 
     fn devices(&self) {
         let (inline, card) = (self.counters.device(0), self.counters.device(1));
-        inline.open("inline", 0, "inline");
+        inline.open("inline", 0, "inline", Place::new(None, false));
         inline.add(DeviceCounter::Requests, 75_010);
         inline.record(2_000);
-        card.open("card", 0, "emulated");
+        card.open("card", 0, "emulated", Place::new(None, false));
         card.set_state(DeviceState::Gone);
         card.set(DeviceCounter::BacklogNs, 1_500_000);
     }
@@ -127,7 +128,8 @@ fn the_text_says_who_does_what() {
     let text = text::render(&service.view());
     assert!(text.contains("sidecore 4242, up 10s, heartbeat "), "{text}");
     assert!(text.contains("3 of 8 lanes, stage times of 1 request in 64"));
-    assert!(text.contains("notify: service break-even, to device spin, from device park, client coalesce(8,50us)"));
+    assert!(text.contains("notify: service break-even (parks: core 3 is shared), to device spin, from device park, "));
+    assert!(text.contains("client coalesce(8,50us); "));
     assert!(text.contains("balance: eft; order: shortest"));
     let sidecore = line(&text, "0 ");
     assert_eq!((sidecore[1], sidecore[3], sidecore[7], sidecore[9]), ("3", "50%", "1.50", "75010"));
@@ -205,6 +207,24 @@ fn the_text_ends_quietly_when_nobody_reads_on() {
     assert!(text::run(&service.path(), once, &mut Output(std::io::ErrorKind::BrokenPipe)).is_ok());
     let full = text::run(&service.path(), once, &mut Output(std::io::ErrorKind::StorageFull));
     assert!(matches!(full, Err(TopError::Output(_))));
+}
+
+#[test]
+fn a_policy_that_spins_is_shown_as_it_is_in_force() {
+    let service = Service::new();
+    service.counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    service.counters.device(1).open("w", 0, "worker", Place::new(None, false));
+    let parks = "service spin (parks: core 3 is shared), to device spin (parks: tied to no core), from device spin (parks: \
+                 core 3 is shared), client spin (parks: no core is left for clients); ";
+    assert!(text::render(&service.view()).contains(parks), "{}", text::render(&service.view()));
+    let live = drawn(&mut Screen::new(service.read()), 240, 44);
+    assert!(live.contains("to device spin (parks: tied to no core)"), "{live}");
+    service.counters.sidecore(0).open(Place::new(Some(3), true));
+    service.counters.set_clients_may_spin(true);
+    // Who is gone waits no more.
+    service.counters.device(1).set_state(DeviceState::Gone);
+    let spins = "notify: service spin, to device spin, from device spin, client spin; ";
+    assert!(text::render(&service.view()).contains(spins), "{}", text::render(&service.view()));
 }
 
 #[test]

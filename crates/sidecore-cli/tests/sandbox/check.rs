@@ -2,8 +2,10 @@
 
 use crate::service::{Place, sidecore};
 use serde_json::Value;
+use sidecore::sys::cpu;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::thread;
 
 /// What it says of a configuration, and its exit code.
 fn check(place: &Place) -> (Vec<Value>, i32) {
@@ -42,6 +44,51 @@ fn one_that_is_not_shut_in_and_a_directory_open_to_all_break_promises() {
     fs::set_permissions(place.socket().parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
     let (findings, code) = check(&place);
     assert_eq!((state(&findings, "sandbox"), state(&findings, "socket directory"), code), ("lacks", "lacks", 1));
+}
+
+/// What it says of this.
+fn found<'a>(findings: &'a [Value], subject: &str) -> &'a str {
+    let finding = findings.iter().find(|finding| finding["subject"] == subject).unwrap();
+    finding["found"].as_str().unwrap()
+}
+
+#[test]
+fn policies_are_told_as_they_are_in_force_by_the_configuration_and_then_by_the_service() {
+    let allowed = cpu::allowed();
+    let last = allowed[allowed.len() - 1];
+    let place = Place::new(&format!("[sidecores]\ncpus = [{last}]"), "");
+    let parks = format!("service break-even (parks: core {last} is shared), to device break-even, ");
+    let (before, _) = check(&place);
+    assert!(found(&before, "policies in force").starts_with(&parks), "{before:?}");
+    assert!(before.iter().all(|finding| finding["subject"] != "owned cores"), "{before:?}");
+    let service = place.start();
+    assert!(service.said().contains(&format!("notify: {parks}")), "{}", service.said());
+    assert!(place.run(&["set", "notify=timer(1ms)"]).status.success());
+    let (findings, _) = check(&place);
+    assert_eq!(state(&findings, "policies in force"), "ok");
+    assert!(found(&findings, "policies in force").starts_with("service timer(1ms), "), "{findings:?}");
+    drop(service);
+    let place = Place::new(&format!("[sidecores]\ncpus = [{last}]\nowned = true"), "");
+    let (findings, _) = check(&place);
+    assert!(found(&findings, "policies in force").starts_with("service break-even, "), "{findings:?}");
+    // This process is one that may run there.
+    assert_eq!(state(&findings, "owned cores"), "lacks", "{findings:?}");
+}
+
+#[test]
+fn the_round_trip_is_measured_where_there_are_two_cores_and_told_to_be_missing_on_one() {
+    let place = Place::new("", "");
+    let (findings, _) = check(&place);
+    if cpu::allowed().len() > 1 && state(&findings, "round trip") != "unknown" {
+        assert!(found(&findings, "round trip").contains(" and back "), "{findings:?}");
+    }
+    let on_one = || {
+        cpu::pin(cpu::allowed()[0]).unwrap();
+        check(&place).0
+    };
+    let findings = thread::scope(|scope| scope.spawn(on_one).join().unwrap());
+    assert_eq!((state(&findings, "cores"), state(&findings, "round trip")), ("lacks", "unknown"));
+    assert!(found(&findings, "round trip").starts_with("one core"), "{findings:?}");
 }
 
 #[test]

@@ -25,13 +25,15 @@ impl Admin {
         Ok(Self { socket: trust::connect(options)? })
     }
 
-    /// Changes the running service, as `sidecore set` does: `key=value`. For root and the service's own user.
+    /// Changes the running service, as `sidecore set` does: `key=value`. What was set and does not do what it says comes
+    /// back as a note, in words. For root and the service's own user.
     ///
     /// # Errors
     /// The service's reason, or that it is gone.
-    pub fn set(&mut self, setting: &str) -> Result<(), Error> {
+    pub fn set(&mut self, setting: &str) -> Result<Option<String>, Error> {
         match question(&self.socket, &Request::Set(setting.to_owned()))? {
-            Reply::Done => Ok(()),
+            Reply::Done => Ok(None),
+            Reply::Noted(note) => Ok(Some(note)),
             other => Err(Error::unexpected(other)),
         }
     }

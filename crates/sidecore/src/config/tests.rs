@@ -94,6 +94,8 @@ fn wrong_values_say_what_to_write() {
     assert!(error("[keys]\npassphrase_file = 'x'").contains("keys.directory"));
     assert!(error("[keys]\nchanges_file = 'x'").contains("keys.directory"));
     assert!(error("[keys]\ndirectory = '/a'\nchanges_file = '/a/b'").contains("elsewhere"));
+    assert!(error("sidecores.owned = true").contains("cpus = [1]"), "it would own nothing");
+    assert!(error("[[device]]\nname='w'\nkind='worker'\nowned=true").contains("cpu = 1"));
     assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
     assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
 }

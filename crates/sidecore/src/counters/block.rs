@@ -4,6 +4,7 @@ use super::Counters;
 use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use super::layout::{GENERATION, HISTOGRAM, NAME_WORDS, device, key, lane, sidecore};
 use super::text;
+use crate::config::{DeviceKind, Place};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, bucket};
 use sidecore_core::policy::notify::Audit;
@@ -104,10 +105,15 @@ impl SidecoreBlock {
         Self(Block::new(file, file.shape().sidecore(index)))
     }
 
-    /// The sidecore runs, tied to this core if to one. What it counted before is kept.
-    pub fn open(&self, cpu: Option<usize>) {
-        self.0.set(sidecore::CPU, cpu.map_or(0, |cpu| cpu as u64 + 1));
+    /// The sidecore runs at this place. What it counted before is kept.
+    pub fn open(&self, place: Place) {
+        self.0.set_place(sidecore::CPU, sidecore::MAY_SPIN, place);
         self.0.publish();
+    }
+
+    /// Where the sidecore runs, while it does.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.0.is_open().then(|| self.0.place(sidecore::CPU, sidecore::MAY_SPIN))
     }
 
     /// Adds to a counter.
@@ -148,13 +154,24 @@ impl DeviceBlock {
         Self(Block::new(file, file.shape().device(index)))
     }
 
-    /// Begins anew for an active device of this name and kind, of which 32 bytes each are kept, on that sidecore.
-    pub fn open(&self, name: &str, sidecore: u32, kind: &str) {
+    /// Begins anew for an active device of this name and kind, of which 32 bytes each are kept, on that sidecore. Only a
+    /// worker has a place of its own.
+    pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: Place) {
         self.0.begin();
         self.0.set(device::SIDECORE, u64::from(sidecore));
         self.0.set_text::<NAME_WORDS>(device::NAME, name);
         self.0.set_text::<NAME_WORDS>(device::KIND, kind);
+        self.0.set_place(device::CPU, device::MAY_SPIN, place);
         self.0.publish();
+    }
+
+    /// Where the device runs, while it is a worker that is not gone.
+    pub(super) fn worker(&self) -> Option<Place> {
+        let word = |word| self.0.word(word).load(Ordering::Relaxed);
+        let kind: [u64; NAME_WORDS] = std::array::from_fn(|i| word(device::KIND + i));
+        let serves = self.0.is_open() && word(device::STATE) != DeviceState::Gone as u64;
+        let serves = serves && kind == text::pack(DeviceKind::Worker.name());
+        serves.then(|| self.0.place(device::CPU, device::MAY_SPIN))
     }
 
     /// How far the device may be used.
@@ -231,6 +248,12 @@ pub(super) fn audit_of(words: [u64; 8]) -> Audit {
     Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }
 }
 
+/// The place that these words say.
+pub(super) fn place_of(cpu: u64, may_spin: u64) -> Place {
+    let cpu = usize::try_from(cpu).ok().and_then(|cpu| cpu.checked_sub(1));
+    Place::new(cpu, may_spin != 0)
+}
+
 impl Block {
     fn new(file: &Arc<Counters>, words: Range<usize>) -> Self {
         Self { file: Arc::clone(file), start: words.start, words: words.len() }
@@ -260,6 +283,20 @@ impl Block {
     fn set_text<const WORDS: usize>(&self, word: usize, text: &str) {
         let words: [u64; WORDS] = text::pack(text);
         words.into_iter().enumerate().for_each(|(i, value)| self.set(word + i, value));
+    }
+
+    fn set_place(&self, cpu: usize, may_spin: usize, place: Place) {
+        self.set(cpu, place.cpu.map_or(0, |cpu| cpu as u64 + 1));
+        self.set(may_spin, u64::from(place.may_spin));
+    }
+
+    fn place(&self, cpu: usize, may_spin: usize) -> Place {
+        let word = |word| self.word(word).load(Ordering::Relaxed);
+        place_of(word(cpu), word(may_spin))
+    }
+
+    fn is_open(&self) -> bool {
+        self.word(GENERATION).load(Ordering::Acquire) & 1 == 1
     }
 
     /// Closes the block and clears it.

@@ -1,9 +1,9 @@
 //! Where each number is in the counter file. All of it is 64-bit words in the machine's byte order.
 //!
 //! ```text
-//! header                 magic, version, shape, start, heartbeat, policies
-//! sidecore 0, 1, …       generation, core; counters; requests and bytes of each class; histograms of each class and stage
-//! device 0, 1, …         generation, state, sidecore, kind, name; counters; histogram
+//! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
+//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class; histograms of each class and stage
+//! device 0, 1, …         generation, state, sidecore, core, kind, name, whether it may spin; counters; histogram
 //! key 0, 1, …            for each sidecore: generation, name; counters; histograms of the stages in the service
 //! lane 0, 1, …           generation, pid, user, sidecore, name; counters; histograms of each stage
 //! ```
@@ -22,7 +22,7 @@ use std::ops::Range;
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
 /// Number of this layout.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 
 /// Words of the header.
 pub(super) mod header {
@@ -39,7 +39,9 @@ pub(super) mod header {
     pub(in crate::counters) const BALANCE: usize = 13;
     pub(in crate::counters) const ORDER: usize = 14;
     pub(in crate::counters) const KEYS: usize = 15;
-    pub(in crate::counters) const WORDS: usize = 16;
+    /// 1: clients are told that they may spin.
+    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 16;
+    pub(in crate::counters) const WORDS: usize = 24;
 }
 
 /// First word of each block.
@@ -54,6 +56,8 @@ pub(super) mod sidecore {
     use super::{Class, HISTOGRAM, SidecoreCounter, Stage, whole_lines};
     /// The core it is tied to plus 1, or 0.
     pub(in crate::counters) const CPU: usize = 1;
+    /// 1: it may spin there.
+    pub(in crate::counters) const MAY_SPIN: usize = 2;
     pub(in crate::counters) const COUNTERS: usize = 8;
     /// Two words for each class: requests and bytes.
     pub(in crate::counters) const CLASSES: usize = whole_lines(COUNTERS + SidecoreCounter::COUNT);
@@ -66,8 +70,12 @@ pub(super) mod device {
     use super::{DeviceCounter, HISTOGRAM, NAME_WORDS, whole_lines};
     pub(in crate::counters) const STATE: usize = 1;
     pub(in crate::counters) const SIDECORE: usize = 2;
+    /// The core that it is tied to plus 1, or 0.
+    pub(in crate::counters) const CPU: usize = 3;
     pub(in crate::counters) const KIND: usize = 4;
     pub(in crate::counters) const NAME: usize = KIND + NAME_WORDS;
+    /// 1: it may spin there.
+    pub(in crate::counters) const MAY_SPIN: usize = NAME + NAME_WORDS;
     pub(in crate::counters) const COUNTERS: usize = 16;
     pub(in crate::counters) const TIME: usize = whole_lines(COUNTERS + DeviceCounter::COUNT);
     pub(in crate::counters) const WORDS: usize = whole_lines(TIME + HISTOGRAM);

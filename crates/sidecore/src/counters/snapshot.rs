@@ -3,6 +3,7 @@
 use super::block::audit_of;
 use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use super::{Shape, Start};
+use crate::config::{Place, Waiters};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
@@ -38,8 +39,11 @@ pub struct Snapshot {
     pub taken: Nanos,
     /// How long was counted, ns: since the service started, or since the earlier snapshot.
     pub interval: Nanos,
-    /// Policies of the four hops: service, to device, from device, client. `None`: not known.
+    /// Policies that were asked for, of the four hops: service, to device, from device, client. `None`: not known. Where
+    /// they park instead of spinning, [`Snapshot::parked`] says why.
     pub notify: [Option<Notify>; 4],
+    /// Whether clients are told that they may spin.
+    pub clients_may_spin: bool,
     /// How devices are chosen. `None`: not known.
     pub balance: Option<Balance>,
     /// The order of what a device has. `None`: not known.
@@ -61,8 +65,8 @@ pub struct Snapshot {
 pub struct SidecoreStats {
     /// Its number.
     pub index: usize,
-    /// The core it is tied to.
-    pub cpu: Option<usize>,
+    /// Where it runs.
+    pub place: Place,
     counters: [u64; SidecoreCounter::COUNT],
 }
 
@@ -78,6 +82,8 @@ pub struct DeviceStats {
     pub kind: String,
     /// The sidecore that it serves.
     pub sidecore: u32,
+    /// Where it runs, if it is a worker.
+    pub worker: Option<Place>,
     /// How far it may be used. `None`: not known.
     pub state: Option<DeviceState>,
     counters: [u64; DeviceCounter::COUNT],
@@ -143,6 +149,21 @@ impl Snapshot {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         since::since(self, earlier)
+    }
+
+    /// For each hop of `notify`: why its policy, which would spin, does not.
+    pub fn parked(&self) -> [Option<String>; 4] {
+        self.waiters().parked(self.notify)
+    }
+
+    /// Who waits.
+    pub fn waiters(&self) -> Waiters {
+        let serves = |device: &&DeviceStats| device.state != Some(DeviceState::Gone);
+        Waiters {
+            sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
+            workers: self.devices.iter().filter(serves).filter_map(|device| device.worker).collect(),
+            clients_may_spin: self.clients_may_spin,
+        }
     }
 
     /// Age of the heartbeat, ns.

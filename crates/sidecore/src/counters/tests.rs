@@ -1,6 +1,7 @@
 //! Counter files, whole and damaged.
 
 use super::*;
+use crate::config::Place;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::Audit;
@@ -13,6 +14,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 
+const NOWHERE: Place = Place { cpu: None, may_spin: false };
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
 /// A folder of its own for each test.
@@ -67,6 +69,9 @@ fn policies_and_heartbeat_come_back() {
     counters.set_policies(notify, Balance::Sed, Order::Shortest);
     let seen = scratch.read();
     assert_eq!((seen.notify, seen.balance, seen.order), (notify.map(Some), Some(Balance::Sed), Some(Order::Shortest)));
+    assert!(!seen.clients_may_spin);
+    counters.set_clients_may_spin(true);
+    assert!(scratch.read().clients_may_spin);
     counters.heartbeat(1);
     assert!(!scratch.read().is_alive() && scratch.read().heartbeat_age() > 0);
     assert_eq!(scratch.read().uptime(), 0);
@@ -79,9 +84,10 @@ fn sidecores_come_back_with_their_classes_added_up() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let (gcm, rsa) = (Class::from_name("aes-256-gcm").unwrap(), Class::from_name("rsa-2048-sign").unwrap());
-    for (index, cpu) in [(0, None), (1, Some(0))] {
+    let places = [Place::new(None, true), Place::new(Some(0), true)];
+    for (index, place) in places.into_iter().enumerate() {
         let sidecore = counters.sidecore(index);
-        sidecore.open(cpu);
+        sidecore.open(place);
         sidecore.add(SidecoreCounter::Requests, 3);
         sidecore.class(gcm, 1, 1000);
         sidecore.record(gcm, Stage::Host, 5_000);
@@ -91,7 +97,7 @@ fn sidecores_come_back_with_their_classes_added_up() {
         Audit { waits: 1, empty_polls: 2, naps: 3, parks: 4, spun_ns: 5, slept_ns: 6, cost_ns: 30, optimum_ns: 20 };
     counters.sidecore(1).audit(&audit);
     let snapshot = scratch.read();
-    assert_eq!((snapshot.sidecores[0].cpu, snapshot.sidecores[1].cpu), (None, Some(0)));
+    assert_eq!([0, 1].map(|index| snapshot.sidecores[index].place), places);
     assert_eq!((snapshot.sidecores[0].audit(), snapshot.sidecores[1].audit()), (Audit::default(), audit));
     let seen: Vec<_> = snapshot.classes.iter().map(|class| (class.class, class.requests, class.bytes)).collect();
     assert_eq!(seen, [(gcm, 2, 2000), (rsa, 1, 32)]);
@@ -100,11 +106,33 @@ fn sidecores_come_back_with_their_classes_added_up() {
 }
 
 #[test]
+fn who_waits_is_the_same_in_the_service_and_in_the_file() {
+    let scratch = Scratch::new();
+    let counters = scratch.counters();
+    counters.set_policies([Notify::Spin; 4], Balance::Eft, Order::Fifo);
+    counters.sidecore(1).open(Place::new(Some(1), false));
+    counters.device(0).open("inline", 0, "inline", NOWHERE);
+    counters.device(1).open("w", 0, "worker", Place::new(Some(2), true));
+    counters.device(2).open("gone", 0, "worker", NOWHERE);
+    counters.device(2).set_state(DeviceState::Gone);
+    let waiters = counters.waiters();
+    let places = (vec![Place::new(Some(1), false)], vec![Place::new(Some(2), true)]);
+    assert_eq!((waiters.sidecores.clone(), waiters.workers.clone()), places);
+    let seen = scratch.read();
+    assert_eq!(seen.parked(), waiters.parked(seen.notify));
+    assert_eq!(seen.parked()[0].as_deref(), Some("parks: core 1 is shared"));
+    assert_eq!(
+        seen.devices.iter().map(|device| device.worker).collect::<Vec<_>>(),
+        [None, Some(places.1[0]), Some(NOWHERE)]
+    );
+}
+
+#[test]
 fn devices_come_back() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let device = counters.device(2);
-    device.open("card", 1, "emulated");
+    device.open("card", 1, "emulated", NOWHERE);
     assert_eq!(scratch.read().devices[0].state, Some(DeviceState::Active));
     device.set_state(DeviceState::Gone);
     device.add(DeviceCounter::Requests, 9);
@@ -196,9 +224,9 @@ fn an_interval_holds_what_came_since() {
         lane.add(LaneCounter::Done, 10);
         lane.record(Stage::Queue, 500);
     }
-    counters.sidecore(0).open(None);
+    counters.sidecore(0).open(NOWHERE);
     counters.sidecore(0).class(Class::NOOP, 1, 1);
-    counters.device(0).open("a", 0, "inline");
+    counters.device(0).open("a", 0, "inline", NOWHERE);
     counters.device(0).add(DeviceCounter::Requests, 5);
     let earlier = scratch.read();
     kept.add(LaneCounter::Done, 5);
@@ -310,7 +338,7 @@ fn errors_say_what_to_do() {
     fs::write(scratch.file(), vec![7; 1 << 16]).unwrap();
     assert!(reason(&scratch).contains("no counter file of sidecore"));
     for (word, value, hint) in [
-        (header::VERSION, 9, "counter layout 9, this program reads 2"),
+        (header::VERSION, 9, "counter layout 9, this program reads 3"),
         (header::LANES, u64::MAX, "damaged"),
         (header::LANES, u64::from(Shape::LIMIT.lanes), "damaged"),
         (header::KEYS, u64::from(Shape::LIMIT.keys), "damaged"),
@@ -331,9 +359,9 @@ fn full() -> Scratch {
     counters.set_policies([Notify::BreakEven; 4], Balance::Eft, Order::Fifo);
     (0..SHAPE.keys as usize).for_each(|place| counters.open_key(place, "key").unwrap());
     (0..SHAPE.lanes as usize).for_each(|index| counters.lane(index).open(1, 1, 0, "lane").unwrap());
-    (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline"));
+    (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline", NOWHERE));
     for index in 0..SHAPE.sidecores as usize {
-        counters.sidecore(index).open(Some(1));
+        counters.sidecore(index).open(Place::new(Some(1), false));
         counters.sidecore(index).class(Class::NOOP, 1, 1);
     }
     scratch

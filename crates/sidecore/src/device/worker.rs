@@ -6,6 +6,7 @@
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
 use super::{Health, Job, Reply};
+use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -30,9 +31,9 @@ const POLLS: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
-    pub(crate) cpu: Option<usize>,
-    /// The core is its own: it may spin.
-    pub(crate) owned: bool,
+    pub(crate) place: Place,
+    /// Where it runs if it is tied to no core.
+    pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
     pub(crate) park_cost: Nanos,
@@ -183,16 +184,17 @@ impl Loop {
         shared: Arc<Shared>,
     ) -> Self {
         let scratch = Scratch::new(options.max_request);
-        let waiter = Waiter::new(options.to_device, options.park_cost, options.owned);
+        let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
         let moderator = Moderator::new(options.from_device);
         Self { options, jobs, replies, shared, scratch, waiter, moderator, words: (0, 0) }
     }
 
     fn run(mut self) {
-        if let Some(cpu) = self.options.cpu {
-            // The service checked that the core exists; one that is taken away later costs speed only.
-            let _ = cpu::pin(cpu);
-        }
+        // The service checked that the cores exist; one that is taken away later costs speed only.
+        let _ = match self.options.place.cpu {
+            Some(cpu) => cpu::pin(cpu),
+            None => cpu::limit(&self.options.free),
+        };
         cpu::precise_sleep();
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.

@@ -1,14 +1,13 @@
 //! What a client is told about waiting and sampling, in words of its lane.
 
 use super::calibrate::Calibration;
-use crate::config::Config;
+use crate::config::{Config, Waiters};
 use crate::shm::LaneMemory;
 use crate::sys::cpu;
 use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
-use std::collections::BTreeSet;
 
 /// The same for all clients, but for the policy, which can be changed.
 #[derive(Clone, Copy, Debug)]
@@ -22,11 +21,13 @@ pub(super) struct Advice {
 impl Advice {
     /// To be made before any thread is tied to a core, for that thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
-        let workers = config.devices.iter().filter_map(|device| device.cpu);
-        let tied: BTreeSet<usize> = config.sidecores.cpus.iter().copied().chain(workers).collect();
-        let untied = usize::from(config.sidecores.cpus.is_empty());
-        let may_spin = cpu::allowed().len() > tied.len() + untied;
+        let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
         Self { park_cost: calibration.park_cost, sample_every: config.sample_every, may_spin }
+    }
+
+    /// Whether clients are told that they may spin.
+    pub(super) fn may_spin(&self) -> bool {
+        self.may_spin
     }
 
     /// Writes it to a lane: before its client has it, and when the policy changes.

@@ -13,7 +13,7 @@ use super::calibrate::Calibration;
 use super::closer::Leftover;
 use super::command::{ClientKey, Command, Event, LaneKey, Mailbox};
 use super::record;
-use crate::config::{Config, NotifyConfig};
+use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, DeviceBlock, KeyBlock, SidecoreBlock, SidecoreCounter};
 use crate::device::{Job, Port};
 use crate::engine::execute::Scratch;
@@ -110,6 +110,8 @@ pub(super) struct Reactor {
     /// A client within its share found no room on any device that can do its request.
     blocked: bool,
     devices: Vec<Device>,
+    /// Cores for workers that are tied to none.
+    free: Vec<usize>,
     /// Devices that answer later, by number.
     remote: Vec<usize>,
     /// What remote devices have, by ticket number.
@@ -137,6 +139,9 @@ pub(super) struct Reactor {
 impl Reactor {
     /// Called on the sidecore's own thread.
     pub(super) fn start(setup: Setup) -> io::Result<Self> {
+        // Before this thread is tied to its core: threads that it starts would be tied to the same one.
+        let allowed = cpu::allowed();
+        let free = Waiters::of(&setup.config, &allowed).free(&allowed);
         if let Some(cpu) = setup.cpu {
             cpu::pin(cpu)?;
         }
@@ -152,9 +157,9 @@ impl Reactor {
         poller.add_edge(&*setup.wake, WAKE)?;
         let counters = setup.counters.sidecore(setup.index);
         let stored_keys = (0..limits.keys as usize).map(|place| setup.counters.key(setup.index, place)).collect();
-        counters.open(setup.cpu);
+        let place = Place::new(setup.cpu, setup.config.sidecores.owned);
+        counters.open(place);
         let notify = setup.config.notify;
-        let may_spin = setup.config.sidecores.owned && setup.cpu.is_some();
         let mut reactor = Self {
             notify,
             dispatch: Recorded::new(tables, setup.config.balance, record::room(&setup.config)),
@@ -167,6 +172,7 @@ impl Reactor {
             blocked: false,
             refilled: vec![0; limits.lanes as usize],
             devices: Vec::new(),
+            free,
             remote: Vec::new(),
             jobs: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
@@ -175,7 +181,7 @@ impl Reactor {
             max_request: u64::from(limits.max_request_bytes),
             stopping: false,
             poller,
-            waiter: Waiter::new(notify.service, setup.calibration.park_cost, may_spin),
+            waiter: Waiter::new(notify.service, setup.calibration.park_cost, place.may_spin),
             now: clock::now(),
             timers: Timers::default(),
             counters,

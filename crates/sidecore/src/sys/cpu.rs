@@ -4,18 +4,35 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
+use std::thread;
 
 /// Ties the calling thread to one core.
 ///
 /// # Errors
 /// There is no such core, or this process may not use it.
 pub fn pin(cpu: usize) -> io::Result<()> {
+    limit(&[cpu])
+}
+
+/// Lets the calling thread run on these cores only.
+///
+/// # Errors
+/// One of them cannot be, or this process may use none of them.
+pub fn limit(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
+    for cpu in cpus {
+        if *cpu >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(*cpu);
     }
-    set.set(cpu);
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Whether a thread of this process may be tied to that core. A core that the kernel keeps free (`isolcpus`) is for those
+/// who name it, and not among [`allowed`].
+pub fn is_usable(cpu: usize) -> bool {
+    allowed().contains(&cpu) || thread::spawn(move || pin(cpu).is_ok()).join().unwrap_or(false)
 }
 
 /// The cores that this process may use, in order.

@@ -40,7 +40,7 @@ pub(crate) fn shares(service: &Running, total: u64) -> Vec<u64> {
     all.iter().map(given).collect()
 }
 
-fn reason(result: Result<(), Error>) -> String {
+fn reason(result: Result<Option<String>, Error>) -> String {
     match result {
         Err(Error::Service(reason)) => reason,
         other => panic!("{other:?}"),

@@ -1,12 +1,16 @@
 //! What a program that embeds the service is told when it does not start.
 
 use crate::common::{administer, connect, start};
-use sidecore::config::{Config, DeviceConfig, Sidecores};
+use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
+use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::service::{Service, StartError};
+use sidecore::sys::cpu;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 fn at(socket: &Path) -> Config {
     Config { socket: socket.to_owned(), ..Config::default() }
@@ -93,6 +97,48 @@ fn a_socket_left_by_a_service_that_died_is_replaced() {
 fn a_directory_is_made_for_the_socket() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(at(&directory.path().join("a/b/socket"))).unwrap();
+    connect(&service);
+}
+
+/// The cores that the thread of this name may use, as the kernel says it.
+fn cores_of_thread(name: &str) -> String {
+    let mut tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
+    let named = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let status = fs::read_to_string(tasks.find(named).unwrap().join("status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_worker_that_is_tied_to_no_core_leaves_an_owned_one_alone() {
+    let [first, .., last] = cpu::allowed()[..] else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let sidecores = Sidecores { cpus: vec![first], owned: true };
+    let devices = vec![DeviceConfig::inline("here"), DeviceConfig::worker("loose", None, false)];
+    let notify = NotifyConfig::all(Notify::Park);
+    let config = Config { sidecores, devices, notify, ..at(&directory.path().join("socket")) };
+    let _service = Service::start(config).unwrap();
+    // It sets this itself, as the first that it does.
+    let settled = (0..10_000).any(|_| {
+        thread::sleep(Duration::from_millis(1));
+        cores_of_thread("sidecore-loose") != first.to_string()
+    });
+    let cores = cores_of_thread("sidecore-loose");
+    assert!(settled && cores.ends_with(&last.to_string()) && !cores.starts_with(&format!("{first}-")), "{cores}");
+}
+
+#[test]
+fn a_core_that_is_kept_free_is_used_by_who_names_it() {
+    let [first, .., last] = cpu::allowed()[..] else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let sidecores = Sidecores { cpus: vec![last], owned: false };
+    let config = Config { sidecores, ..at(&directory.path().join("socket")) };
+    let start = || {
+        // As the kernel has it with `isolcpus`.
+        cpu::pin(first).unwrap();
+        Service::start(config)
+    };
+    let service = thread::scope(|scope| scope.spawn(start).join().unwrap()).unwrap();
     connect(&service);
 }
 

@@ -152,6 +152,7 @@ fn requests() -> Vec<Request> {
         Request::Keys(change_acl("ec", 65)),
         Request::Keys(KeyCommand::ChangePassphrase { passphrase: Secret::from(&b"open simsim"[..]) }),
         Request::Set(text("notify=park")),
+        Request::Set(text("notify=spin")),
         Request::Set(text("keys=www")),
         Request::CloseSession { handle: 7 },
         attach(),
@@ -205,12 +206,13 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Refused(_) => 3,
         Reply::KeyInfo(_) => 4,
         Reply::Keys(_) => 5,
+        Reply::Noted(_) => 6,
         // Only said to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 6,
+        Reply::Ended(_) => 7,
         // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
-        Reply::TooLarge(_) => 7,
+        Reply::TooLarge(_) => 8,
         // Only said where keys are at rest, and holds the name of a file.
-        Reply::PassphraseChanged { .. } => 8,
+        Reply::PassphraseChanged { .. } => 9,
     }
 }
 
@@ -234,7 +236,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
     assert_eq!(seen(requests.iter().map(request_kind)), (0..12).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..6).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..7).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];

@@ -86,7 +86,7 @@ impl Setup {
         ops: &[&str],
     ) -> Result<Self, BenchError> {
         let pinning = Pinning::new(1).unwrap_or_else(Pinning::none);
-        let sidecores = Sidecores { cpus: pinning.sidecores.clone(), owned: true };
+        let sidecores = Sidecores { cpus: pinning.sidecores.clone(), owned: !pinning.sidecores.is_empty() };
         Self::start_on(sidecores, pinning, processes, devices, ops)
     }
 
@@ -154,7 +154,7 @@ impl Setup {
 
     /// Changes the service, as `sidecore set` does.
     pub(in crate::bench) fn set(&mut self, setting: &str) -> Result<(), BenchError> {
-        self.control.set(setting).map_err(BenchError::new)
+        self.control.set(setting).map(drop).map_err(BenchError::new)
     }
 
     /// The first `processes` clients sign by the provider, with that many jobs each.

@@ -1,6 +1,8 @@
 //! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
 
 use super::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadReason, SidecoreStats, Snapshot};
+use crate::config::DeviceKind;
+use crate::counters::block::place_of;
 use crate::counters::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use crate::counters::layout::{
     GENERATION, HISTOGRAM, MAGIC, NAME_WORDS, VERSION, device, header, key as key_block, lane, sidecore as core_block,
@@ -95,6 +97,7 @@ fn describe(head: &[u64]) -> Read<Snapshot> {
         taken,
         interval: taken.saturating_sub(start.now),
         notify: std::array::from_fn(|hop| Notify::from_word(head[header::NOTIFY + hop])),
+        clients_may_spin: head[header::CLIENTS_MAY_SPIN] != 0,
         balance: usize::try_from(head[header::BALANCE]).ok().and_then(|index| Balance::ALL.get(index).copied()),
         order: usize::try_from(head[header::ORDER]).ok().and_then(|index| Order::ALL.get(index).copied()),
         sidecores: Vec::new(),
@@ -120,9 +123,9 @@ fn sidecore(file: &File, at: Range<usize>, index: usize, classes: &mut Classes) 
             add_class(classes, ClassStats { class, requests, bytes, stages });
         }
     }
-    let cpu = usize::try_from(front[core_block::CPU]).ok().and_then(|cpu| cpu.checked_sub(1));
+    let place = place_of(front[core_block::CPU], front[core_block::MAY_SPIN]);
     let counters = counters::<{ SidecoreCounter::COUNT }>(&front, core_block::COUNTERS);
-    Ok(Some(SidecoreStats { index, cpu, counters }))
+    Ok(Some(SidecoreStats { index, place, counters }))
 }
 
 fn add_class(classes: &mut Classes, more: ClassStats) {
@@ -137,12 +140,14 @@ fn add_class(classes: &mut Classes, more: ClassStats) {
 
 fn device(words: &[u64], index: usize) -> DeviceStats {
     let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
+    let (kind, place) = (name(words, device::KIND), place_of(words[device::CPU], words[device::MAY_SPIN]));
     DeviceStats {
         index,
         generation: words[GENERATION],
         name: name(words, device::NAME),
-        kind: name(words, device::KIND),
         sidecore: words[device::SIDECORE] as u32,
+        worker: (kind == DeviceKind::Worker.name()).then_some(place),
+        kind,
         state: states.into_iter().find(|state| *state as u64 == words[device::STATE]),
         counters: counters::<{ DeviceCounter::COUNT }>(words, device::COUNTERS),
         time: Histogram::from_words(&words[device::TIME..][..HISTOGRAM]),

@@ -1,7 +1,7 @@
 //! What `sidecore set` changes while the service runs.
 
 use super::{Command, Listener, Reply};
-use crate::config::{Hop, Setting};
+use crate::config::{Hop, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::record;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -10,11 +10,20 @@ use std::time::Duration;
 /// How long a sidecore may take to carry out a change.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The hops in the order of the counter file, and their names as settings.
+const HOPS: [(Hop, &str); 4] = [
+    (Hop::Service, "notify.service"),
+    (Hop::ToDevice, "notify.to_device"),
+    (Hop::FromDevice, "notify.from_device"),
+    (Hop::Client, "notify.client"),
+];
+
 type Outcome = Result<(), String>;
 
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         self.administers(key, "change the service")?;
+        let mut note = None;
         match Setting::parse(text).map_err(|error| error.to_string())? {
             Setting::Notify(hop, notify) => {
                 let hops = &mut self.config.notify;
@@ -31,6 +40,7 @@ impl Listener {
                 }
                 let hops = *hops;
                 self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
+                note = self.parking(hop);
             }
             Setting::Balance(balance) => {
                 self.config.balance = balance;
@@ -54,7 +64,33 @@ impl Listener {
             }
         }
         self.publish_policies();
-        Ok(Reply::Done)
+        Ok(note.map_or(Reply::Done, Reply::Noted))
+    }
+
+    /// Which of these hops park under a policy that spins, and why.
+    fn parking(&self, hop: Hop) -> Option<String> {
+        let waiters = self.counters.waiters();
+        let notify = self.config.notify.hops().map(Some);
+        // Hops that park for the same reason are told together.
+        let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+        for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
+            let Some(why) = why.filter(|_| hop == Hop::All || hop == of) else { continue };
+            let force = in_force(policy, Some(&why));
+            match told.iter_mut().find(|(_, other)| *other == force) {
+                Some((names, _)) => names.push(name),
+                None => told.push((vec![name], force)),
+            }
+        }
+        let parts: Vec<String> = told.iter().map(|(names, force)| format!("{}: {force}", names.join(", "))).collect();
+        (!parts.is_empty()).then(|| {
+            let shared = waiters.sidecores.iter().chain(&waiters.workers).any(|place| !place.may_spin);
+            let advice = if shared {
+                "; only what owns its core spins: see sidecores.owned, or owned of the worker"
+            } else {
+                ""
+            };
+            parts.join("; ") + advice
+        })
     }
 
     /// Takes the records from the sidecores and writes them.
@@ -74,9 +110,8 @@ impl Listener {
     }
 
     pub(super) fn publish_policies(&self) {
-        let notify = self.config.notify;
-        let hops = [notify.service, notify.to_device, notify.from_device, notify.client];
-        self.counters.set_policies(hops, self.config.balance, self.config.order);
+        self.counters.set_policies(self.config.notify.hops(), self.config.balance, self.config.order);
+        self.counters.set_clients_may_spin(self.advice.may_spin());
     }
 
     /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.

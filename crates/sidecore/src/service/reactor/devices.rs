@@ -1,7 +1,7 @@
 //! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
 
 use super::{Device, HOUSEKEEPING, Reactor};
-use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
+use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
 use crate::counters::{DeviceCounter, SidecoreCounter};
 use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
 use crate::sys::clock;
@@ -63,7 +63,7 @@ impl Reactor {
         };
         let (port, rates) = self.port(config)?;
         let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + index);
-        counters.open(&config.name, self.setup.index as u32, config.kind.name());
+        counters.open(&config.name, self.setup.index as u32, config.kind.name(), place(config));
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
         let capability = Capability {
             classes: config.classes(),
@@ -93,8 +93,8 @@ impl Reactor {
             DeviceKind::Worker => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
-                    cpu: config.cpu,
-                    owned: config.owned && config.cpu.is_some(),
+                    place: place(config),
+                    free: self.free.clone(),
                     depth: config.depth,
                     max_request,
                     park_cost: self.setup.calibration.park_cost,
@@ -251,6 +251,10 @@ impl Reactor {
             self.devices[*device].port.ring();
         }
     }
+}
+
+fn place(config: &DeviceConfig) -> Place {
+    Place::new(config.cpu, config.owned)
 }
 
 fn invalid(message: String) -> io::Error {

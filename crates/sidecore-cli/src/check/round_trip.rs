@@ -1,0 +1,287 @@
+//! How long a word takes from one core to another and back: what a sidecore that spins costs a request at least.
+
+use super::finding::{Finding, State, Topic};
+use super::topology::Topology;
+use sidecore::sys::cpu;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What was measured between two cores.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Trip {
+    /// So long, ns.
+    Took(f64),
+    /// No round trip ended in time: something else ran on these cores.
+    Disturbed,
+    /// A thread could not be tied to its core.
+    Untied(String),
+}
+
+/// What was measured from one core to others.
+#[derive(Debug)]
+pub(super) struct Trips {
+    pub(super) from: usize,
+    pub(super) to: Vec<(usize, Trip)>,
+    /// CPU time of a sleep and its wake-up, ns.
+    pub(super) park_cost: Option<u64>,
+}
+
+static ROUND_TRIP: Topic = Topic {
+    subject: "round trip",
+    promise: "a sidecore that spins hears of a request sooner than a sleep and its wake-up take",
+    breaks: false,
+    remedy: "tie sidecores and clients to cores near each other; where none are, notify = park loses nothing",
+};
+static PARK: Topic = Topic {
+    subject: "park cost",
+    promise: "whether to spin or to park is decided by what a sleep costs",
+    breaks: false,
+    remedy: "see why pipes cannot be made: the limit of open files",
+};
+
+/// Most pairs of cores that are measured, and the time for all of them: on a busy machine, enough to run at once for once.
+const PAIRS: usize = 8;
+const TIME: Duration = Duration::from_millis(80);
+/// Round trips between two looks at the clock; the fastest of all such batches counts, for the rest is others' work.
+const BATCH: u32 = 64;
+/// Polls between two looks at the clock.
+const POLLS: u32 = 256;
+/// A value of the word that ends the other side.
+const STOP: u64 = u64::MAX;
+
+/// A word with a cache line of its own, and the line beside it, which is fetched along.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Word(AtomicU64);
+
+/// From the core of a sidecore, or the last one, to some of the others; not on cores where a service spins now, whose
+/// requests would wait. `None`: there are not two cores.
+pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -> Option<Trips> {
+    let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
+    let own = sidecores.iter().copied().find(|cpu| free.contains(cpu));
+    let from = own.or(free.last().copied())?;
+    let others: Vec<usize> = free.into_iter().filter(|cpu| *cpu != from).collect();
+    let time = TIME / others.len().clamp(1, PAIRS) as u32;
+    let to: Vec<(usize, Trip)> = spread(&others).map(|to| (to, trip(from, to, time))).collect();
+    (!to.is_empty()).then(|| Trips { from, to, park_cost: sidecore::service::park_cost().ok() })
+}
+
+/// At most [`PAIRS`] of them, with the first and the last.
+fn spread(cpus: &[usize]) -> impl Iterator<Item = usize> {
+    let count = cpus.len().min(PAIRS);
+    (0..count).map(move |index| cpus[index * (cpus.len() - 1) / (count - 1).max(1)])
+}
+
+/// Measures between two cores with a thread on each. The calling thread stays where it is.
+fn trip(from: usize, to: usize, time: Duration) -> Trip {
+    let (asked, answered, untied) = (Word::default(), Word::default(), AtomicBool::new(false));
+    let deadline = Instant::now() + time;
+    thread::scope(|scope| {
+        let echo = scope.spawn(|| {
+            let tied = tie(to);
+            untied.store(tied.is_err(), Ordering::Relaxed);
+            tied.map(|()| answer(&asked.0, &answered.0, deadline))
+        });
+        let ask = scope.spawn(|| {
+            let trip = tie(from).map(|()| ask(&asked.0, &answered.0, &untied, deadline));
+            asked.0.store(STOP, Ordering::Release);
+            trip
+        });
+        let ended = || "a thread ended".to_owned();
+        match (echo.join().unwrap_or_else(|_| Err(ended())), ask.join().unwrap_or_else(|_| Err(ended()))) {
+            (Ok(()), Ok(Some(nanos))) => Trip::Took(nanos),
+            (Ok(()), Ok(None)) => Trip::Disturbed,
+            (Err(why), _) | (_, Err(why)) => Trip::Untied(why),
+        }
+    })
+}
+
+fn tie(cpu: usize) -> Result<(), String> {
+    cpu::pin(cpu).map_err(|error| format!("core {cpu}: {error}"))
+}
+
+/// The fastest batch, ns for each round trip.
+fn ask(asked: &AtomicU64, answered: &AtomicU64, untied: &AtomicBool, deadline: Instant) -> Option<f64> {
+    let mut fastest: Option<f64> = None;
+    let mut number = 0;
+    loop {
+        let start = Instant::now();
+        for _ in 0..BATCH {
+            number += 1;
+            asked.store(number, Ordering::Release);
+            let there =
+                until(deadline, || answered.load(Ordering::Acquire) == number || untied.load(Ordering::Relaxed));
+            if !there || untied.load(Ordering::Relaxed) {
+                return fastest;
+            }
+        }
+        let nanos = start.elapsed().as_nanos() as f64 / f64::from(BATCH);
+        fastest = Some(fastest.map_or(nanos, |fastest| fastest.min(nanos)));
+    }
+}
+
+fn answer(asked: &AtomicU64, answered: &AtomicU64, deadline: Instant) {
+    let mut last = 0;
+    while last != STOP {
+        let next = || asked.load(Ordering::Acquire) != last;
+        if !until(deadline, next) {
+            return;
+        }
+        last = asked.load(Ordering::Acquire);
+        answered.store(last, Ordering::Release);
+    }
+}
+
+/// Polls until it is so. `false`: it was not in time.
+fn until(deadline: Instant, is: impl Fn() -> bool) -> bool {
+    loop {
+        for _ in 0..POLLS {
+            if is() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+    }
+}
+
+/// What it means for a sidecore that spins.
+pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology) -> Vec<Finding> {
+    let Some(trips) = trips else {
+        if let Some(cpu) = taken.first() {
+            let why = format!("the service that runs has core {cpu} for itself: stop it to measure from there");
+            return vec![ROUND_TRIP.is(State::Unknown, why)];
+        }
+        return vec![
+            ROUND_TRIP.is(State::Unknown, "one core: there is no other to spin on, so leave everything parked"),
+        ];
+    };
+    vec![round_trip(trips, topology), park_cost(trips)]
+}
+
+fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
+    let took = |(cpu, trip): &(usize, Trip)| match trip {
+        Trip::Took(nanos) => Some((*cpu, *nanos)),
+        Trip::Disturbed | Trip::Untied(_) => None,
+    };
+    let mut took: Vec<(usize, f64)> = trips.to.iter().filter_map(took).collect();
+    took.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let name = |(cpu, nanos): (usize, f64)| {
+        let cache = match topology.one_cache(trips.from, cpu) {
+            Some(true) => " (one third-level cache)",
+            Some(false) => " (other third-level cache)",
+            None => "",
+        };
+        format!("to core {cpu}{cache} and back {}", micros(nanos))
+    };
+    let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
+        return ROUND_TRIP.is(State::Unknown, why_not(&trips.to));
+    };
+    let places = match took.len() {
+        1 => name(near),
+        2 => format!("{}, {}", name(near), name(far)),
+        count => format!("{}, the nearest of {count} measured; {}, the farthest", name(near), name(far)),
+    };
+    let found = format!(
+        "from core {} {places}: what a request to a sidecore that spins there takes at least, beside its work",
+        trips.from
+    );
+    ROUND_TRIP.ok_if(trips.park_cost.is_none_or(|cost| near.1 < cost as f64), found)
+}
+
+fn why_not(to: &[(usize, Trip)]) -> String {
+    let why = to.iter().find_map(|(_, trip)| match trip {
+        Trip::Untied(why) => Some(format!("no thread can be tied to {why}")),
+        Trip::Took(_) | Trip::Disturbed => None,
+    });
+    why.unwrap_or_else(|| "no word came back in time: other programs keep these cores busy; try again".to_owned())
+}
+
+fn park_cost(trips: &Trips) -> Finding {
+    PARK.of(trips.park_cost, |cost| {
+        let cost = micros(cost as f64);
+        let meaning = "spinning is cheaper where the next request comes sooner than that, parking where it comes later";
+        (true, format!("a sleep and its wake-up take {cost} of CPU time: {meaning}"))
+    })
+}
+
+fn micros(nanos: f64) -> String {
+    format!("{:.2} us", nanos / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::topology;
+    use super::*;
+    use std::fs;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn trips(to: &[(usize, Trip)]) -> Trips {
+        Trips { from: 1, to: to.to_vec(), park_cost: Some(2_000) }
+    }
+
+    #[test]
+    fn a_round_trip_says_what_spinning_costs_and_a_sleep_what_parking_does() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("cpu1/cache/index3")).unwrap();
+        fs::write(root.path().join("cpu1/cache/index3/shared_cpu_list"), "0-1\n").unwrap();
+        let topology = topology::read(root.path(), &[1]);
+        let findings = judge(Some(&trips(&[(0, Trip::Took(110.0))])), &[], &topology);
+        let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
+                    takes at least, beside its work";
+        assert_eq!((findings[0].state, findings[0].found.as_str()), (Ok, text));
+        let text = "a sleep and its wake-up take 2.00 us of CPU time: spinning is cheaper where the next request comes sooner \
+                    than that, parking where it comes later";
+        assert_eq!((findings[1].state, findings[1].found.as_str()), (Ok, text));
+        let far =
+            trips(&[(7, Trip::Took(330.0)), (0, Trip::Took(110.0)), (3, Trip::Disturbed), (4, Trip::Took(250.0))]);
+        let text = &judge(Some(&far), &[], &topology)[0].found;
+        let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \
+                     (other third-level cache) and back 0.33 us, the farthest";
+        assert!(text.starts_with(begin), "{text}");
+    }
+
+    #[test]
+    fn a_machine_on_which_nothing_can_be_measured_says_why() {
+        let topology = Topology::default();
+        let one = judge(None, &[], &topology);
+        assert!(one[0].state == Unknown && one[0].found.starts_with("one core"), "{one:?}");
+        let taken = judge(None, &[1], &topology);
+        assert!(taken[0].state == Unknown && taken[0].found.contains("has core 1 for itself"), "{taken:?}");
+        let untied = trips(&[(0, Trip::Untied("core 0: not permitted".to_owned()))]);
+        let text = &judge(Some(&untied), &[], &topology)[0].found;
+        assert_eq!(text, "no thread can be tied to core 0: not permitted");
+        let busy = &judge(Some(&trips(&[(0, Trip::Disturbed)])), &[], &topology)[0];
+        assert!(busy.state == Unknown && busy.found.contains("busy"), "{busy:?}");
+        let slow = &judge(Some(&trips(&[(0, Trip::Took(2_500.0))])), &[], &topology)[0];
+        assert_eq!(slow.state, Lacks);
+    }
+
+    #[test]
+    fn some_of_many_cores_are_measured_with_the_first_and_the_last() {
+        let many: Vec<usize> = (0..200).collect();
+        let some: Vec<usize> = spread(&many).collect();
+        assert_eq!((some.len(), some[0], some[PAIRS - 1]), (PAIRS, 0, 199));
+        assert_eq!(spread(&[5]).collect::<Vec<_>>(), [5]);
+        assert_eq!(spread(&[3, 5]).collect::<Vec<_>>(), [3, 5]);
+        assert_eq!(spread(&[]).count(), 0);
+    }
+
+    #[test]
+    fn words_go_between_two_threads_and_a_core_that_is_not_there_is_told() {
+        let allowed = cpu::allowed();
+        // On one core both threads share it: a round trip is then two turns of the scheduler, and may not end in time.
+        let trip = trip(allowed[0], allowed[allowed.len() - 1], TIME);
+        assert!(!matches!(trip, Trip::Untied(_)), "{trip:?}");
+        assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
+        assert!(matches!(super::trip(1 << 20, allowed[0], LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
+        assert_eq!(cpu::allowed(), allowed, "the calling thread stays where it was");
+        assert!(measure(&[0], &[], &[]).is_none() && measure(&[], &[3], &[]).is_none());
+        assert!(measure(&[0, 1], &[1], &[1]).is_none(), "a service that spins there is not disturbed");
+    }
+}

@@ -1,0 +1,181 @@
+//! Who waits at each hop, and why a policy that spins parks there.
+
+use super::{Config, DeviceKind, Sidecores};
+use sidecore_core::policy::notify::Notify;
+
+/// Where a thread of the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The core it is tied to.
+    pub cpu: Option<usize>,
+    /// Whether it may spin there: nothing else runs on that core.
+    pub may_spin: bool,
+}
+
+/// Those who wait. Clients beyond them wait as they are advised to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiters {
+    /// Sidecores.
+    pub sidecores: Vec<Place>,
+    /// Workers among the devices.
+    pub workers: Vec<Place>,
+    /// Whether clients are told that they may spin: a core is left for them beside those of sidecores and workers.
+    pub clients_may_spin: bool,
+}
+
+/// Cores that a reason names; more are counted.
+const NAMED: usize = 4;
+/// The hops in words.
+const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
+
+impl Place {
+    /// What is tied to no core owns none.
+    pub fn new(cpu: Option<usize>, owned: bool) -> Self {
+        Self { cpu, may_spin: owned && cpu.is_some() }
+    }
+}
+
+impl Waiters {
+    /// Those of a service with this configuration that may use these cores.
+    pub fn of(config: &Config, allowed: &[usize]) -> Self {
+        let Sidecores { cpus, owned } = &config.sidecores;
+        let sidecores = match cpus.as_slice() {
+            [] => vec![Place::new(None, *owned)],
+            cpus => cpus.iter().map(|cpu| Place::new(Some(*cpu), *owned)).collect(),
+        };
+        let workers = config.devices.iter().filter(|device| device.kind == DeviceKind::Worker);
+        let workers: Vec<Place> = workers.map(|device| Place::new(device.cpu, device.owned)).collect();
+        let is_tied = |cpu: &&usize| sidecores.iter().chain(&workers).any(|place| place.cpu == Some(**cpu));
+        let left = allowed.len() - allowed.iter().filter(is_tied).count();
+        let clients_may_spin = left > usize::from(cpus.is_empty());
+        Self { sidecores, workers, clients_may_spin }
+    }
+
+    /// Those of these cores that none of them owns; all, where they own all.
+    pub fn free(&self, allowed: &[usize]) -> Vec<usize> {
+        let owned =
+            |cpu: usize| self.sidecores.iter().chain(&self.workers).any(|own| own.may_spin && own.cpu == Some(cpu));
+        let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !owned(*cpu)).collect();
+        if free.is_empty() { allowed.to_vec() } else { free }
+    }
+
+    /// The policies of the hops as they are in force, e.g. `service spin (parks: core 1 is shared), to device park, …`.
+    pub fn in_words(&self, notify: [Option<Notify>; 4]) -> String {
+        let hops = HOPS.into_iter().zip(notify).zip(self.parked(notify));
+        let hops = hops.map(|((hop, notify), why)| format!("{hop} {}", in_force(notify, why.as_deref())));
+        hops.collect::<Vec<_>>().join(", ")
+    }
+
+    /// For each hop (service, to device, from device, client): why its policy, which would spin, does not. `None`: it
+    /// does as it says, or nobody waits there.
+    pub fn parked(&self, notify: [Option<Notify>; 4]) -> [Option<String>; 4] {
+        let [service, to_device, from_device, client] = notify.map(|notify| notify.filter(|notify| notify.spins()));
+        // It is the sidecore that waits for answers, and it waits in one way for all.
+        let sidecores = || match notify[0] {
+            Some(policy) if !policy.spins() => Some(format!("waits as service: {policy}")),
+            _ => reason(&self.sidecores),
+        };
+        [
+            service.and_then(|_| reason(&self.sidecores)),
+            to_device.and_then(|_| reason(&self.workers)),
+            from_device.and_then(|_| sidecores()),
+            client.filter(|_| !self.clients_may_spin).map(|_| "parks: no core is left for clients".to_owned()),
+        ]
+    }
+}
+
+/// A policy as it is in force, e.g. `spin (parks: core 1 is shared)`.
+pub fn in_force(notify: Option<Notify>, parked: Option<&str>) -> String {
+    let policy = notify.map_or_else(|| "unknown".to_owned(), |notify| notify.to_string());
+    parked.map_or_else(|| policy.clone(), |why| format!("{policy} ({why})"))
+}
+
+/// Why some of these threads park.
+fn reason(places: &[Place]) -> Option<String> {
+    let parking: Vec<&Place> = places.iter().filter(|place| !place.may_spin).collect();
+    let mut shared: Vec<usize> = parking.iter().filter_map(|place| place.cpu).collect();
+    shared.sort_unstable();
+    shared.dedup();
+    let shared = match shared.as_slice() {
+        [] => None,
+        [cpu] => Some(format!("core {cpu} is shared")),
+        cpus if cpus.len() <= NAMED => {
+            let names: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            Some(format!("cores {} are shared", names.join(", ")))
+        }
+        cpus => Some(format!("{} cores are shared", cpus.len())),
+    };
+    let untied = parking.iter().any(|place| place.cpu.is_none()).then(|| "tied to no core".to_owned());
+    let causes: Vec<String> = shared.into_iter().chain(untied).collect();
+    match parking.len() {
+        0 => None,
+        all if all == places.len() => Some(format!("parks: {}", causes.join("; "))),
+        some => Some(format!("{some} of {} park: {}", places.len(), causes.join("; "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parked(config: &str, cores: usize, notify: Notify) -> [Option<String>; 4] {
+        Waiters::of(&Config::parse(config).unwrap(), &(0..cores).collect::<Vec<_>>()).parked([Some(notify); 4])
+    }
+
+    #[test]
+    fn a_policy_that_spins_says_why_it_parks() {
+        let [service, to_device, from_device, client] = parked("sidecores.cpus = [1]", 2, Notify::Spin);
+        assert_eq!(service.as_deref(), Some("parks: core 1 is shared"));
+        assert_eq!((to_device, client), (None, None), "there is no worker, and a core is left for clients");
+        assert_eq!(from_device, service);
+        assert_eq!(in_force(Some(Notify::Spin), service.as_deref()), "spin (parks: core 1 is shared)");
+        let [service, ..] = parked("", 2, Notify::BreakEven);
+        assert_eq!(service.as_deref(), Some("parks: tied to no core"));
+        let [service, .., client] = parked("sidecores.cpus = [0, 1, 2]", 3, Notify::Learn);
+        assert_eq!(service.as_deref(), Some("parks: cores 0, 1, 2 are shared"));
+        assert_eq!(client.as_deref(), Some("parks: no core is left for clients"));
+        let [service, ..] = parked("sidecores.cpus = [0, 1, 2, 3, 4]", 8, Notify::Predict);
+        assert_eq!(service.as_deref(), Some("parks: 5 cores are shared"));
+    }
+
+    #[test]
+    fn a_policy_that_does_as_it_says_is_shown_plainly() {
+        let owned = "sidecores = { cpus = [1], owned = true }";
+        assert_eq!(parked(owned, 2, Notify::Spin), [const { None }; 4]);
+        for notify in [Notify::Park, Notify::Timer { period: 1_000 }, Notify::Coalesce { count: 2, delay: 1_000 }] {
+            assert_eq!(parked("", 1, notify), [const { None }; 4]);
+        }
+        assert_eq!(in_force(Some(Notify::Park), None), "park");
+        assert_eq!(in_force(None, None), "unknown");
+        assert_eq!(Waiters::default().parked([None; 4]), [const { None }; 4]);
+    }
+
+    #[test]
+    fn answers_of_devices_are_waited_for_as_the_sidecore_waits() {
+        let waiters = Waiters::of(&Config::parse("sidecores = { cpus = [1], owned = true }").unwrap(), &[0, 1]);
+        let [service, _, from_device, _] =
+            waiters.parked([Notify::Park, Notify::Spin, Notify::Spin, Notify::Spin].map(Some));
+        assert_eq!((service, from_device.as_deref()), (None, Some("waits as service: park")));
+    }
+
+    #[test]
+    fn cores_are_left_for_others_also_where_the_kernel_keeps_the_owned_one_free() {
+        let owned = Config::parse("sidecores = { cpus = [1], owned = true }").unwrap();
+        for allowed in [&[0, 1][..], &[0]] {
+            let waiters = Waiters::of(&owned, allowed);
+            assert_eq!((waiters.clients_may_spin, waiters.free(allowed)), (true, vec![0]), "{allowed:?}");
+        }
+        let waiters = Waiters::of(&owned, &[1]);
+        assert_eq!((waiters.clients_may_spin, waiters.free(&[1])), (false, vec![1]), "there is no other");
+        let shared = Config::parse("sidecores.cpus = [1]").unwrap();
+        assert_eq!(Waiters::of(&shared, &[0, 1]).free(&[0, 1]), [0, 1]);
+    }
+
+    #[test]
+    fn workers_park_each_for_its_own_reason() {
+        let worker = |name, place| format!("[[device]]\nname = '{name}'\nkind = 'worker'\n{place}\n");
+        let config = worker("a", "cpu = 1\nowned = true") + &worker("b", "cpu = 2") + &worker("c", "");
+        let [_, to_device, ..] = parked(&config, 4, Notify::Spin);
+        assert_eq!(to_device.as_deref(), Some("2 of 3 park: core 2 is shared; tied to no core"));
+    }
+}
