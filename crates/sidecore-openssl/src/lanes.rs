@@ -9,16 +9,14 @@ use crate::aside::aside;
 use crate::failure::{Failure, Reason};
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
-use crate::waiting::{Alarm, Bell};
-use rustix::io::fcntl_dupfd_cloexec;
+use crate::waiting::Bell;
 pub(crate) use sessions::OpenError;
 use sessions::Sessions;
 use sidecore::client::{Client, ConnectError, Error, Options, Session};
 use sidecore::engine::crypto::Scheme;
+use sidecore::sys::own::Own;
 use std::collections::VecDeque;
-use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -37,7 +35,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The pool of this process.
 pub(crate) fn pool() -> Result<&'static Pool, Failure> {
-    POOL.get(Pool::new, Pool::leave_to_parent).map_err(|error| {
+    POOL.get(|| Ok(Pool::new()), Pool::leave_to_parent).map_err(|error| {
         Failure::new(Reason::Internal, format!("cannot keep lanes: {error}; raise the limits on files and memory"))
     })
 }
@@ -61,20 +59,21 @@ pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
-    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<Own>,
     socket: PathBuf,
     /// Made for one large request.
     large: bool,
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize) -> Result<Box<Self>, ConnectError> {
+    fn connect(options: &Options, bytes: usize, deadline: Instant) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
-        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, ..options.clone() })?;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, patience, ..options.clone() })?;
         let wake = match client.wake_fd() {
-            Ok(wake) => fcntl_dupfd_cloexec(wake, 0).map_err(io::Error::from)?,
+            Ok(wake) => Own::new(wake.try_clone_to_owned()?)?,
             Err(error) => return Err(ConnectError::Protocol(error.to_string())),
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -93,8 +92,6 @@ impl Lane {
 pub(crate) struct Pool {
     /// Tells it from the pools of parent and children.
     pub(crate) number: u64,
-    /// Wakes all that is paused now and then, so that nothing is paused for ever.
-    pub(crate) alarm: Alarm,
     state: Mutex<State>,
     given: Condvar,
 }
@@ -121,9 +118,9 @@ pub(crate) enum Take {
 }
 
 impl Pool {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { number, alarm: Alarm::new()?, state: Mutex::default(), given: Condvar::new() })
+        Self { number, state: Mutex::default(), given: Condvar::new() }
     }
 
     /// In a child: closes what the parent had idle, if no thread was just at it.
@@ -138,12 +135,14 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane, `preferred` if it is idle, with room for a request of so many bytes.
+    /// A lane, `preferred` if it is idle, with room for a request of so many bytes. One that has to be made is made by the
+    /// deadline.
     pub(crate) fn take(
         &'static self,
         options: &Options,
         preferred: Option<u64>,
         bytes: usize,
+        deadline: Instant,
     ) -> Result<Take, Failure> {
         let mut state = self.state();
         let fits = |lane: &Lane| lane.socket == options.socket;
@@ -164,7 +163,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match aside(|| Lane::connect(options, bytes)) {
+        match aside(|| Lane::connect(options, bytes, deadline)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
@@ -174,7 +173,10 @@ impl Pool {
                     // Its own end is no news to wait for.
                     return Ok(Take::Full(given + 1));
                 }
-                Err(Failure::new(Reason::Service, error.to_string()))
+                Err(match error {
+                    ConnectError::NoAnswer(..) => Failure::late(options.patience),
+                    other => Failure::new(Reason::Service, other.to_string()),
+                })
             }
         }
     }
@@ -316,5 +318,5 @@ pub(crate) fn none_free() -> Failure {
 
 /// Whether the lane is of no use any more, as opposed to the request.
 pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Gone(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
+    matches!(error, Error::Gone(_) | Error::NoAnswer(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
 }

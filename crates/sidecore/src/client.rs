@@ -41,6 +41,10 @@ use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Extent, Status, Submission};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long making a key may take: RSA of 4096 bits takes seconds, and keys are made one at a time.
+const GENERATION: Duration = Duration::from_secs(120);
 
 /// How to connect, and the shape of the lane.
 #[derive(Clone, Debug)]
@@ -55,6 +59,14 @@ pub struct Options {
     pub name: String,
     /// How to wait, whatever the service advises.
     pub notify: Option<Notify>,
+    /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket.
+    /// It does not limit how long [`Client::wait`] waits for completions.
+    pub patience: Duration,
+}
+
+impl Options {
+    /// [`Options::patience`] unless set otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(2);
 }
 
 impl Default for Options {
@@ -67,6 +79,7 @@ impl Default for Options {
             arena_bytes: 4 << 20,
             name: name.to_string_lossy().into_owned(),
             notify: None,
+            patience: Self::PATIENCE,
         }
     }
 }
@@ -176,11 +189,18 @@ impl Client {
     /// The service's reason, or that it is gone.
     pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
         self.own_lane()?;
-        match self.lane.ask(&Request::Keys(command))? {
+        let generates = matches!(command, KeyCommand::Generate { .. });
+        let patience = if generates { self.options.patience.max(GENERATION) } else { self.options.patience };
+        match self.lane.ask_within(&Request::Keys(command), patience)? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
             other => Err(Error::unexpected(other)),
         }
+    }
+
+    /// No question is waited for beyond this moment, whatever [`Options::patience`] says.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.lane.set_deadline(deadline);
     }
 
     /// Whether this is a forked child that has made no call yet: its next one opens a lane of its own.
@@ -195,7 +215,7 @@ impl Client {
     /// A forked child gets no lane of its own.
     pub fn wake_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.own_lane()?;
-        Ok(self.lane.wake_fd())
+        self.lane.wake_fd()
     }
 
     /// Asks to be woken by the next completion, through [`Client::wake_fd`]. `false`: one is there already, poll it.
@@ -416,7 +436,7 @@ impl Client {
     }
 
     fn attach(options: &Options, adopt: Option<Token>) -> Result<(Lane, Token), ConnectError> {
-        let shape = Shape { slots: options.slots, arena_bytes: options.arena_bytes, notify: options.notify };
-        Lane::attach(&options.socket, &options.name, shape, adopt)
+        let Options { slots, arena_bytes, notify, patience, .. } = *options;
+        Lane::attach(&options.socket, &options.name, Shape { slots, arena_bytes, notify, patience }, adopt)
     }
 }

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod cpu;
 pub mod features;
+pub mod own;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;

@@ -11,6 +11,7 @@ use sidecore::core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// One loaded provider: there is one for each library context that uses it.
 pub(crate) struct Provider {
@@ -38,6 +39,9 @@ impl Provider {
                 Notify::parse(&policy).map_err(|error| Failure::input(format!("notify = {policy}: {error}")))?;
             options.notify = Some(policy);
         }
+        if let Some(text) = core.setting(c"timeout_ms") {
+            options.patience = read_timeout(&text)?;
+        }
         Ok(options)
     }
 
@@ -51,6 +55,15 @@ impl Provider {
         self.core.error(doing, failure);
         0
     }
+}
+
+/// How long an operation may take, in milliseconds.
+fn read_timeout(text: &str) -> Result<Duration, Failure> {
+    let allowed = 1..=600_000;
+    let given = text.trim().parse().ok().filter(|given| allowed.contains(given));
+    given.map(Duration::from_millis).ok_or_else(|| {
+        Failure::input(format!("timeout_ms = {text}: give a whole number of milliseconds from 1 to {}", allowed.end()))
+    })
 }
 
 impl Drop for Provider {
@@ -164,4 +177,19 @@ unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_st
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn get_reason_strings(_context: *mut c_void) -> *const Item {
     REASONS.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_a_number_of_milliseconds() {
+        assert_eq!(read_timeout("250").unwrap(), Duration::from_millis(250));
+        assert_eq!(read_timeout(" 600000 ").unwrap(), Duration::from_mins(10));
+        for text in ["", "0", "-1", "2s", "1.5", "600001", "99999999999999999999"] {
+            let failure = read_timeout(text).unwrap_err();
+            assert!(failure.text.contains(&format!("timeout_ms = {text}: give")), "{}", failure.text);
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! Operations in forked children of busy processes, and on small stacks.
 
+mod patience;
+mod program;
+
 use crate::aside::SMALL;
 use crate::call::{Request, call};
 use crate::generate::Wish;

@@ -305,7 +305,7 @@ impl Listener {
         &mut self,
         key: LaneKey,
         &Attach { abi, slots, arena_bytes, ref name, adopt, cpu }: &Attach,
-    ) -> Result<(Box<NewLane>, [OwnedFd; 3]), String> {
+    ) -> Result<(Box<NewLane>, [OwnedFd; 4]), String> {
         if abi != ABI {
             return Err(format!("the client speaks lane layout {abi}, the service {ABI}: use one version of both"));
         }
@@ -319,7 +319,7 @@ impl Listener {
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
         self.advice.give(&memory, self.config.notify.client);
-        let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
+        let ((doorbell, ring), (reader, writer)) = (wake::pipe().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.near(cpu).unwrap_or_else(|| self.least_loaded());
         let sessions = adopt.map_or_else(Sessions::default, |token| self.adopt(key, client.0, token));
@@ -341,7 +341,7 @@ impl Listener {
         let memory = lane.memory.clone();
         let attached = Attached { client, sidecore, memory, sessions, token, counters, block, published: 0 };
         self.enter(key, attached, arena_bytes);
-        Ok((Box::new(lane), [file, theirs, reader]))
+        Ok((Box::new(lane), [file, ring, reader, theirs]))
     }
 
     fn check_limits(&self, client: ClientKey, limits: &ClientLimits, layout: Layout) -> Result<(), String> {
@@ -372,7 +372,7 @@ impl Listener {
     }
 
     /// Hands the lane to its sidecore and to its client, in this order.
-    fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 3]) -> io::Result<()> {
+    fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 4]) -> io::Result<()> {
         let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
         let attached = connection.attached.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let reply = Reply::Attached {

@@ -8,11 +8,13 @@ mod busy;
 #[path = "../service/checked.rs"]
 mod checked;
 mod connect;
+mod descriptors;
 mod forks;
 mod greedy;
 mod hostile;
 mod owner;
 mod raw;
+mod signals;
 
 use checked::Load;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -37,6 +39,9 @@ fn main() {
         }
         ["cheat", socket] => greedy::cheat(socket),
         ["connect", socket] => println!("{}", connect::once(socket)),
+        ["interrupted", socket] => signals::run(socket),
+        ["foreign", socket] => descriptors::use_foreign(socket),
+        ["bare", socket] => descriptors::begin_without(socket),
         ["knock", socket, seed] => connect::attack(socket, number(seed)),
         ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),
         ["faults", socket] => hostile::break_each_rule(socket),
