@@ -45,6 +45,11 @@ impl Site {
         Self { context, _service: service, directory }
     }
 
+    /// The configuration of the context, for another process.
+    pub(crate) fn cnf(&self) -> PathBuf {
+        self.directory.path().join("openssl.cnf")
+    }
+
     fn client(&self) -> Client {
         let socket = self.directory.path().join("socket");
         Client::connect(&Options { socket, ..Options::default() }).unwrap()
