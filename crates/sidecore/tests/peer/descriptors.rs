@@ -108,7 +108,7 @@ fn ring_and_wait(client: &mut Client, session: Session) {
 fn look(client: &mut Client, session: Session) {
     submit(client, session);
     is_gone(client.check());
-    is_gone(client.wait_for(1_000_000_000_000));
+    is_gone(client.wait_for(60_000_000_000));
 }
 
 fn submit(client: &mut Client, session: Session) {

@@ -53,6 +53,8 @@ impl WaitContext {
     }
 }
 
+/// # Safety
+/// For OpenSSL only, with the argument that `run` gave.
 unsafe extern "C" fn call(argument: *mut c_void) -> c_int {
     // SAFETY: a copy of the pointer that `run` gave.
     let work = unsafe { &mut **argument.cast::<*mut Work<'_>>() };
