@@ -46,6 +46,9 @@ use std::time::{Duration, Instant};
 /// How long making a key may take: RSA of 4096 bits takes seconds, and keys are made one at a time.
 const GENERATION: Duration = Duration::from_secs(120);
 
+/// How long a change of the service or of its keys may take: sidecores with long requests have their part in it.
+const CHANGE: Duration = Duration::from_secs(10);
+
 /// How to connect, and the shape of the lane.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -59,8 +62,8 @@ pub struct Options {
     pub name: String,
     /// How to wait, whatever the service advises.
     pub notify: Option<Notify>,
-    /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket.
-    /// It does not limit how long [`Client::wait`] waits for completions.
+    /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket;
+    /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
     pub patience: Duration,
 }
 
@@ -164,7 +167,7 @@ impl Client {
     /// The service's reason, or that it is gone.
     pub fn set(&mut self, setting: &str) -> Result<(), Error> {
         self.own_lane()?;
-        match self.lane.ask(&Request::Set(setting.to_owned()))? {
+        match self.lane.ask_within(&Request::Set(setting.to_owned()), self.options.patience.max(CHANGE))? {
             Reply::Done => Ok(()),
             other => Err(Error::unexpected(other)),
         }
@@ -189,8 +192,8 @@ impl Client {
     /// The service's reason, or that it is gone.
     pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
         self.own_lane()?;
-        let generates = matches!(command, KeyCommand::Generate { .. });
-        let patience = if generates { self.options.patience.max(GENERATION) } else { self.options.patience };
+        let takes = if matches!(command, KeyCommand::Generate { .. }) { GENERATION } else { CHANGE };
+        let patience = self.options.patience.max(takes);
         match self.lane.ask_within(&Request::Keys(command), patience)? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
