@@ -6,19 +6,18 @@ use crate::ffi::fibre::{self, Job};
 use crate::key::Key;
 use crate::lanes::OpenError;
 use crate::lanes::{self, Pool, Take, Taken, is_gone};
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, no_number};
 use sidecore::client::{Buffer, Client, Error, Job as Submission, Options, Received, Session};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::Scheme;
+use sidecore::sys::own::closed;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long an operation may take altogether.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that resumes a job so often for nothing pays no attention to its descriptor, or cannot pause.
 const VAIN_RESUMES: u32 = 64;
 
@@ -45,6 +44,10 @@ impl Request<'_> {
 enum Trouble {
     /// The session or the lane ended: with another it may be done.
     Stale(String),
+    /// It was not done in time.
+    Late,
+    /// The job that asks cannot pause: no descriptor for it is free.
+    Unpausable,
     Failure(Failure),
 }
 
@@ -56,19 +59,21 @@ impl From<Failure> for Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Self::Failure(system(&error))
+        match error.kind() {
+            kind if kind == no_number().kind() => Self::Unpausable,
+            kind if kind == closed().kind() => Self::Stale(error.to_string()),
+            _ => {
+                Self::Failure(Failure::new(Reason::Internal, format!("{error}; raise the limits on files and memory")))
+            }
+        }
     }
-}
-
-fn system(error: &io::Error) -> Failure {
-    Failure::new(Reason::Internal, format!("{error}; raise the limits on files and memory"))
 }
 
 type Outcome = Result<Vec<u8>, Refusal>;
 
 /// Has a request done. The service's refusal of the request itself is an outcome.
 pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + options.patience;
     let first = once(options, request, None, deadline);
     let second = match first {
         // The service may have started again since, or have ended the sessions of a key whose users changed; or this
@@ -79,6 +84,8 @@ pub(crate) fn call(options: &Options, request: &Request<'_>) -> Result<Outcome, 
         other => other,
     };
     second.map_err(|trouble| match trouble {
+        Trouble::Late | Trouble::Unpausable => Failure::late(options.patience),
+        Trouble::Stale(_) if Instant::now() >= deadline => Failure::late(options.patience),
         Trouble::Stale(why) => Failure::new(Reason::Service, why),
         Trouble::Failure(failure) => failure,
     })
@@ -94,7 +101,7 @@ fn once(
 ) -> Result<Outcome, Trouble> {
     let pool = lanes::pool()?;
     let job = fibre::current();
-    let take = |preferred| pool.take(options, preferred, request.input_len() + request.max_output, under);
+    let take = |preferred| pool.take(options, preferred, request.input_len() + request.max_output, under, deadline);
     let mut lane = take_lane(pool, take, request, job.as_ref(), deadline)?;
     if let Err(failure) = check_size(request, lane.client.max_request_bytes()) {
         lane.give_back();
@@ -103,6 +110,7 @@ fn once(
     if !lane.has_open(request.key, &request.scheme) && !is_of_caller(&lane, under) {
         return Err(of_another(pool, lane));
     }
+    lane.client.set_deadline(Some(deadline));
     let session = match lane.open(request.key, &request.scheme) {
         Ok(session) => session,
         Err(OpenError::Failure(failure)) => {
@@ -210,14 +218,6 @@ fn broken(pool: &Pool, lane: Taken, error: &Error) -> Trouble {
     Trouble::Failure(Failure::new(Reason::Service, error.to_string()))
 }
 
-fn late() -> Trouble {
-    let text = format!(
-        "no answer within {} s: see with `sidecore top` whether the service is overloaded or stuck",
-        PATIENCE.as_secs()
-    );
-    Trouble::Failure(Failure::new(Reason::Service, text))
-}
-
 /// Whether the service takes requests of this size at all.
 fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
     let size = request.input_len().max(request.max_output);
@@ -245,27 +245,47 @@ fn take_lane(
     let Some(job) = job else {
         return wait_for_lane(take, seen, |seen| Ok(pool.wait(seen, deadline)));
     };
-    let leave = |waiting: &mut Waiting| {
-        waiting.leave_pool();
-        Ok(())
-    };
     let taken = wait_for_lane(take, seen, |seen| {
-        in_context(pool, job, |waiting| waiting.watch_pool(seen))?;
+        match in_context(pool, job, |waiting| waiting.watch_pool(seen, deadline)) {
+            Err(Trouble::Unpausable) => return Ok(pool.wait(seen, deadline) && Instant::now() < deadline),
+            other => other?,
+        }
         let paused = job.pause();
-        in_context(pool, job, Waiting::settle)?;
+        settle(pool, job)?;
         if paused {
             return Ok(Instant::now() < deadline);
         }
         // A program that cannot pause waits as one without jobs: the bell is for those that can.
-        in_context(pool, job, leave)?;
+        leave(pool, job)?;
         Ok(pool.wait(seen, deadline) && Instant::now() < deadline)
     });
-    in_context(pool, job, leave)?;
+    leave(pool, job)?;
     if taken.is_err() {
         // A lane may have been offered just before the deadline.
         pool.pass_on();
     }
     taken
+}
+
+/// The job waits for a lane no more.
+fn leave(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
+    let leave = |waiting: &mut Waiting| {
+        waiting.leave_pool();
+        Ok(())
+    };
+    match in_context(pool, job, leave) {
+        // It never waited for one.
+        Err(Trouble::Unpausable) => Ok(()),
+        other => other,
+    }
+}
+
+/// The job goes on.
+fn settle(pool: &'static Pool, job: &Job) -> Result<(), Trouble> {
+    in_context(pool, job, |waiting| {
+        waiting.settle();
+        Ok(())
+    })
 }
 
 /// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
@@ -311,7 +331,7 @@ fn wait_here(pool: &'static Pool, mut lane: Taken, deadline: Instant) -> Result<
     let left = deadline.saturating_duration_since(Instant::now());
     match lane.client.wait_for(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX)) {
         Ok(Some(received)) => Ok((lane, received)),
-        Ok(None) => Err(late()),
+        Ok(None) => Err(Trouble::Late),
         Err(error) => Err(broken(pool, lane, &error)),
     }
 }
@@ -328,13 +348,14 @@ fn wait_in_job(
             return Ok((lane, received));
         }
         if Instant::now() >= deadline {
-            return Err(late());
+            return Err(Trouble::Late);
         }
-        match prepare(pool, &mut lane, job) {
+        match prepare(pool, &mut lane, job, deadline) {
             Ok(Prepared::ToBeWoken) => vain += 1,
             Ok(Prepared::ToLook) => {}
             Ok(Prepared::Ready) => continue,
             Err(Ok(error)) => return Err(broken(pool, lane, &error)),
+            Err(Err(Trouble::Unpausable)) => break,
             Err(Err(trouble)) => return Err(trouble),
         }
         let mut kept = Some(lane);
@@ -357,7 +378,7 @@ fn wait_in_job(
         if lane.is_parents() {
             return Err(Trouble::Stale("the process was forked while the job was paused".to_owned()));
         }
-        in_context(pool, job, Waiting::settle)?;
+        settle(pool, job)?;
         if !paused {
             break;
         }
@@ -376,7 +397,12 @@ enum Prepared {
 }
 
 /// Sees to it that the job is resumed.
-fn prepare(pool: &'static Pool, lane: &mut Taken, job: &Job) -> Result<Prepared, Result<Error, Trouble>> {
+fn prepare(
+    pool: &'static Pool,
+    lane: &mut Taken,
+    job: &Job,
+    deadline: Instant,
+) -> Result<Prepared, Result<Error, Trouble>> {
     let policy = lane.client.notify().map_err(Ok)?;
     match policy {
         Notify::Timer { period } => {
@@ -391,7 +417,7 @@ fn prepare(pool: &'static Pool, lane: &mut Taken, job: &Job) -> Result<Prepared,
             if !lane.client.arm().map_err(Ok)? {
                 return Ok(Prepared::Ready);
             }
-            in_context(pool, job, |waiting| waiting.watch(lane)).map_err(Err)?;
+            in_context(pool, job, |waiting| waiting.watch(lane, deadline)).map_err(Err)?;
             return Ok(Prepared::ToBeWoken);
         }
     }

@@ -1,6 +1,7 @@
 //! Why an operation failed: what OpenSSL's error queue gets.
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 /// The kind of failure: OpenSSL's reason code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,16 @@ impl Failure {
     /// A failure with its details.
     pub fn new(reason: Reason, text: impl Into<String>) -> Self {
         Self { reason, text: text.into() }
+    }
+
+    /// The service does not answer, or not in time.
+    pub fn late(patience: Duration) -> Self {
+        let text = format!(
+            "no answer within {} ms: see whether the service was stopped or has too much to do (`sidecore top`), or allow more \
+             with timeout_ms in the provider's section of openssl.cnf",
+            patience.as_millis()
+        );
+        Self::new(Reason::Service, text)
     }
 
     /// Something that is not supported.

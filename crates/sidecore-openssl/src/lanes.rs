@@ -13,16 +13,15 @@ use crate::failure::{Failure, Reason};
 use crate::ffi::connections::{Connections, Listed};
 use crate::ffi::process::PerProcess;
 use crate::key::Key;
-use crate::waiting::{Alarm, Bell};
-use rustix::io::fcntl_dupfd_cloexec;
+use crate::waiting::Bell;
 pub(crate) use sessions::OpenError;
 use sessions::Sessions;
 use sidecore::client::{Client, ConnectError, Error, Options, Session};
 use sidecore::engine::crypto::Scheme;
+use sidecore::sys::own::Own;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -41,7 +40,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The pool of this process.
 pub(crate) fn pool() -> Result<&'static Pool, Failure> {
-    POOL.get(Pool::new, Pool::leave_to_parent).map_err(|error| {
+    POOL.get(|| Ok(Pool::new()), Pool::leave_to_parent).map_err(|error| {
         Failure::new(Reason::Internal, format!("cannot keep lanes: {error}; raise the limits on files and memory"))
     })
 }
@@ -67,7 +66,7 @@ pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
-    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<Own>,
     socket: PathBuf,
     /// Those that it was made under. `None`: they changed meanwhile.
     credentials: Option<Credentials>,
@@ -76,16 +75,23 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn connect(options: &Options, bytes: usize, pool: &'static Pool) -> Result<Box<Self>, ConnectError> {
+    fn connect(
+        options: &Options,
+        bytes: usize,
+        pool: &'static Pool,
+        deadline: Instant,
+    ) -> Result<Box<Self>, ConnectError> {
         let needed = room(bytes).next_multiple_of(PAGE);
         let large = needed > ARENA_BYTES as usize;
         let arena_bytes = u32::try_from(needed).unwrap_or(u32::MAX).max(ARENA_BYTES);
         let before = Credentials::present();
-        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, ..options.clone() })?;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let mut client = Client::connect(&Options { slots: SLOTS, arena_bytes, patience, ..options.clone() })?;
         let credentials = Some(Credentials::present()).filter(|after| *after == before);
-        let listed = pool.connections.list(client.connection()).ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let listed = client.connection().and_then(|connection| pool.connections.list(connection));
+        let listed = listed.ok_or(io::Error::from(io::ErrorKind::OutOfMemory))?;
         let wake = match client.wake_fd() {
-            Ok(wake) => fcntl_dupfd_cloexec(wake, 0).map_err(io::Error::from)?,
+            Ok(wake) => Own::new(wake.try_clone_to_owned()?)?,
             Err(error) => return Err(ConnectError::Protocol(error.to_string())),
         };
         pool.max_request_bytes.store(client.max_request_bytes(), Ordering::Relaxed);
@@ -116,8 +122,6 @@ impl Lane {
 pub(crate) struct Pool {
     /// Tells it from the pools of parent and children.
     pub(crate) number: u64,
-    /// Wakes all that is paused now and then, so that nothing is paused for ever.
-    pub(crate) alarm: Alarm,
     /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
     pub(crate) max_request_bytes: AtomicU32,
     connections: Connections,
@@ -147,16 +151,15 @@ pub(crate) enum Take {
 }
 
 impl Pool {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
+        Self {
             number,
-            alarm: Alarm::new()?,
             max_request_bytes: AtomicU32::new(u32::MAX),
             connections: Connections::new(),
             state: Mutex::default(),
             given: Condvar::new(),
-        })
+        }
     }
 
     /// In a child: closes what the parent had idle, if no thread was just at it, and lets go of all other connections.
@@ -189,12 +192,14 @@ impl Pool {
     }
 
     /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
+    /// One that has to be made is made by the deadline.
     pub(crate) fn take(
         &'static self,
         options: &Options,
         preferred: Option<u64>,
         bytes: usize,
         under: Option<&Credentials>,
+        deadline: Instant,
     ) -> Result<Take, Failure> {
         let mut state = match under {
             Some(present) => self.state_under(present),
@@ -218,7 +223,7 @@ impl Pool {
         state.made += 1;
         let (given, others) = (state.given, state.made > 1);
         drop(state);
-        match aside(|| Lane::connect(options, bytes, self)) {
+        match aside(|| Lane::connect(options, bytes, self, deadline)) {
             Ok(lane) => Ok(Take::Lane(Taken { pool: self, lane: Some(lane) })),
             Err(error) => {
                 self.ended();
@@ -228,7 +233,10 @@ impl Pool {
                     // Its own end is no news to wait for.
                     return Ok(Take::Full(given + 1));
                 }
-                Err(Failure::new(Reason::Service, error.to_string()))
+                Err(match error {
+                    ConnectError::NoAnswer(..) => Failure::late(options.patience),
+                    other => Failure::new(Reason::Service, other.to_string()),
+                })
             }
         }
     }
@@ -370,5 +378,5 @@ pub(crate) fn none_free() -> Failure {
 
 /// Whether the lane is of no use any more, as opposed to the request.
 pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Gone(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
+    matches!(error, Error::Gone(_) | Error::NoAnswer(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
 }

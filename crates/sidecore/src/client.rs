@@ -37,13 +37,14 @@ use crate::control::{Reply, Request, Token};
 use crate::engine::crypto::SessionSpec;
 use crate::keys::KeyInfo;
 use crate::shm::fork::ForkGuard;
-use lane::{Lane, Shape};
+use lane::Lane;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Algorithm, Op};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Extent, Status, Submission};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// How to connect, and the shape of the lane.
 #[derive(Clone, Debug)]
@@ -61,6 +62,14 @@ pub struct Options {
     pub name: String,
     /// How to wait, whatever the service advises.
     pub notify: Option<Notify>,
+    /// How long the service may take to accept the connection and give a lane, and to answer each question over the socket;
+    /// changes of the service and its keys may take longer. It does not limit how long [`Client::wait`] waits for completions.
+    pub patience: Duration,
+}
+
+impl Options {
+    /// [`Options::patience`] unless set otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(2);
 }
 
 impl Default for Options {
@@ -74,6 +83,7 @@ impl Default for Options {
             arena_bytes: 4 << 20,
             name: name.to_string_lossy().into_owned(),
             notify: None,
+            patience: Self::PATIENCE,
         }
     }
 }
@@ -176,6 +186,11 @@ impl Client {
         }
     }
 
+    /// No question is waited for beyond this moment, whatever [`Options::patience`] says.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.lane.set_deadline(deadline);
+    }
+
     /// Whether this is a forked child that has made no call yet: its next one opens a lane of its own.
     pub fn forked(&self) -> bool {
         self.guard.forked()
@@ -188,11 +203,11 @@ impl Client {
     /// A forked child gets no lane of its own.
     pub fn wake_fd(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.own_lane()?;
-        Ok(self.lane.wake_fd())
+        self.lane.wake_fd()
     }
 
-    /// The socket that the lane came over. Whoever holds it speaks to the service with the authority of this client.
-    pub fn connection(&self) -> BorrowedFd<'_> {
+    /// The socket that the lane came over, if it is of use. The service answers nobody on it but the process that made it.
+    pub fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.lane.connection()
     }
 
@@ -414,7 +429,6 @@ impl Client {
     }
 
     fn attach(options: &Options, adopt: Option<Token>) -> Result<(Lane, Token), ConnectError> {
-        let shape = Shape { slots: options.slots, arena_bytes: options.arena_bytes, notify: options.notify };
-        Lane::attach(trust::connect(options)?, &options.name, shape, adopt)
+        Lane::attach(options, adopt)
     }
 }

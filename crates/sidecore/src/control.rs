@@ -64,7 +64,7 @@ pub enum Request {
 /// What the service answers.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// A lane; its memory, the doorbell to ring and the pipe to wait on come with the packet.
+    /// A lane; with the packet come its memory, the doorbell to ring, the pipe to wait on, and the doorbell's other end.
     Attached {
         /// Slots of each ring.
         slots: u32,

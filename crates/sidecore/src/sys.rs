@@ -5,6 +5,7 @@ pub mod cpu;
 pub mod features;
 pub(crate) mod memory;
 pub(crate) mod message;
+pub mod own;
 pub(crate) mod packet;
 pub(crate) mod peer;
 pub(crate) mod poller;

@@ -13,6 +13,7 @@ type Pause = unsafe extern "C" fn() -> c_int;
 type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
 type SetFd = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int;
 type GetFd = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
+type ClearFd = unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int;
 type Resume = unsafe extern "C" fn(*mut c_void) -> c_int;
 type GetCallback = unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int;
 
@@ -22,6 +23,7 @@ struct Functions {
     pause: Pause,
     set_fd: SetFd,
     get_fd: GetFd,
+    clear_fd: ClearFd,
     /// From OpenSSL 3.0 on.
     get_callback: Option<GetCallback>,
 }
@@ -50,6 +52,7 @@ fn look_up(core: &Core) -> Option<Functions> {
             pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
             set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
             get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
+            clear_fd: transmute::<*mut c_void, ClearFd>(address(c"ASYNC_WAIT_CTX_clear_fd")?),
             get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
                 .map(|address| transmute::<*mut c_void, GetCallback>(address)),
         })
@@ -103,40 +106,51 @@ impl Job {
         make: impl FnOnce() -> io::Result<Waiting>,
         work: impl FnOnce(&mut Waiting) -> T,
     ) -> io::Result<T> {
-        let mut ours = self.ours();
+        let (mut fd, mut ours) = self.ours();
         if ours.is_null() {
-            ours = self.put(make()?)?;
+            let waiting = make()?;
+            fd = waiting.fd();
+            ours = Box::into_raw(Box::new(waiting)).cast();
+            self.put(fd, ours)?;
         }
-        // SAFETY: made by `put`, freed with the context; only the job that runs uses it, on one thread.
-        Ok(work(unsafe { &mut *ours.cast::<Waiting>() }))
+        // SAFETY: put there above or earlier, freed with the context; only the job that runs uses it, on one thread.
+        let waiting = unsafe { &mut *ours.cast::<Waiting>() };
+        let result = work(waiting);
+        let now = waiting.fd();
+        if now != fd && now >= 0 {
+            // The program closed the other one.
+            // SAFETY: the job's own context. It forgets the descriptor and calls nothing.
+            unsafe { (self.functions.clear_fd)(self.context, key()) };
+            self.put(now, ours)?;
+        }
+        Ok(result)
     }
 
     /// Works with what its wait context waits on, if it has waited before. A descriptor is put there for a pause only:
     /// `HAProxy` 2.6 ends itself when it finds one of a job that never paused.
     pub(crate) fn waited<T>(&self, work: impl FnOnce(&Waiting) -> T) -> Option<T> {
-        let ours = self.ours();
+        let (_, ours) = self.ours();
         // SAFETY: as in `waiting`.
         (!ours.is_null()).then(|| work(unsafe { &*ours.cast::<Waiting>() }))
     }
 
-    /// What `put` put there; null: nothing yet.
-    fn ours(&self) -> *mut c_void {
+    /// What `put` put there, and its descriptor; null: nothing yet.
+    fn ours(&self) -> (c_int, *mut c_void) {
         let (mut fd, mut ours) = (-1, std::ptr::null_mut());
         // SAFETY: the job's own context, which lives while the job runs.
         let known = unsafe { (self.functions.get_fd)(self.context, key(), &raw mut fd, &raw mut ours) };
-        if known == 0 { std::ptr::null_mut() } else { ours }
+        if known == 0 { (-1, std::ptr::null_mut()) } else { (fd, ours) }
     }
 
-    fn put(&self, waiting: Waiting) -> io::Result<*mut c_void> {
-        let fd = waiting.fd();
-        let ours: *mut c_void = Box::into_raw(Box::new(waiting)).cast();
+    /// Gives the context a box with a [`Waiting`].
+    fn put(&self, fd: c_int, ours: *mut c_void) -> io::Result<()> {
         // SAFETY: as in `waiting`; from here on the context owns the box.
         if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {
             // SAFETY: the context did not take it.
             drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        Ok(ours)
+        Ok(())
     }
 
     /// Lets the program do other things until it comes back. `false`: it cannot.

@@ -13,6 +13,7 @@ use sidecore::core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// One loaded provider: there is one for each library context that uses it.
 pub(crate) struct Provider {
@@ -63,6 +64,9 @@ fn read(setting: impl Fn(&CStr) -> Option<String>) -> Result<Options, Failure> {
         let policy = Notify::parse(&policy).map_err(|error| Failure::input(format!("notify = {policy}: {error}")))?;
         options.notify = Some(policy);
     }
+    if let Some(text) = setting(c"timeout_ms") {
+        options.patience = read_timeout(&text)?;
+    }
     Ok(options)
 }
 
@@ -70,6 +74,15 @@ fn looked_up(options: &Options) -> Options {
     let mut options = options.clone();
     options.look_up_users();
     options
+}
+
+/// How long an operation may take, in milliseconds.
+fn read_timeout(text: &str) -> Result<Duration, Failure> {
+    let allowed = 1..=600_000;
+    let given = text.trim().parse().ok().filter(|given| allowed.contains(given));
+    given.map(Duration::from_millis).ok_or_else(|| {
+        Failure::input(format!("timeout_ms = {text}: give a whole number of milliseconds from 1 to {}", allowed.end()))
+    })
 }
 
 impl Drop for Provider {
@@ -183,5 +196,15 @@ mod tests {
         assert_eq!(options.socket.to_str(), Some("/run/other"));
         assert_eq!(options.service_users, ["0", "64031"]);
         assert_eq!(looked_up(&read(|_| None).unwrap()).service_users.len(), 1);
+    }
+
+    #[test]
+    fn a_timeout_is_a_number_of_milliseconds() {
+        assert_eq!(read_timeout("250").unwrap(), Duration::from_millis(250));
+        assert_eq!(read_timeout(" 600000 ").unwrap(), Duration::from_mins(10));
+        for text in ["", "0", "-1", "2s", "1.5", "600001", "99999999999999999999"] {
+            let failure = read_timeout(text).unwrap_err();
+            assert!(failure.text.contains(&format!("timeout_ms = {text}: give")), "{}", failure.text);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Operations in forked children of busy processes, and on small stacks.
 
 mod authority;
+mod patience;
+mod program;
 
 use crate::call::{Request, call};
 use crate::generate::Wish;
@@ -15,6 +17,7 @@ use sidecore::service::Service;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 /// A child that takes so long, seconds, hangs.
 const PATIENCE: u32 = 60;
@@ -151,7 +154,11 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
         let site = Site::with(limits);
         // The pool of this process has the lanes of other tests; that of a child has none.
         assert!(succeeded(in_child(|| {
-            let held = match pool().unwrap().take(&site.options, None, 0, None).unwrap() {
+            let held = match pool()
+                .unwrap()
+                .take(&site.options, None, 0, None, Instant::now() + site.options.patience)
+                .unwrap()
+            {
                 Take::Lane(lane) => lane,
                 Take::Full(_) => panic!("a new pool"),
             };

@@ -3,10 +3,12 @@
 //! `SIDECORE_TEST_LIBCRYPTO` names another libcrypto than the system's, to run the vectors on another version.
 
 mod bulk;
+mod job;
 mod key;
 mod operation;
 
 pub(crate) use bulk::{Cipher, Digest, fetched_from};
+pub(crate) use job::{WaitContext, becomes_readable, close_all};
 pub(crate) use key::Key;
 pub(crate) use operation::{Action, Message, Operation};
 
@@ -104,6 +106,12 @@ symbols! {
         unsafe extern "C" fn(Object, *mut c_uchar, *mut usize, *mut c_uchar, *mut usize) -> c_int;
     decapsulate_init = "EVP_PKEY_decapsulate_init": unsafe extern "C" fn(Object, *const c_void) -> c_int;
     decapsulate = "EVP_PKEY_decapsulate": Transform;
+
+    job_start = "ASYNC_start_job": unsafe extern "C" fn(
+        *mut Object, Object, *mut c_int, job::Function, *const c_void, usize) -> c_int;
+    wait_new = "ASYNC_WAIT_CTX_new": unsafe extern "C" fn() -> Object;
+    wait_free = "ASYNC_WAIT_CTX_free": Free;
+    wait_fds = "ASYNC_WAIT_CTX_get_all_fds": unsafe extern "C" fn(Object, *mut c_int, *mut usize) -> c_int;
 
     digest_fetch = "EVP_MD_fetch": Fetch;
     digest_free = "EVP_MD_free": Free;

@@ -6,6 +6,7 @@
 
 mod bulk;
 mod ffi;
+mod jobs;
 mod keys;
 mod signing;
 mod site;

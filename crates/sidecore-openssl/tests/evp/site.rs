@@ -45,6 +45,11 @@ impl Site {
         Self { context, _service: service, directory }
     }
 
+    /// The configuration of the context, for another process.
+    pub(crate) fn cnf(&self) -> PathBuf {
+        self.directory.path().join("openssl.cnf")
+    }
+
     fn admin(&self) -> Admin {
         let socket = self.directory.path().join("socket");
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()

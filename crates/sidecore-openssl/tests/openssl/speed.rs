@@ -4,6 +4,7 @@ use crate::common::Site;
 use sidecore::config::counters_beside;
 use sidecore::counters::Snapshot;
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn speed_runs_with_and_without_jobs() {
@@ -36,6 +37,24 @@ fn jobs_go_on_under_every_policy_of_waiting() {
     fs::write(site.path("preferred.cnf"), cnf.replace("#notify = park", "notify = sometimes")).unwrap();
     let told = site.preferred(&["storeutl", "sidecore:name"]).err;
     assert!(told.contains("notify = sometimes"), "{told}");
+}
+
+#[test]
+fn jobs_do_not_overflow_what_select_takes() {
+    // `speed` waits for its jobs by `select`, whatever their numbers are.
+    let site = Site::with(&[]);
+    let before = requests(&site);
+    let speed = "for ((i = 0; i < 1100; i++)); do exec {file}</dev/null; done; \
+                 exec openssl speed -seconds 1 -elapsed -async_jobs 8 ed25519";
+    let output = Command::new("timeout")
+        .args(["-k", "5", "100", "bash", "-c", &format!("ulimit -S -n 4096 && {speed}")])
+        .current_dir(site.path(""))
+        .env("OPENSSL_CONF", "preferred.cnf")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !told.contains("error"), "{} {told}", output.status);
+    assert!(requests(&site) > before + 100, "{told}");
 }
 
 /// Requests that the service has done by now, as its counters say.

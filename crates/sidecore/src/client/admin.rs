@@ -3,17 +3,25 @@
 //! A connection with a lane has given up administration, so a process that inherits one can use what its parent used and
 //! change nothing.
 
-use super::lane::question;
+use super::lane::{after, question};
 use super::{ConnectError, Error, Options, trust};
 use crate::control::{Reply, Request};
 use crate::engine::crypto::Secret;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
-use std::os::fd::OwnedFd;
+use crate::sys::own::Own;
+use std::time::{Duration, Instant};
+
+/// How long making a key may take: RSA of 4096 bits takes seconds, and keys are made one at a time.
+const GENERATION: Duration = Duration::from_secs(120);
+/// How long a change of the service or of its keys may take: sidecores with long requests have their part in it.
+const CHANGE: Duration = Duration::from_secs(10);
 
 /// A connection to a service without a lane. The service asks the kernel who speaks, for each message.
 #[derive(Debug)]
 pub struct Admin {
-    socket: OwnedFd,
+    /// `None`: an answer may still come to a question that nobody waits for any more.
+    socket: Option<Own>,
+    patience: Duration,
 }
 
 impl Admin {
@@ -22,7 +30,8 @@ impl Admin {
     /// # Errors
     /// No service, none that is trusted, or no permission to connect to it; each says what to do.
     pub fn connect(options: &Options) -> Result<Self, ConnectError> {
-        Ok(Self { socket: trust::connect(options)? })
+        let socket = Own::new(trust::connect(options, after(options.patience))?)?;
+        Ok(Self { socket: Some(socket), patience: options.patience })
     }
 
     /// Changes the running service, as `sidecore set` does: `key=value`. What was set and does not do what it says comes
@@ -31,7 +40,7 @@ impl Admin {
     /// # Errors
     /// The service's reason, or that it is gone.
     pub fn set(&mut self, setting: &str) -> Result<Option<String>, Error> {
-        match question(&self.socket, &Request::Set(setting.to_owned()))? {
+        match self.ask(&Request::Set(setting.to_owned()), CHANGE)? {
             Reply::Done => Ok(None),
             Reply::Noted(note) => Ok(Some(note)),
             other => Err(Error::unexpected(other)),
@@ -44,7 +53,8 @@ impl Admin {
     /// # Errors
     /// The service's reason, or that it is gone.
     pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
-        match question(&self.socket, &Request::Keys(command))? {
+        let takes = if matches!(command, KeyCommand::Generate { .. }) { GENERATION } else { CHANGE };
+        match self.ask(&Request::Keys(command), takes)? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
             other => Err(Error::unexpected(other)),
@@ -57,7 +67,7 @@ impl Admin {
     /// # Errors
     /// The service's reason, or that it is gone.
     pub fn change_passphrase(&mut self, passphrase: Secret) -> Result<Option<String>, Error> {
-        match question(&self.socket, &Request::Keys(KeyCommand::ChangePassphrase { passphrase }))? {
+        match self.ask(&Request::Keys(KeyCommand::ChangePassphrase { passphrase }), GENERATION)? {
             Reply::PassphraseChanged { file } => Ok(file),
             other => Err(Error::unexpected(other)),
         }
@@ -68,9 +78,32 @@ impl Admin {
     /// # Errors
     /// There is none of this name, this user may not use it, or the service is gone.
     pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
-        match question(&self.socket, &Request::KeyInfo { name: name.to_owned() })? {
+        self.key_info_by(name, Instant::now() + self.patience)
+    }
+
+    /// As [`Admin::key_info`], waited for until then.
+    ///
+    /// # Errors
+    /// As for [`Admin::key_info`].
+    pub fn key_info_by(&mut self, name: &str, deadline: Instant) -> Result<KeyInfo, Error> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.ask_within(&Request::KeyInfo { name: name.to_owned() }, left)? {
             Reply::KeyInfo(info) => Ok(info),
             other => Err(Error::unexpected(other)),
         }
+    }
+
+    /// One question, whose answer may take so long where that is longer than the options' patience.
+    fn ask(&mut self, request: &Request, takes: Duration) -> Result<Reply, Error> {
+        self.ask_within(request, self.patience.max(takes))
+    }
+
+    fn ask_within(&mut self, request: &Request, patience: Duration) -> Result<Reply, Error> {
+        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let answered = question(socket, request, after(patience));
+        if matches!(answered, Err(Error::NoAnswer(_))) {
+            self.socket = None;
+        }
+        answered
     }
 }

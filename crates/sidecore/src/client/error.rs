@@ -5,6 +5,7 @@ use sidecore_core::session::Refusal;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why there is no lane.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub enum ConnectError {
         /// Whose it is.
         user: u32,
     },
+    /// The service is there and says nothing for so long.
+    NoAnswer(PathBuf, Duration),
     /// The service gives no lane, for this reason.
     Refused(String),
     /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
@@ -49,6 +52,8 @@ pub enum Error {
     TimedOut,
     /// The service is gone or ended the lane. Connect again.
     Gone(String),
+    /// The service said nothing for so long. Connect again.
+    NoAnswer(Duration),
     /// The service refused what was asked over the socket.
     Service(String),
     /// A request was refused.
@@ -62,18 +67,24 @@ pub enum Error {
 }
 
 impl ConnectError {
-    pub(super) fn from_io(socket: &Path, error: io::Error) -> Self {
+    pub(super) fn from_io(socket: &Path, patience: Duration, error: io::Error) -> Self {
         use io::ErrorKind as Kind;
         match error.kind() {
             Kind::NotFound | Kind::ConnectionRefused | Kind::PermissionDenied => {
                 Self::NoService(socket.to_owned(), error)
             }
+            Kind::TimedOut => Self::NoAnswer(socket.to_owned(), patience),
             _ => Self::System(error),
         }
     }
 }
 
 impl Error {
+    /// The lane is of no use any more.
+    pub(super) fn closed() -> Self {
+        Self::Gone("the service did not answer in time, or the program closed the lane's descriptors".to_owned())
+    }
+
     pub(super) fn unexpected(reply: Reply) -> Self {
         match reply {
             Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
@@ -110,6 +121,7 @@ impl fmt::Display for ConnectError {
                  provider's section of openssl.cnf",
                 socket.display()
             ),
+            Self::NoAnswer(socket, patience) => write!(f, "the service at {} {}", socket.display(), silent(*patience)),
             Self::Refused(reason) | Self::TooLarge(reason) => write!(f, "the service gives no lane: {reason}"),
             Self::Protocol(what) => write!(f, "{what}: client and service must be of one version"),
             Self::System(error) => write!(f, "{error}"),
@@ -129,6 +141,7 @@ impl fmt::Display for Error {
             Self::TooManyExtents => f.write_str("more than 4 extents: copy the pieces together"),
             Self::TimedOut => f.write_str("nothing came in the given time"),
             Self::Gone(why) => write!(f, "{why}; connect again"),
+            Self::NoAnswer(patience) => write!(f, "the service {}", silent(*patience)),
             Self::Service(reason) => f.write_str(reason),
             Self::Refused(refusal) => f.write_str(refusal.message()),
             Self::DeviceFailed(device) => write!(f, "device {device} died and no other could take the request over"),
@@ -136,6 +149,10 @@ impl fmt::Display for Error {
             Self::System(error) => write!(f, "{error}"),
         }
     }
+}
+
+fn silent(patience: Duration) -> String {
+    format!("does not answer within {} ms: see whether it was stopped, or has too much to do", patience.as_millis())
 }
 
 impl std::error::Error for ConnectError {}

@@ -2,13 +2,16 @@
 
 use super::arena::{Arena, Buffer};
 use super::watch::Watch;
-use super::{ConnectError, Error, Session};
+use super::{ConnectError, Error, Options, Session, trust};
 use crate::control::{self, Attach, Reply, Request, Token};
 use crate::counters::report::ReportWriter;
 use crate::shm::LaneMemory;
 use crate::shm::span::Span;
-use crate::sys::poller::{wait_readable, wait_two};
+use crate::sys::own::Own;
+use crate::sys::poller::{wait_for, wait_readable, wait_two};
+use crate::sys::wake::Ringer;
 use crate::sys::{clock, wake};
+use rustix::event::PollFlags;
 use sidecore_core::layout::{ABI, Layout, advice};
 use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
 use sidecore_core::ring::{Consumer, Producer};
@@ -17,8 +20,9 @@ use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Extent, Status, Submission};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 /// Polls of the ring between two looks at the clock.
 const POLLS: u32 = 32;
@@ -30,19 +34,9 @@ const FIRST_POLLS: u32 = 8;
 const HANG_UP_CHECK: Nanos = 1_000_000;
 /// How often the client reports its CPU time, ns.
 const REPORT_CPU: Nanos = 10_000_000;
-/// How long the service may take to answer over the socket, ns.
-const ANSWER_TIMEOUT: Nanos = 10_000_000_000;
 
 /// Numbers lanes within this process, so that a buffer knows its own.
 static NEXT_LANE: AtomicU64 = AtomicU64::new(1);
-
-/// What a client asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) slots: u32,
-    pub(super) arena_bytes: u32,
-    pub(super) notify: Option<Notify>,
-}
 
 /// A completion as the client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +63,17 @@ pub struct WaitReport {
 pub(super) struct Lane {
     pub(super) arena: Arena,
     memory: LaneMemory,
-    /// The control connection; its end is the service's end.
-    socket: OwnedFd,
-    doorbell: OwnedFd,
-    wake: OwnedFd,
+    /// The control connection; its end is the service's end. `None`: the lane is of no use any more, because the program closed
+    /// a descriptor of it, or an answer may still come to a question that nobody waits for any more.
+    socket: Option<Own>,
+    ringer: Ringer,
+    wake: Own,
+    /// It was woken through the pipe, which has not been emptied since: that is done before the next sleep, when the
+    /// service has something to do.
+    woken: bool,
+    patience: Duration,
+    /// Beyond this moment no question is waited for.
+    deadline: Nanos,
     producer: Producer,
     consumer: Consumer,
     in_flight: u32,
@@ -92,17 +93,16 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn attach(
-        connection: OwnedFd,
-        name: &str,
-        shape: Shape,
-        adopt: Option<Token>,
-    ) -> Result<(Self, Token), ConnectError> {
-        let Shape { slots, arena_bytes, notify } = shape;
-        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: name.to_owned(), adopt });
+    pub(super) fn attach(options: &Options, adopt: Option<Token>) -> Result<(Self, Token), ConnectError> {
+        let Options { slots, arena_bytes, notify, patience, .. } = *options;
+        let deadline = after(patience);
+        let failed = |error| ConnectError::from_io(&options.socket, patience, error);
+        let connection = Own::new(trust::connect(options, deadline)?)?;
+        let descriptor = connection.to_poll()?;
+        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: options.name.clone(), adopt });
         // A service that will not have one more connection says so without being asked.
-        let sent = control::send(&connection, &request, &[]);
-        let (reply, fds) = answer(&connection).map_err(|error| sent.err().unwrap_or(error))?;
+        let sent = send(descriptor, &request, deadline);
+        let (reply, fds) = answer(descriptor, deadline).map_err(|error| failed(sent.err().unwrap_or(error)))?;
         let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
             return Err(match reply {
                 Reply::Refused(reason) => ConnectError::Refused(reason),
@@ -111,8 +111,8 @@ impl Lane {
             });
         };
         let layout = Layout::new(slots, arena_bytes).map_err(|error| ConnectError::Protocol(error.to_string()))?;
-        let [file, doorbell, wake]: [OwnedFd; 3] =
-            fds.try_into().map_err(|_| ConnectError::Protocol("three descriptors expected".to_owned()))?;
+        let [file, ring, wake, bell]: [OwnedFd; 4] =
+            fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
         let memory = LaneMemory::open(file, layout)?;
         let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
         let lane = Self {
@@ -121,9 +121,12 @@ impl Lane {
             waiter: Waiter::new(Notify::Park, 0, false),
             spins: false,
             memory,
-            socket: connection,
-            doorbell,
-            wake,
+            socket: Some(connection),
+            ringer: Ringer::new(bell, ring)?,
+            wake: Own::selectable(wake)?,
+            woken: false,
+            patience,
+            deadline: Nanos::MAX,
             producer: Producer::new(),
             consumer: Consumer::new(),
             in_flight: 0,
@@ -158,13 +161,24 @@ impl Lane {
         WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
     }
 
-    pub(super) fn connection(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline =
+            deadline.map_or(Nanos::MAX, |deadline| after(deadline.saturating_duration_since(Instant::now())));
     }
 
     /// One question over the socket.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
-        question(&self.socket, request)
+        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let answered = question(socket, request, after(self.patience).min(self.deadline));
+        if matches!(answered, Err(Error::NoAnswer(_))) {
+            self.socket = None;
+        }
+        answered
+    }
+
+    /// The connection. `None`: it is of no use any more.
+    pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().and_then(Own::get)
     }
 
     /// The bytes from `offset` on of a buffer of this lane.
@@ -209,13 +223,14 @@ impl Lane {
     #[inline]
     pub(super) fn ring(&mut self) {
         self.unrung = false;
-        if self.memory.submission_doorbell().must_wake() {
-            wake::ring(&self.doorbell);
+        if self.memory.submission_doorbell().must_wake() && !self.ringer.ring() {
+            // Told by the next wait.
+            self.socket = None;
         }
     }
 
-    pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+    pub(super) fn wake_fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.wake.get().ok_or_else(Error::closed)
     }
 
     /// Arms the completion doorbell and empties the pipe. `false`: a completion is there.
@@ -223,19 +238,21 @@ impl Lane {
         if self.unrung {
             self.ring();
         }
-        wake::drain_pipe(&self.wake);
+        // Whoever waits elsewhere does not say whether it was woken through the pipe.
+        self.woken = true;
+        self.before_sleep()?;
         self.memory.completion_doorbell().arm();
         if self.consumer.ready(self.memory.completion()) {
             self.memory.completion_doorbell().disarm();
             return Ok(false);
         }
-        self.check()?;
-        Ok(true)
+        if wait_readable(self.to_poll()?, Some(0))? { Err(self.gone()) } else { Ok(true) }
     }
 
     /// The service says nothing over the socket unless the lane ended.
     pub(super) fn check(&self) -> Result<(), Error> {
-        if wait_readable(self.socket.as_fd(), Some(0))? { Err(self.gone()) } else { Ok(()) }
+        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        if wait_readable(socket, Some(0))? { Err(self.gone()) } else { Ok(()) }
     }
 
     /// The policy in force.
@@ -337,9 +354,11 @@ impl Lane {
             }
             Step::Nap { until } => {
                 let until = deadline.map_or(until, |deadline| until.min(deadline));
+                self.before_sleep()?;
                 self.sleep(now, Some(until))?;
             }
             Step::Park => {
+                self.before_sleep()?;
                 self.memory.completion_doorbell().arm();
                 if !self.consumer.ready(self.memory.completion()) {
                     self.sleep(now, deadline)?;
@@ -357,13 +376,20 @@ impl Lane {
         }
     }
 
+    /// Makes sure that what it will wait on is still its own, and takes earlier wake-ups out of it.
+    fn before_sleep(&mut self) -> Result<(), Error> {
+        let wake = self.wake.get().ok_or_else(Error::closed)?;
+        if std::mem::take(&mut self.woken) {
+            wake::drain_pipe(wake);
+        }
+        Ok(())
+    }
+
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
         self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
-        let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), timeout)?;
-        if woken.readable {
-            wake::drain_pipe(&self.wake);
-        }
+        let woken = wait_two(self.wake.to_poll()?, self.to_poll()?, timeout)?;
+        self.woken |= woken.readable;
         self.waiter.parked(now, clock::now());
         if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
             return Err(self.gone());
@@ -377,15 +403,21 @@ impl Lane {
             return Ok(());
         }
         self.checked_at = now;
-        let woken = wait_two(self.wake.as_fd(), self.socket.as_fd(), Some(0))?;
+        let wake = self.wake.get().ok_or_else(Error::closed)?;
+        let woken = wait_two(wake, self.to_poll()?, Some(0))?;
         if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
             return Err(self.gone());
         }
         Ok(())
     }
 
+    /// The connection, ours or not: to poll it.
+    fn to_poll(&self) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.socket.as_ref().ok_or_else(Error::closed)?.to_poll()?)
+    }
+
     fn gone(&self) -> Error {
-        gone(&self.socket)
+        self.connection().map_or_else(Error::closed, gone)
     }
 
     fn adopt_advice(&mut self) {
@@ -406,18 +438,21 @@ impl Lane {
     }
 }
 
-/// One question over a connection's socket.
-pub(super) fn question(socket: &OwnedFd, request: &Request) -> Result<Reply, Error> {
-    control::send(socket, request, &[]).map_err(|_| gone(socket))?;
-    match answer(socket) {
+/// One question over a connection.
+pub(super) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
+    let start = clock::now();
+    match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
         Ok((reply, _)) => Ok(reply),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(Error::NoAnswer(Duration::from_nanos(deadline.saturating_sub(start))))
+        }
         Err(_) => Err(gone(socket)),
     }
 }
 
 /// Why the connection ended, if the service still said so.
-fn gone(socket: &OwnedFd) -> Error {
-    match wait_readable(socket.as_fd(), Some(0)) {
+fn gone(socket: BorrowedFd<'_>) -> Error {
+    match wait_readable(socket, Some(0)) {
         Ok(true) => match control::receive::<Reply>(socket) {
             Ok((reply, _)) => Error::unexpected(reply),
             Err(_) => Error::Gone("the service is gone".to_owned()),
@@ -426,13 +461,31 @@ fn gone(socket: &OwnedFd) -> Error {
     }
 }
 
-fn answer(socket: &OwnedFd) -> io::Result<(Reply, Vec<OwnedFd>)> {
-    if !wait_readable(socket.as_fd(), Some(ANSWER_TIMEOUT))? {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "the service does not answer"));
+/// The moment so long after now.
+pub(super) fn after(patience: Duration) -> Nanos {
+    clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// `TimedOut`: until the deadline the service had no room for it.
+fn send(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> io::Result<()> {
+    loop {
+        match control::send(socket, request, &[]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => happens(socket, PollFlags::OUT, deadline)?,
+            other => return other,
+        }
     }
+}
+
+/// `TimedOut`: until the deadline the service said nothing.
+fn answer(socket: BorrowedFd<'_>, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    happens(socket, PollFlags::IN, deadline)?;
     match control::receive(socket) {
         // It hung up with something unread; what it said before is still there.
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(socket),
         other => other,
     }
+}
+
+fn happens(socket: BorrowedFd<'_>, what: PollFlags, deadline: Nanos) -> io::Result<()> {
+    if wait_for(socket, what, Some(deadline))? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }

@@ -4,15 +4,16 @@ use super::{ConnectError, Options};
 use crate::sys::secure::is_privileged;
 use crate::sys::{packet, peer};
 use rustix::process::{geteuid, getuid};
+use sidecore_core::time::Nanos;
 use std::os::fd::OwnedFd;
 
-/// A connection to the service, of which nothing was asked yet.
+/// A connection to the service, of which nothing was asked yet, made by the deadline.
 ///
 /// # Errors
 /// Nobody answers, or somebody who is not trusted: nothing was said then.
-pub(super) fn connect(options: &Options) -> Result<OwnedFd, ConnectError> {
-    let socket = packet::connect_to(&options.socket);
-    let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, error))?;
+pub(super) fn connect(options: &Options, deadline: Nanos) -> Result<OwnedFd, ConnectError> {
+    let socket = packet::connect_by(&options.socket, deadline);
+    let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
     // Of a listening socket the kernel keeps who made it listen.
     let user = peer::credentials(&socket)?.uid;
     let trusted = user == 0 || is_own(user) || options.service_users.iter().any(|named| number_of(named) == Some(user));

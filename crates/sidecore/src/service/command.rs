@@ -31,7 +31,7 @@ pub(super) struct NewLane {
     pub(super) weight: u32,
     pub(super) credit: u32,
     pub(super) memory: Arc<LaneMemory>,
-    /// The eventfd that the client rings.
+    /// The pipe that the client rings.
     pub(super) doorbell: OwnedFd,
     /// The pipe that wakes the client.
     pub(super) wake: OwnedFd,

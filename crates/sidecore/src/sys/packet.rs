@@ -1,12 +1,15 @@
 //! Unix sockets that carry whole messages, with file descriptors when needed.
 
+use super::clock;
 use super::message;
-use rustix::io::{Errno, ioctl_fionbio};
+use super::own::above_standard;
+use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     recvmsg, sendmsg, socket_with, sockopt,
 };
+use sidecore_core::time::Nanos;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,10 +19,10 @@ use std::time::Duration;
 /// Largest control message, bytes.
 pub(crate) const MAX_PACKET: usize = 16 * 1024;
 /// Most descriptors beside one message.
-pub(crate) const MAX_FDS: usize = 3;
+pub(crate) const MAX_FDS: usize = 4;
 const BACKLOG: i32 = 128;
-/// How long a client waits for room in the service's queues.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a service that starts waits for the one that may be at its socket.
+const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 
 fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
@@ -36,18 +39,37 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A connection to the service at `path`. A service that accepts nothing any more is waited for as long as one that does
-/// not take a message: [`SEND_TIMEOUT`].
+/// A connection to the service at `path`.
 pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_TIMEOUT))?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    connect_by(path, clock::now().saturating_add(CONNECT_TIMEOUT))
+}
+
+/// A connection to the service at `path`, which never blocks afterwards. `TimedOut`: until the deadline the service had no
+/// room for one more, because it accepts none.
+pub(crate) fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
+    let (socket, address) = (above_standard(socket()?)?, SocketAddrUnix::new(path)?);
+    loop {
+        let left = deadline.saturating_sub(clock::now());
+        if left == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // No time at all would mean without end. A signal leaves the socket as it was: unlike others, one of this family is
+        // connected at once or not at all.
+        let left = Duration::from_nanos(left).max(Duration::from_micros(1));
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
+        match connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ioctl_fionbio(&socket, true)?;
     Ok(socket)
 }
 
 /// The next client of a listening socket, never blocking on it afterwards.
 pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
-    accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK))
 }
 
 /// Sends one message with descriptors.
@@ -57,7 +79,7 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+    retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 
@@ -66,7 +88,8 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let got =
+        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC))?;
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {

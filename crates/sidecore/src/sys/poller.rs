@@ -1,6 +1,6 @@
 //! Sleeping until one of many things happens.
 
-use super::clock::timespec;
+use super::clock::{self, timespec};
 use super::wake::interrupted;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -26,7 +26,7 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, numbers: Vec::with_capacity(BATCH) })
     }
 
-    /// Reports each new write to an eventfd once; nothing has to be read.
+    /// Reports each new write to an eventfd or a pipe once; nothing has to be read.
     pub(crate) fn add_edge(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::ET)?)
     }
@@ -76,24 +76,35 @@ pub(crate) struct Woken {
     pub(crate) hung_up: bool,
 }
 
-/// Sleeps at most that long until `wake` can be read or the peer of `socket` is gone.
+/// Sleeps at most that long until `wake` can be read or the peer of `socket` is gone. A signal may end it early.
 pub(crate) fn wait_two(wake: BorrowedFd<'_>, socket: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<Woken> {
     let mut set = [PollFd::from_borrowed_fd(wake, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
     match poll(&mut set, timeout.map(timespec).as_ref()) {
         Err(error) if !interrupted(error) => return Err(error.into()),
         _ => {}
     }
-    let hung_up = set[1].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR);
-    Ok(Woken { readable: set[0].revents().contains(PollFlags::IN), hung_up })
+    let (wake, socket) = (set[0].revents(), set[1].revents());
+    // The other end of `wake` is the service's as well.
+    let hung_up =
+        socket.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) || wake.contains(PollFlags::HUP);
+    Ok(Woken { readable: wake.contains(PollFlags::IN), hung_up })
 }
 
-/// Sleeps at most that long until `source` can be read or has hung up. `false`: the time is over.
+/// Sleeps at most that long, through signals, until `source` can be read or has hung up. `false`: the time is over.
 pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<bool> {
-    let mut set = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
-    match poll(&mut set, timeout.map(timespec).as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(error) if interrupted(error) => Ok(false),
-        Err(error) => Err(error.into()),
+    wait_for(source, PollFlags::IN, timeout.map(|timeout| clock::now().saturating_add(timeout)))
+}
+
+/// Sleeps through signals until something happened at `source` or the deadline is there. `false`: it is there.
+pub(crate) fn wait_for(source: BorrowedFd<'_>, what: PollFlags, deadline: Option<Nanos>) -> io::Result<bool> {
+    let mut set = [PollFd::from_borrowed_fd(source, what)];
+    loop {
+        let left = deadline.map(|deadline| timespec(deadline.saturating_sub(clock::now())));
+        match poll(&mut set, left.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(error) if interrupted(error) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

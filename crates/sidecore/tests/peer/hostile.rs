@@ -153,7 +153,7 @@ fn attack_lane(socket: &str, (slots, arena): (u32, u32), random: &mut Random) ->
 
 struct Attacker<'l> {
     lane: &'l RawLane,
-    /// Memory, doorbell, wake-up pipe; fewer when some were closed.
+    /// Memory, doorbell, wake-up pipe, the doorbell's other end; fewer when some were closed.
     fds: Vec<OwnedFd>,
     random: Random,
     sessions: [u32; 3],
@@ -314,17 +314,22 @@ impl Attacker<'_> {
         }
     }
 
-    /// Rings the doorbell, needed or not. A counter that is full must not block this process.
-    fn ring(&self, value: u64) {
+    /// Rings the doorbell, needed or not. One that is full must not block this process.
+    fn ring(&self, bytes: usize) {
         if let Some(doorbell) = self.fds.get(1) {
             let _ = fcntl_setfl(doorbell, OFlags::NONBLOCK);
-            let _ = rustix::io::write(doorbell, &value.to_ne_bytes());
+            let _ = rustix::io::write(doorbell, &[1; 8192][..bytes]);
         }
     }
 
+    /// Fills the doorbell, or empties it.
     fn ring_wildly(&mut self) {
-        let value = [1, 0, u64::MAX, u64::MAX - 1, self.random.next() >> 1][self.random.below(5)];
-        self.ring(value);
+        let bytes = [1, 2, 4095, 4096, 8192][self.random.below(5)];
+        self.ring(bytes);
+        if let Some(end) = self.fds.get(3).filter(|_| bytes == 2) {
+            let _ = fcntl_setfl(end, OFlags::NONBLOCK);
+            while rustix::io::read(end, &mut [0; 4096]).is_ok_and(|read| read > 0) {}
+        }
     }
 
     /// Fills the pipe that it is woken through, so that the service cannot write.

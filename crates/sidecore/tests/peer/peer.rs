@@ -9,6 +9,7 @@ mod busy;
 mod checked;
 mod claim;
 mod connect;
+mod descriptors;
 mod forks;
 mod greedy;
 mod hostile;
@@ -16,6 +17,7 @@ mod impostor;
 mod neighbour;
 mod owner;
 mod raw;
+mod signals;
 
 use checked::Load;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -47,6 +49,9 @@ fn main() {
         ["hoard", socket, what, uid] => neighbour::hoard(socket, what, number(uid) as u32),
         ["inherit", socket] => neighbour::inherit(socket),
         ["tied", socket, cpu] => connect::tied(socket, number(cpu) as usize),
+        ["interrupted", socket] => signals::run(socket),
+        ["foreign", socket] => descriptors::use_foreign(socket),
+        ["bare", socket] => descriptors::begin_without(socket),
         ["knock", socket, seed] => connect::attack(socket, number(seed)),
         ["scribble", socket, seed, mutations] => hostile::run(socket, number(seed), number(mutations)),
         ["faults", socket] => hostile::break_each_rule(socket),

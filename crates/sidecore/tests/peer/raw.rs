@@ -53,7 +53,7 @@ impl Control {
     pub(crate) fn receive(&self) -> io::Result<(Reply, Vec<OwnedFd>)> {
         assert!(self.wait(&PATIENCE), "the service does not answer");
         let mut buffer = [0; 16 * 1024];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = recvmsg(&self.0, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
         let rights = control.drain().filter_map(|message| match message {
@@ -94,7 +94,7 @@ pub(crate) struct RawLane {
 }
 
 impl RawLane {
-    /// A lane, and the descriptors that came with it: memory, doorbell, wake-up pipe.
+    /// A lane, and the descriptors that came with it: memory, doorbell, wake-up pipe, the doorbell's other end.
     pub(crate) fn attach(path: &str, slots: u32, arena_bytes: u32) -> io::Result<(Self, Vec<OwnedFd>)> {
         let control = Control::connect(path)?;
         let (reply, fds) = control.ask(&attach_request(slots, arena_bytes))?;

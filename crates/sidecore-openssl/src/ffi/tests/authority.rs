@@ -16,6 +16,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A user that nothing else here has.
 const USER: libc::uid_t = 64_021;
@@ -150,7 +151,7 @@ fn a_child_keeps_no_connection_of_its_parent() {
         let pool = pool().unwrap();
         // As threads have them that are not in the child, which never gives them back.
         let in_use: Vec<_> = (0..3)
-            .map(|_| match pool.take(&site.options, None, 0, None).unwrap() {
+            .map(|_| match pool.take(&site.options, None, 0, None, Instant::now() + site.options.patience).unwrap() {
                 Take::Lane(lane) => lane,
                 Take::Full(_) => panic!("a new pool"),
             })
@@ -170,8 +171,11 @@ fn what_a_child_has_opened_under_the_number_of_a_connection_is_left_alone() {
     assert!(succeeded(in_child(|| {
         let key = site.key();
         let pool = pool().unwrap();
-        let Take::Lane(lane) = pool.take(&site.options, None, 0, None).unwrap() else { return false };
-        let number = std::os::fd::AsRawFd::as_raw_fd(&lane.client.connection());
+        let Take::Lane(lane) = pool.take(&site.options, None, 0, None, Instant::now() + site.options.patience).unwrap()
+        else {
+            return false;
+        };
+        let number = std::os::fd::AsRawFd::as_raw_fd(&lane.client.connection().unwrap());
         let child = in_child(|| {
             let file = tempfile::tempfile().unwrap();
             // SAFETY: what a daemon does that closes all it inherited: the number is something else now.

@@ -69,7 +69,7 @@ impl Listener {
         &mut self,
         key: LaneKey,
         &Attach { abi, slots, arena_bytes, ref name, adopt }: &Attach,
-    ) -> Result<(Box<NewLane>, [OwnedFd; 3]), String> {
+    ) -> Result<(Box<NewLane>, [OwnedFd; 4]), String> {
         if abi != ABI {
             return Err(format!("the client speaks lane layout {abi}, the service {ABI}: use one version of both"));
         }
@@ -85,7 +85,7 @@ impl Listener {
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
         self.advice.give(&memory, self.config.notify.client);
-        let (doorbell, (reader, writer)) = (wake::event().map_err(system)?, wake::pipe().map_err(system)?);
+        let ((doorbell, ring), (reader, writer)) = (wake::pipe().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
@@ -111,7 +111,7 @@ impl Listener {
             client,
             Attached { sidecore, memory, sessions, session_bytes, token, counters, block, published: 0 },
         );
-        Ok((Box::new(lane), [file, theirs, reader]))
+        Ok((Box::new(lane), [file, ring, reader, theirs]))
     }
 
     /// Why a lane of this shape will never be had, however few others there are.
@@ -142,7 +142,7 @@ impl Listener {
     }
 
     /// Hands the lane to its sidecore and to its client, in this order.
-    pub(super) fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 3]) -> io::Result<()> {
+    pub(super) fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 4]) -> io::Result<()> {
         let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
         let attached = connection.attached.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let reply = Reply::Attached {

@@ -235,7 +235,7 @@ impl Reactor {
         let (key, client_key) = (new.key, new.client);
         let Some(id) = self.enter(&new) else { return self.tell(Event::NoRoom(key, Box::new(new))) };
         let index = id.0 as usize;
-        // An eventfd of our own making can be added unless memory is short; then the lane cannot be served.
+        // A pipe of our own making can be added unless memory is short; then the lane cannot be served.
         if self.poller.add_edge(&new.doorbell, u64::from(id.0)).is_err() {
             self.dispatch.close_lane(id);
             self.leave(client_key);

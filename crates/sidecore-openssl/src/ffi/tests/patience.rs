@@ -1,0 +1,100 @@
+//! A service that is stopped, not dead: operations fail in time.
+
+use super::Site;
+use crate::call::{Request, call};
+use crate::find::find;
+use crate::lanes;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use sidecore::client::Options;
+use sidecore::config::Config;
+use sidecore::core::session::Op;
+use sidecore::engine::crypto::Scheme;
+use sidecore::service::Service;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Says to this program, started again, where it is to serve.
+const SOCKET: &str = "SIDECORE_TEST_SERVES_AT";
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Ten times as long is far from the 30 s that an operation had before.
+const BOUND: Duration = Duration::from_secs(5);
+
+/// A service in a process of its own. Killed when dropped.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn start(socket: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--nocapture", "ffi::tests::patience::this_program_serves_where_it_is_told"]);
+        let mut child = command.env(SOCKET, socket).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap().contains("serving")));
+        Self(child)
+    }
+
+    /// Stops it; returns when it has stopped.
+    fn stop(&self) {
+        let process = Pid::from_child(&self.0);
+        kill_process(process, Signal::STOP).unwrap();
+        let (_, status) = waitpid(Some(process), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped());
+    }
+
+    fn go_on(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::CONT).unwrap();
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The other process of the test below; by itself it does nothing.
+#[test]
+fn this_program_serves_where_it_is_told() {
+    let Some(socket) = std::env::var_os(SOCKET) else { return };
+    let _service = Service::start(Config { socket: socket.into(), ..Config::default() }).unwrap();
+    println!("serving");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// What came in how long, of something that has to fail.
+fn fails<T>(work: impl FnOnce() -> Result<T, crate::failure::Failure>) -> String {
+    let start = Instant::now();
+    let failure = work().err().expect("a stopped service does nothing");
+    let took = start.elapsed();
+    assert!(took >= PATIENCE && took < BOUND, "{took:?}");
+    failure.text
+}
+
+#[test]
+fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let service = Elsewhere::start(&socket);
+    let site = Site { options: Options { socket, patience: PATIENCE, ..Options::default() }, ..Site::new() };
+    let sign = || {
+        let (key, input) = (&site.key, &[7; 32][..]);
+        let (iv, head) = (&[][..], &[][..]);
+        let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, iv, head, input, max_output: 72 };
+        call(&site.options, &request)
+    };
+    assert!(site.works());
+    service.stop();
+    // Over the lane that there is, then over a new one, and a question.
+    for _ in 0..2 {
+        let told = fails(sign);
+        assert!(told.contains("no answer within 500 ms") && told.contains("timeout_ms"), "{told}");
+        lanes::close_idle();
+    }
+    let told = fails(|| find(&site.options, "name"));
+    assert!(told.contains("no answer within 500 ms"), "{told}");
+    service.go_on();
+    let goes_on = (0..10).any(|_| site.works());
+    assert!(goes_on, "the service goes on, and so do its clients");
+}

@@ -1,0 +1,105 @@
+//! Descriptors in a process that belongs to somebody else.
+//!
+//! A program may close any number and open something of its own there: daemons close all that they did not open. So a
+//! library remembers what each of its descriptors is, and looks before it uses or closes one. That takes a system call,
+//! which is why it is done where there is one anyway, and not while spinning.
+//!
+//! What tells open files apart is device and inode. Sockets and pipes have an inode each; eventfds, timers and epoll sets
+//! share one. Hence lanes are made of the former.
+
+use rustix::fs::fstat;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+
+/// `select` takes smaller numbers only.
+pub const SELECT_LIMIT: RawFd = 1024;
+/// The numbers below are standard input, output and errors.
+const FIRST: RawFd = 3;
+
+/// A descriptor with an inode of its own: a socket or a pipe. Where its number has come to mean something else it is
+/// neither used nor closed.
+#[derive(Debug)]
+pub struct Own {
+    /// There until dropped.
+    fd: Option<OwnedFd>,
+    device: u64,
+    inode: u64,
+}
+
+impl Own {
+    /// Takes a descriptor, and moves it out of the way.
+    ///
+    /// # Errors
+    /// No descriptor left to move it off the numbers 0, 1 and 2.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        Self::remember(out_of_the_way(fd)?)
+    }
+
+    /// Takes a descriptor that the program may wait for by `select`.
+    ///
+    /// # Errors
+    /// As for [`Own::new`].
+    pub fn selectable(fd: OwnedFd) -> io::Result<Self> {
+        Self::remember(above_standard(fd)?)
+    }
+
+    /// The descriptor, if it is still ours.
+    pub fn get(&self) -> Option<BorrowedFd<'_>> {
+        let fd = self.fd.as_ref()?;
+        let status = fstat(fd).ok()?;
+        (status.st_dev == self.device && status.st_ino == self.inode).then(|| fd.as_fd())
+    }
+
+    /// The descriptor, ours or not: to poll it, which does nothing to it.
+    ///
+    /// # Errors
+    /// None: it is there until dropped.
+    pub fn to_poll(&self) -> io::Result<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd).ok_or_else(closed)
+    }
+
+    fn remember(fd: OwnedFd) -> io::Result<Self> {
+        let status = fstat(&fd)?;
+        Ok(Self { fd: Some(fd), device: status.st_dev, inode: status.st_ino })
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let ours = self.get().is_some();
+        if let Some(fd) = self.fd.take().filter(|_| !ours) {
+            let _ = fd.into_raw_fd();
+        }
+    }
+}
+
+/// Moves a descriptor off the numbers 0, 1 and 2: a program that closed them opens its own files there.
+///
+/// # Errors
+/// No descriptor is left.
+pub fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() >= FIRST { Ok(fd) } else { Ok(fcntl_dupfd_cloexec(&fd, FIRST)?) }
+}
+
+/// Moves a descriptor behind the numbers that `select` takes, where the limit on files allows it: those are left to what
+/// programs select on.
+///
+/// # Errors
+/// No descriptor is left, and it has one of the numbers 0, 1 and 2.
+pub fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() >= SELECT_LIMIT {
+        return Ok(fd);
+    }
+    match fcntl_dupfd_cloexec(&fd, SELECT_LIMIT) {
+        Ok(moved) => Ok(moved),
+        // The limit is below, or reached.
+        Err(Errno::INVAL | Errno::MFILE) => above_standard(fd),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is said of a descriptor that is not ours any more.
+pub fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the program closed the descriptors of its connection to the service")
+}
