@@ -92,7 +92,7 @@ impl Quotas {
         &self,
         client: ClientKey,
         config: &Config,
-        layout: &Layout,
+        layout: Layout,
         free: usize,
         reserve: bool,
     ) -> Result<(), String> {
@@ -108,7 +108,7 @@ impl Quotas {
         if user.holding.lanes >= limits.lanes_per_uid {
             return Err(format!("user {uid} has {} lanes already (limits.lanes_per_uid)", user.holding.lanes));
         }
-        let wanted = LaneSize::from(layout);
+        let wanted = LaneSize::from(&layout);
         let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
         if wanted.arena_bytes > left {
             return Err(format!(
@@ -229,7 +229,7 @@ mod tests {
 
     fn attach(quotas: &mut Quotas, client: ClientKey, config: &Config) -> Result<(), String> {
         quotas.connect(client)?;
-        let checked = quotas.check_lane(client, config, &layout(), 100, false);
+        let checked = quotas.check_lane(client, config, layout(), 100, false);
         match &checked {
             Ok(()) => quotas.attach(client, (&layout()).into()),
             Err(_) => quotas.disconnect(client),
@@ -279,7 +279,7 @@ mod tests {
     fn some_lanes_are_kept_back_for_administration() {
         let config = config(LimitsConfig { lanes: 128, ..LimitsConfig::default() });
         let quotas = Quotas::default();
-        let check = |free, reserve| quotas.check_lane(ONE, &config, &layout(), free, reserve);
+        let check = |free, reserve| quotas.check_lane(ONE, &config, layout(), free, reserve);
         assert!(check(3, false).is_ok() && check(1, true).is_ok());
         assert!(check(2, false).unwrap_err().contains("limits.lanes") && check(0, true).is_err());
     }

@@ -147,13 +147,11 @@ mod tests {
     fn the_process_of_a_peer_is_the_one_that_connected() {
         let (one, _other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         assert_eq!(credentials(&one).unwrap().pid, std::process::id());
-        match process(&one) {
-            Ok(own) => {
-                let mut set = [rustix::event::PollFd::new(&own, rustix::event::PollFlags::IN)];
-                let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-                assert_eq!(rustix::event::poll(&mut set, Some(&now)), Ok(0), "it has not ended");
-            }
-            Err(error) => println!("not on this kernel: {error}"),
+        // From Linux 6.5 on.
+        if let Ok(own) = process(&one) {
+            let mut set = [rustix::event::PollFd::new(&own, rustix::event::PollFlags::IN)];
+            let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+            assert_eq!(rustix::event::poll(&mut set, Some(&now)), Ok(0), "it has not ended");
         }
     }
 

@@ -42,7 +42,8 @@ fn lingering() -> (OwnedFd, OwnedFd, OwnedFd) {
     connect(&sender, &getsockname(&listener).expect("an address")).expect("a connection");
     let receiver = accept(&listener).expect("a connection");
     sockopt::set_socket_linger(&sender, Some(LINGER)).expect("an option");
-    while send(&sender, &[7; 65_536], rustix::net::SendFlags::DONTWAIT).is_ok() {}
+    let bytes = [7; 8192];
+    while send(&sender, &bytes, rustix::net::SendFlags::DONTWAIT).is_ok() {}
     (sender, receiver, listener)
 }
 
@@ -109,7 +110,9 @@ pub(crate) fn throng(socket: &str, lanes: u64, uid: u32) {
             }
             std::process::exit(0);
         });
-        lanes.iter().for_each(|lane| lane.send(&open).expect("room for a message"));
+        for lane in &lanes {
+            lane.send(&open).expect("room for a message");
+        }
         loop {
             for lane in lanes.iter().filter(|lane| lane.ready()) {
                 let (reply, _) = lane.receive().expect("an answer");

@@ -11,11 +11,10 @@ const SESSION: u64 = 512;
 pub(super) fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     let key = match algorithm {
         Algorithm::Noop | Algorithm::Sha256 | Algorithm::Sha384 | Algorithm::Sha512 => 0,
-        Algorithm::Rsa1024 => 6 << 10,
+        Algorithm::Rsa1024 | Algorithm::MlKem768 => 6 << 10,
         Algorithm::Rsa2048 | Algorithm::Aes128Xts | Algorithm::Aes256Xts => 8 << 10,
         Algorithm::Rsa3072 => 10 << 10,
         Algorithm::Rsa4096 => 12 << 10,
-        Algorithm::MlKem768 => 6 << 10,
         Algorithm::MlDsa65 => 14 << 10,
         _ => 2 << 10,
     };

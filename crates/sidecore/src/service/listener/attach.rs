@@ -80,7 +80,7 @@ impl Listener {
         }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let master = self.store.is_master(client.0);
-        self.quotas.check_lane(client, &self.config, &layout, self.blocks.len(), master)?;
+        self.quotas.check_lane(client, &self.config, layout, self.blocks.len(), master)?;
         self.watch(key, client)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
