@@ -124,6 +124,18 @@ fn padding_that_does_not_fit_the_modulus_is_named() {
 }
 
 #[test]
+fn a_label_is_limited() {
+    let scheme = |bytes| {
+        let padding = DecryptionPadding::Oaep { hash: Hash::Sha256, mgf1: Hash::Sha256, label: vec![7; bytes] };
+        Scheme::RsaDecryption { padding }
+    };
+    let open = |bytes| Session::open(&SessionSpec { scheme: scheme(bytes), key: private(RSA_1024) });
+    let longest = open(1024).expect("the longest label");
+    assert!(longest.heap_bytes() >= open(0).expect("none").heap_bytes() + 1024, "it is charged");
+    assert_eq!(refused(scheme(1025), private(RSA_1024)), OpenError::LabelTooLong { most: 1024, found: 1025 });
+}
+
+#[test]
 fn other_sizes_and_curves_are_named() {
     let rsa = private(include_bytes!("../keys/test-rsa-1536.pkcs8.der"));
     assert_eq!(refused(PKCS1, rsa), OpenError::ModulusBits(1536));
