@@ -77,7 +77,8 @@ fn as_root(before: &[&str], config: &Path) -> Command {
 }
 
 fn client(socket: PathBuf) -> Client {
-    Client::connect(&Options { socket, ..Options::default() }).unwrap()
+    let service_users = vec![USER_ID.to_string()];
+    Client::connect(&Options { socket, service_users, ..Options::default() }).unwrap()
 }
 
 /// Every operation once; RSA goes to the worker, the rest is the sidecore's.
