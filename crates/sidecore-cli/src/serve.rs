@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
+    end_with_any_thread();
     let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
@@ -47,6 +48,15 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     output::tell("stopping");
     drop(service);
     Ok(())
+}
+
+/// A service that lacks one of its threads looks alive and answers nobody: it ends, and whoever supervises it starts another.
+fn end_with_any_thread() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
 }
 
 /// What to say of operations that no device does.

@@ -124,7 +124,7 @@ fn once(
         Ok(buffers) => buffers,
         Err(error) => return Err(broken(pool, lane, &error)),
     };
-    if !is_of_caller(&lane, under) {
+    if under.is_none() && !lane.is_of_caller() {
         return Err(of_another(pool, lane));
     }
     let (mut lane, received) = wait(pool, lane, job.as_ref(), deadline)?;

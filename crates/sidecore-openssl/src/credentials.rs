@@ -16,4 +16,10 @@ impl Credentials {
     pub(crate) fn present() -> Self {
         Self { user: geteuid(), group: getegid(), others: getgroups().ok() }
     }
+
+    /// Whether the calling thread still has this user and group. Further groups are not asked for, which takes longer than
+    /// both: only those may change them who may take them back.
+    pub(crate) fn are_present(&self) -> bool {
+        self.user == geteuid() && self.group == getegid()
+    }
 }

@@ -107,6 +107,11 @@ impl Lane {
         self.credentials.as_ref() == Some(present)
     }
 
+    /// Whether the calling thread has the user and group that it was made under.
+    pub(crate) fn is_of_caller(&self) -> bool {
+        self.credentials.as_ref().is_some_and(Credentials::are_present)
+    }
+
     /// Whether there is a session of the key.
     pub(crate) fn has_open(&self, key: &Key, scheme: &Scheme) -> bool {
         self.sessions.has(key, scheme)

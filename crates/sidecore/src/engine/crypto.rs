@@ -67,9 +67,9 @@ impl Session {
         Self { key: Some(place), ..self }
     }
 
-    /// The same session, as one that lanes share: none of them is charged for it.
+    /// The same session, as one that lanes share: each is charged for its entries in tables only.
     pub(crate) fn shared(self) -> Self {
-        Self { heap_bytes: 0, ..self }
+        Self { heap_bytes: footprint::ENTRIES, ..self }
     }
 
     /// What a lane is charged for it: about what it takes of the service's heap, bytes.

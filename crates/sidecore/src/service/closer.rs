@@ -2,12 +2,14 @@
 //!
 //! A client decides how long it takes to close what it sent: the last reference to a TCP socket may linger for seconds, and
 //! to unmap a large lane takes a hundred milliseconds. So sockets and lanes that ended are closed here, each user's by one
-//! thread at a time, and a user whose thread stands still waits alone: what is not closed yet still counts against its
-//! limits. A thread ends when there is nothing left to close.
+//! thread at a time, and a user whose thread stands still waits alone, unless so many stand still that there is no thread left:
+//! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there is nothing
+//! left to close.
 
 use super::command::{Event, Freed};
 use crate::shm::LaneMemory;
-use crate::sys::{memory, wake};
+use crate::sys::{clock, memory, wake};
+use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -22,6 +24,8 @@ const MAX_THREADS: usize = 16;
 const RETRY: Duration = Duration::from_millis(5);
 /// So much memory of ended sessions is given back to the system at once, bytes.
 const TRIM_BYTES: u64 = 4 << 20;
+/// But not more often than this, ns: other threads that allocate wait for it.
+const TRIM_EVERY: Nanos = 1_000_000_000;
 
 /// Anything whose only use is to be dropped.
 pub(super) trait Leftover: Send + fmt::Debug {}
@@ -50,8 +54,9 @@ struct Queue {
 struct State {
     users: HashMap<u32, Queue>,
     threads: usize,
-    /// Bytes of sessions freed since memory was given back.
+    /// Bytes of sessions freed since memory was given back, and when that was.
     freed_bytes: u64,
+    trimmed_at: Nanos,
 }
 
 /// The queues of all users.
@@ -68,14 +73,13 @@ impl Closer {
         Self { state: Arc::default(), tell, listener }
     }
 
-    /// Closes this, some time soon.
+    /// Closes this, when [`Closer::start_threads`] is called next.
     pub(super) fn close(&self, user: u32, remains: Remains) {
         self.state().users.entry(user).or_default().remains.push_back(remains);
-        self.start_threads();
     }
 
-    /// Threads for users that have none, as far as there may be more. Also called now and then: the system may have refused
-    /// one before.
+    /// Threads for users that have something to close and none, as far as there may be more; the system may have refused one
+    /// before.
     pub(super) fn start_threads(&self) {
         loop {
             let user = {
@@ -144,8 +148,9 @@ impl Closer {
     fn trim(&self, bytes: u64) {
         let mut state = self.state();
         state.freed_bytes += bytes;
-        if state.freed_bytes >= TRIM_BYTES {
-            state.freed_bytes = 0;
+        let now = clock::now();
+        if state.freed_bytes >= TRIM_BYTES && now.saturating_sub(state.trimmed_at) >= TRIM_EVERY {
+            (state.freed_bytes, state.trimmed_at) = (0, now);
             drop(state);
             memory::trim();
         }
@@ -226,6 +231,7 @@ mod tests {
         for key in 20..30 {
             closer.close(2, remains(key, vec![]));
         }
+        closer.start_threads();
         let others: Vec<u64> = (20..30).map(|_| freed(&events)).collect();
         assert_eq!(others, (20..30).collect::<Vec<_>>());
         drop(let_go);
@@ -241,7 +247,8 @@ mod tests {
             holds.push(let_go);
             closer.close(user, remains(user.into(), vec![Box::new(Slow(held))]));
         }
-        assert!(closer.state().threads <= MAX_THREADS);
+        closer.start_threads();
+        assert_eq!(closer.state().threads, MAX_THREADS);
         drop(holds);
         let mut all: Vec<u64> = (0..MAX_THREADS + 4).map(|_| freed(&events)).collect();
         all.sort_unstable();
@@ -256,6 +263,7 @@ mod tests {
         let device = memory.clone();
         closer.close(1, Remains { memory: Some(memory), ..remains(1, vec![]) });
         closer.close(1, remains(2, vec![]));
+        closer.start_threads();
         assert_eq!(freed(&events), 2, "others of the same user are not waited with");
         drop(device);
         assert_eq!(freed(&events), 1);

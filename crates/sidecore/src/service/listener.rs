@@ -1,6 +1,7 @@
 //! The control thread: accepts clients, gives them lanes within their limits, opens sessions, and changes the service.
 //!
-//! It never waits for a client: one that does not read its answers loses its connection. Users take turns, by time
+//! It waits for no client: one that does not read its answers loses its connection. For those who administer it does wait:
+//! for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
 //! ([`Turns`]), a message of one connection at a time; the next message of a connection is read when the one before has
 //! its answer. Keys of clients are parsed by the [`Opener`], and what a connection leaves behind is freed by the
 //! [`Closer`]: both can take as long as a client likes.
@@ -23,8 +24,8 @@ use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneCounter, report};
 use crate::keys::Store;
 use crate::sys::peer::Credentials;
-use crate::sys::poller::Poller;
-use crate::sys::{clock, wake};
+use crate::sys::poller::{BATCH, Poller};
+use crate::sys::{clock, message, wake};
 use attach::{Attached, Ending};
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
@@ -40,6 +41,9 @@ const WAKE: u64 = 1;
 const FIRST: u64 = 2;
 /// How often clients' reports are copied to the counter file while there is traffic, ns; the heartbeat's period.
 const PUBLISH: Nanos = 250_000_000;
+/// Most batches of those who have something to say, and most news, before messages are answered.
+const LOOKS: usize = 64;
+const EVENTS: usize = 256;
 /// How long messages are answered before the thread looks who else has something to say, ns.
 const ROUND: Nanos = 1_000_000;
 
@@ -48,7 +52,7 @@ const ROUND: Nanos = 1_000_000;
 struct Connection {
     socket: OwnedFd,
     client: ClientKey,
-    /// Who wrote its first message, and so must all others; and who wrote the one at hand.
+    /// Who wrote its first message, and so must all others.
     speaker: Option<Credentials>,
     /// An answer is owed, and nothing more is read until it is given.
     busy: bool,
@@ -102,6 +106,8 @@ pub(super) struct Listener {
     quotas: Quotas,
     /// Descriptors from this number on are for root and the service's own user.
     reserved: i32,
+    /// The kernel lets no descriptors through to the service.
+    refuses_descriptors: bool,
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
     /// Tell when a client's process ends, also if a forked child still holds its sockets.
@@ -130,6 +136,7 @@ impl Listener {
             opener: Opener::start(tell.clone(), wake.clone())?,
             closer: Closer::new(tell.clone(), wake.clone()),
             reserved: connections::reserved(),
+            refuses_descriptors: message::refuses_descriptors(&socket),
             config,
             advice,
             socket,
@@ -160,25 +167,45 @@ impl Listener {
 
     /// Answers until told to stop.
     pub(super) fn run(mut self, stop: &AtomicBool) {
-        let mut publish_at = 0;
+        let (mut publish_at, mut events_wait) = (0, false);
         while !stop.load(Ordering::Acquire) {
             let now = clock::now();
             if now >= publish_at {
                 self.publish(now);
-                self.closer.start_threads();
                 publish_at = now + PUBLISH;
             }
-            let timeout = if self.turns.is_empty() { publish_at.saturating_sub(now) } else { 0 };
+            let idle = self.turns.is_empty() && !events_wait;
+            self.look_around(if idle { publish_at.saturating_sub(now) } else { 0 });
+            events_wait = self.hear_events();
+            self.take_turns(stop);
+            self.closer.start_threads();
+        }
+        self.leave();
+    }
+
+    /// Finds all who have something to say, so that each of them gets a turn.
+    fn look_around(&mut self, timeout: Nanos) {
+        let mut timeout = timeout;
+        for _ in 0..LOOKS {
             let numbers: Vec<u64> = self.poller.wait(Some(timeout)).collect();
+            let last = numbers.len() < BATCH;
             for number in numbers {
                 self.happened(number);
             }
-            while let Ok(event) = self.events.try_recv() {
-                self.heard(event);
+            if last {
+                return;
             }
-            self.take_turns(stop);
+            timeout = 0;
         }
-        self.leave();
+    }
+
+    /// Takes news of other threads. `true`: there may be more.
+    fn hear_events(&mut self) -> bool {
+        for _ in 0..EVENTS {
+            let Ok(event) = self.events.try_recv() else { return false };
+            self.heard(event);
+        }
+        true
     }
 
     fn happened(&mut self, number: u64) {
@@ -271,6 +298,10 @@ impl Listener {
         if speaker.uid != first.uid {
             let (now, then) = (speaker.uid, first.uid);
             return Err(format!("user {now} speaks on a connection of user {then}: connect again"));
+        }
+        if speaker.gid != first.gid {
+            let (now, then) = (speaker.gid, first.gid);
+            return Err(format!("group {now} speaks on a connection of group {then}: connect again"));
         }
         Ok(())
     }

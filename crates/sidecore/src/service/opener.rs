@@ -1,7 +1,8 @@
 //! Keys of clients are parsed here, on a thread of its own: a private RSA key takes milliseconds, and who may take how many of
 //! them, the client says.
 //!
-//! Each connection has one order at most, for nothing more is read from it until that is answered; users take turns.
+//! Each connection has one order at most: nothing more is read from it until that is answered, and with the connection its
+//! order goes. Users take turns.
 
 use super::command::{Event, LaneKey};
 use super::turns::Turns;
@@ -76,6 +77,13 @@ impl Opener {
     pub(super) fn order(&self, user: u32, key: LaneKey, order: Order) {
         self.0.state().orders.push(user, (key, order));
         self.0.changed.notify_one();
+    }
+
+    /// The connection is gone, and its order with it.
+    pub(super) fn forget(&self, user: u32, key: LaneKey) {
+        let forgotten = self.0.state().orders.withdraw(user, |(of, _)| *of == key);
+        // Keys are wiped without the lock.
+        drop(forgotten);
     }
 }
 

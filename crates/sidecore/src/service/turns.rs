@@ -69,6 +69,16 @@ impl<T> Turns<T> {
         }
     }
 
+    /// Takes out the items of a user that are of no use any more.
+    pub(super) fn withdraw(&mut self, user: u32, useless: impl Fn(&T) -> bool) -> Vec<T> {
+        let Some(waiting) = self.users.get_mut(&user) else { return Vec::new() };
+        let all = std::mem::take(&mut waiting.items).into_iter();
+        let (taken, left): (Vec<T>, Vec<T>) = all.partition(useless);
+        waiting.items = left.into();
+        self.len -= taken.len();
+        taken
+    }
+
     /// What was done for the user took so long.
     pub(super) fn charge(&mut self, user: u32, took: Nanos) {
         if let Some(waiting) = self.users.get_mut(&user) {
@@ -119,6 +129,17 @@ mod tests {
         }
         let ratio = taken[1] as f64 / taken[2] as f64;
         assert!((0.7..1.5).contains(&ratio), "{taken:?}");
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_waited_for() {
+        let mut turns = Turns::default();
+        (0..10).for_each(|item| turns.push(7, item));
+        turns.push(8, 3);
+        assert_eq!(turns.withdraw(7, |item| item % 2 == 1), [1, 3, 5, 7, 9]);
+        assert!(turns.withdraw(9, |_| true).is_empty());
+        let left: Vec<(u32, u32)> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!((left.len(), left.contains(&(8, 3)), turns.is_empty()), (6, true, true));
     }
 
     #[test]

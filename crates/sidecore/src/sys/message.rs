@@ -42,6 +42,17 @@ pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the kernel refuses messages with descriptors for this socket and its connections.
+pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
+    let (mut passes, mut bytes) = (1, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: `passes` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut passes).cast::<c_void>());
+        libc::getsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, to, &raw mut bytes)
+    };
+    code == 0 && passes == 0
+}
+
 /// Receives one message without descriptors. One with descriptors stays unread.
 ///
 /// # Errors
@@ -115,7 +126,12 @@ mod tests {
     #[test]
     fn the_kernel_says_who_speaks() {
         let (ours, theirs) = pair();
+        assert!(!refuses_descriptors(&ours));
         identify_speakers(&ours).unwrap();
+        if refuses_descriptors(&ours) {
+            let refused = packet::send(&theirs, b"take this", &[theirs.as_fd()]).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        }
         packet::send(&theirs, b"hello", &[]).unwrap();
         let mut buffer = [0; 16];
         let heard = receive(&ours, &mut buffer).unwrap();

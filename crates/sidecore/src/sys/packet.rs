@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(crate) const MAX_PACKET: usize = 16 * 1024;
 /// Most descriptors beside one message.
 pub(crate) const MAX_FDS: usize = 4;
-const BACKLOG: i32 = 128;
+const BACKLOG: i32 = 1024;
 /// How long a service that starts waits for the one that may be at its socket.
 const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
 

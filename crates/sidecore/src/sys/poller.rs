@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Events taken at a time.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
 /// An epoll set. Each source has a number, returned when something happens there.

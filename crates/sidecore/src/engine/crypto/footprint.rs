@@ -3,7 +3,9 @@
 use super::spec::{DecryptionPadding, Scheme};
 use sidecore_core::session::Algorithm;
 
-/// The session itself with its entry in two tables.
+/// An entry in two tables, and the time it takes to close it with many others at once.
+pub(super) const ENTRIES: u64 = 256;
+/// The session itself with its entries.
 const SESSION: u64 = 512;
 
 /// An estimate from above, bytes, measured with glibc's allocator after the session was used once (some keys compute

@@ -1,5 +1,6 @@
 //! Giving lanes to connections.
 
+use super::connections::no_descriptor;
 use super::{Listener, Reply};
 use crate::config::Sidecores;
 use crate::control::{self, Attach, Token};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::layout::{ABI, Layout};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// The lane of a connection.
@@ -87,6 +88,9 @@ impl Listener {
         self.advice.give(&memory, self.config.notify.client);
         let ((doorbell, ring), (reader, writer)) = (wake::pipe().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
+        if !master && theirs.as_raw_fd() >= self.reserved {
+            return Err(no_descriptor());
+        }
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
         let token = new_token().map_err(system)?;
@@ -162,6 +166,10 @@ impl Listener {
         let parent = parent.filter(|parent| parent.client.0 == client.0);
         let Some(parent) = parent.and_then(|parent| parent.attached.as_ref()) else { return Default::default() };
         let Ok(asker) = self.asker(key) else { return Default::default() };
+        // A child that connected as its parent's user may have become another since.
+        if asker.peers().any(|peer| peer.uid != client.0) {
+            return Default::default();
+        }
         let mut sessions = parent.sessions.clone();
         self.keep_permitted(&mut sessions, &asker);
         let mut charged = 0;
@@ -185,11 +193,15 @@ impl Listener {
             return Ok(());
         }
         let by_number = || pidfd_open(Pid::from_raw(client.1.cast_signed()).ok_or(Errno::SRCH)?, PidfdFlags::empty());
-        // The number is enough where the process is seen to be alive through its socket just now.
-        let process = peer::process(&connection.socket).or_else(|_| by_number().map_err(io::Error::from));
+        let is = |error: &io::Error, other: Errno| error.raw_os_error() == Some(other.raw_os_error());
+        let process = match peer::process(&connection.socket) {
+            // Before Linux 6.5 there is its number only.
+            Err(error) if is(&error, Errno::NOPROTOOPT) => by_number().map_err(io::Error::from),
+            other => other,
+        };
         let process = match process {
             Ok(process) => process,
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
+            Err(error) if is(&error, Errno::SRCH) || is(&error, Errno::INVAL) => {
                 return Err("the process that connected has ended: connect again".to_owned());
             }
             // Not to be had on this system: its sockets tell, unless a child holds them.

@@ -73,13 +73,19 @@ impl Listener {
     /// Says why there is no connection. Nothing to do where the client does not even take that.
     fn decline(&self, user: u32, socket: OwnedFd, why: String) {
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
-        self.closer.close(user, Remains::socket(socket));
+        // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
+        if !self.refuses_descriptors {
+            self.closer.close(user, Remains::socket(socket));
+        }
     }
 
     /// Ends a connection, and its lane if it has one.
     pub(super) fn disconnect(&mut self, key: LaneKey) {
-        let Some(Connection { socket, client, attached, .. }) = self.connections.remove(&key) else { return };
+        let Some(Connection { socket, client, attached, busy, .. }) = self.connections.remove(&key) else { return };
         self.poller.remove(&socket);
+        if busy {
+            self.opener.forget(client.0, key);
+        }
         let ending = match attached {
             None => Ending::laneless(client, socket),
             Some(attached) => {
@@ -128,15 +134,13 @@ impl Listener {
         if self.quotas.is_gone(client) {
             self.forget_process(client);
         }
+        self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 
     /// Its connections end, even if a child of it still holds the sockets.
     pub(super) fn process_ended(&mut self, client: ClientKey) {
-        // It would be announced until then.
-        if let Some((number, process)) = self.watched.get(&client) {
-            self.poller.remove(process);
-            self.processes.remove(number);
-        }
+        // Another process may get its number.
+        self.forget_process(client);
         let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
         for (key, _) in own {
             self.turns.push(client.0, Work::End(*key));
@@ -160,9 +164,10 @@ impl Listener {
         for key in ending {
             self.dispose(key, None);
         }
+        self.closer.start_threads();
     }
 }
 
-fn no_descriptor() -> String {
+pub(super) fn no_descriptor() -> String {
     "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
 }

@@ -163,7 +163,9 @@ impl Listener {
             }
         };
         if let Err(error) = thread::Builder::new().name("sidecore-keys".to_owned()).spawn(make) {
-            self.generated(Err(format!("no thread can make the key: {error}")));
+            // As any other outcome: after the asker is entered as one who waits.
+            let _ = self.tell.send(Event::KeyGenerated(Box::new(Err(format!("no thread can make the key: {error}")))));
+            wake::ring(&*self.wake);
         }
     }
 
