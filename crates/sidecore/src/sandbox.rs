@@ -18,7 +18,6 @@ mod user;
 
 use crate::config::Config;
 use crate::service::Service;
-use crate::sys::memory::one_heap;
 pub use error::SandboxError;
 use rustix::thread::CapabilitySet;
 use std::fs;
@@ -38,7 +37,6 @@ pub struct Sandbox {
 /// machine cannot do what the configuration demands. The process may then be changed already and should end.
 pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
     one_thread()?;
-    one_heap();
     let mut warnings = Vec::new();
     let sandbox = &config.sandbox;
     let user = sandbox.user.as_deref().map(user::find).transpose()?;

@@ -7,15 +7,11 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Gid, Uid};
 use rustix::process::{Pid, Signal, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
-use sidecore::client::Client;
-use sidecore::core::session::Class;
-use sidecore::engine::crypto::sample::sample;
 use std::fs::{self, File};
 use std::io::IoSliceMut;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
 /// A sandbox with everything that this user may ask for.
 fn everything() -> String {
@@ -70,31 +66,6 @@ fn memory_is_locked() {
     let (_place, service) = start();
     let kib = service.status("VmLck").trim_end_matches(" kB").parse::<u64>().unwrap();
     assert!(kib > 1000, "{kib} KiB");
-}
-
-#[test]
-fn memory_of_ended_sessions_comes_back_though_it_is_locked() {
-    // In KiB.
-    const MIB: u64 = 1024;
-    if !root_or_say("locking all memory") {
-        return;
-    }
-    let (place, service) = start();
-    let resident = || service.status("RssAnon").trim_end_matches(" kB").parse::<u64>().unwrap();
-    let before = resident();
-    let signing = sample(Class::from_name("rsa-4096-sign").unwrap(), 32, 1);
-    let mut clients: Vec<Client> = (0..2).map(|_| place.connect()).collect();
-    let opened: usize =
-        clients.iter_mut().map(|client| (0..600).map_while(|_| client.open_session(&signing.spec).ok()).count()).sum();
-    let full = resident();
-    assert!(full > before + 4 * MIB, "{opened} sessions: {before} to {full} KiB");
-    drop(clients);
-    let left = || resident().saturating_sub(before);
-    let comes_back = (0..1000).any(|_| {
-        thread::sleep(Duration::from_millis(10));
-        left() < MIB
-    });
-    assert!(comes_back, "{} of {} KiB are left", left(), full - before);
 }
 
 /// Whether a process of that user can trace it, map it, read its memory.

@@ -57,6 +57,8 @@ struct State {
     /// Bytes of sessions freed since memory was given back, and when that was.
     freed_bytes: u64,
     trimmed_at: Nanos,
+    /// A thread is about to give memory back.
+    trimming: bool,
 }
 
 /// The queues of all users.
@@ -116,6 +118,7 @@ impl Closer {
             self.serve(current);
             user = self.state().next_user();
         }
+        self.trim();
         self.state().threads -= 1;
         // Somebody may have come between the two.
         self.start_threads();
@@ -138,22 +141,28 @@ impl Closer {
                 None => {}
             }
             if let Some(freed) = freed {
-                self.trim(freed.session_bytes);
+                self.state().freed_bytes += freed.session_bytes;
                 self.say(freed);
             }
         }
     }
 
-    /// Gives memory back to the system after much of it was freed: the allocator keeps it otherwise.
-    fn trim(&self, bytes: u64) {
-        let mut state = self.state();
-        state.freed_bytes += bytes;
-        let now = clock::now();
-        if state.freed_bytes >= TRIM_BYTES && now.saturating_sub(state.trimmed_at) >= TRIM_EVERY {
-            (state.freed_bytes, state.trimmed_at) = (0, now);
-            drop(state);
-            memory::trim();
+    /// Gives memory back to the system after much of it was freed, which the allocator would keep, as soon as it is time.
+    fn trim(&self) {
+        let due = {
+            let mut state = self.state();
+            if state.trimming || state.freed_bytes < TRIM_BYTES {
+                return;
+            }
+            state.trimming = true;
+            state.trimmed_at + TRIM_EVERY
+        };
+        thread::sleep(Duration::from_nanos(due.saturating_sub(clock::now())));
+        {
+            let mut state = self.state();
+            (state.freed_bytes, state.trimmed_at, state.trimming) = (0, clock::now(), false);
         }
+        memory::trim();
     }
 
     fn say(&self, freed: Freed) {
