@@ -67,11 +67,6 @@ pub struct Options {
     pub patience: Duration,
 }
 
-impl Options {
-    /// [`Options::patience`] unless set otherwise.
-    pub const PATIENCE: Duration = Duration::from_secs(2);
-}
-
 impl Default for Options {
     fn default() -> Self {
         let program = std::env::args_os().next().map(PathBuf::from);
@@ -89,6 +84,9 @@ impl Default for Options {
 }
 
 impl Options {
+    /// [`Options::patience`] unless set otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(2);
+
     /// Makes numbers of the names among the service's users: for programs that will not find the system's files later,
     /// e.g. behind a `chroot`. A name that is not known stays one.
     pub fn look_up_users(&mut self) {

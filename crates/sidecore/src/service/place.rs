@@ -43,9 +43,7 @@ impl Place {
         remove_dead(path)?;
         let socket = packet::listen_at(path).map_err(at)?;
         let entry = place.add(path).map_err(at)?;
-        // Through the open file: where others may write, the name could lead elsewhere by now.
-        let name = format!("/proc/self/fd/{}", entry.file.as_raw_fd());
-        fs::set_permissions(name, Permissions::from_mode(mode)).map_err(at)?;
+        set_mode(entry, mode).map_err(at)?;
         Ok((place, socket))
     }
 
@@ -68,6 +66,18 @@ impl Drop for Place {
         self.lock.remove();
         // A child of this process may have the file open as well.
         let _ = flock(&self.lock.file, FlockOperation::Unlock);
+    }
+}
+
+/// Through the open file: where others may write, the name could lead elsewhere by now. Without `/proc` by the name, if that
+/// is the file's.
+fn set_mode(entry: &Owned, mode: u32) -> io::Result<()> {
+    let mode = Permissions::from_mode(mode);
+    match fs::set_permissions(format!("/proc/self/fd/{}", entry.file.as_raw_fd()), mode.clone()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && entry.is_there() => {
+            fs::set_permissions(&entry.path, mode)
+        }
+        other => other,
     }
 }
 

@@ -30,6 +30,13 @@ impl Peer {
         Self::started_by(&mut command, arguments)
     }
 
+    /// Where there is no `/proc`.
+    pub(crate) fn without_proc(arguments: &[&str]) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", "umount --lazy /proc && exec \"$0\" \"$@\""]);
+        Self::started_by(command.arg(env!("CARGO_BIN_EXE_sidecore-peer")), arguments)
+    }
+
     fn started_by(command: &mut Command, arguments: &[&str]) -> Self {
         let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());

@@ -143,3 +143,18 @@ fn the_lock_is_its_users_alone_and_the_socket_has_its_mode() {
     assert_eq!((mode(&socket), mode(&beside(&socket, ".lock"))), (0o660, 0o600));
     assert_eq!(fs::metadata(&socket).unwrap().uid(), rustix::process::geteuid().as_raw());
 }
+
+#[test]
+fn the_socket_has_its_mode_also_where_there_is_no_proc() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not root: /proc cannot be taken away");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let mut service = Peer::without_proc(&["serve", socket.to_str().unwrap(), "socket_mode = '604'"]);
+    service.expect("serving");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o604);
+    assert!(Client::connect(&Options { socket, ..Options::default() }).is_ok());
+    service.finish();
+}
