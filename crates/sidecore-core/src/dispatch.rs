@@ -10,31 +10,31 @@
 //!    A ticket that was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Under [`Order::Shortest`] a device has few requests at a time. Further ones are [`Placed::Held`], and
+//! Under [`Order::Shortest`] a device has few requests at a time. Further ones are kept back, and
 //! [`Dispatch::release`] hands them out, least rank first, as the device completes.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
 //! [`Dispatch::replace`] gives each to another device or gives it up.
 
-use crate::inflight::{Entry, InFlight, Ticket};
+use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
-use crate::policy::order::{CHUNK, Order, Turn, chunks};
+use crate::policy::order::{CHUNK, Order, Schedule, chunks};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec;
 use alloc::vec::Vec;
 
 mod clients;
-mod held;
+mod kept;
 pub mod record;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use clients::{ClientId, LaneId};
+pub use crate::work::{ClientId, LaneId, Work};
 use clients::{Lane, Tables};
-use held::Held;
+use kept::Kept;
 
 /// Devices that one dispatch may have at a time.
 pub const MAX_DEVICES: usize = 64;
@@ -57,23 +57,6 @@ pub struct Limits {
     pub quantum: Nanos,
 }
 
-/// What policies know of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
-    /// The lane it came from.
-    pub lane: LaneId,
-    /// The client's name for it.
-    pub tag: u32,
-    /// Algorithm and operation.
-    pub class: Class,
-    /// Bytes of input.
-    pub size: u32,
-    /// Announce its completion at once.
-    pub urgent: bool,
-    /// When it was submitted, if it is sampled.
-    pub submitted: Option<Nanos>,
-}
-
 /// What a device is like, as it joins.
 #[derive(Clone, Debug)]
 pub struct Capability {
@@ -91,23 +74,24 @@ pub struct Capability {
 
 const _: () = assert!(Class::COUNT <= 64, "a capability has one bit for each class");
 
+/// A device for a request, and the request's name from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Number of the device.
+    pub device: usize,
+    /// The name.
+    pub ticket: Ticket,
+    /// Hand it over at once; else keep it for this device until [`Dispatch::release`] names it.
+    pub begins: bool,
+    /// How long it is expected to take there, ns.
+    pub cost: Nanos,
+}
+
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// Hand it to this device under this ticket.
-    On {
-        /// Number of the device.
-        device: usize,
-        /// Its name from now on.
-        ticket: Ticket,
-    },
-    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
-    Held {
-        /// Number of the device.
-        device: usize,
-        /// Its name from now on.
-        ticket: Ticket,
-    },
+    /// To a device that answers later.
+    Given(Given),
     /// Do it on this immediate device now: it counts as completed.
     Now {
         /// Number of the device.
@@ -137,20 +121,8 @@ pub struct Done {
 /// What becomes of a request whose device died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replaced {
-    /// Hand it to this device under this ticket.
-    On {
-        /// Number of the device.
-        device: usize,
-        /// Its name from now on.
-        ticket: Ticket,
-    },
-    /// Keep it for this device under this ticket until [`Dispatch::release`] hands it out.
-    Held {
-        /// Number of the device.
-        device: usize,
-        /// Its name from now on.
-        ticket: Ticket,
-    },
+    /// To a device that answers later.
+    Given(Given),
     /// Do it on this immediate device now: it counts as completed.
     Now(Done),
     /// No room now: call again with this ticket after a completion or the loss of a device.
@@ -176,7 +148,7 @@ struct Device {
     classes: u64,
     immediate: bool,
     rates: Rates,
-    held: Held,
+    kept: Kept,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
 }
@@ -329,7 +301,7 @@ impl Dispatch {
         self.balancer.placed(work.class, work.size);
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        if self.begins(now, device, ticket) { Placed::On { device, ticket } } else { Placed::Held { device, ticket } }
+        Placed::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
     }
 
     /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
@@ -337,19 +309,19 @@ impl Dispatch {
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
         let on_device = self.on_device(device);
-        let held = &mut self.devices[device].held;
-        let ticket = held.pop(on_device, self.order == Order::Fifo)?;
+        let kept = &mut self.devices[device].kept;
+        let ticket = kept.pop(on_device, self.order == Order::Fifo)?;
         let entry = self.inflight.get_mut(ticket)?;
-        (entry.held, entry.handed) = (false, now);
-        held.handed(entry.work.size > CHUNK);
+        (entry.state, entry.handed) = (State::Ranked, now);
+        kept.handed(entry.work.size > CHUNK);
         Some(ticket)
     }
 
     /// How its device serves a request. `None`: the ticket is void.
-    pub fn turn(&self, ticket: Ticket) -> Option<Turn> {
+    pub fn schedule(&self, ticket: Ticket) -> Option<Schedule> {
         let entry = self.inflight.get(ticket)?;
-        let ranked = || Turn { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
-        Some(if entry.ranked { ranked() } else { Turn::FIFO })
+        let ranked = || Schedule { rank: self.ranks[ticket.index()], chunks: chunks(entry.work.size) };
+        Some(if entry.state == State::AsItCame { Schedule::FIFO } else { ranked() })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -370,7 +342,7 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
-        debug_assert!(!entry.waiting && !entry.held, "no device has it");
+        debug_assert!(matches!(entry.state, State::AsItCame | State::Ranked), "no device has it");
         let device = usize::from(entry.device);
         self.unload(&entry);
         if let Some(took) = took {
@@ -407,8 +379,8 @@ impl Dispatch {
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, depth, weight, rates } = capability;
         let number = self.next_device()?;
-        let held = Held::new(self.ranks.len().min(depth as usize));
-        let device = Device { state: DeviceState::Active, classes, immediate, rates, held, last: None };
+        let kept = Kept::new(self.ranks.len().min(depth as usize));
+        let device = Device { state: DeviceState::Active, classes, immediate, rates, kept, last: None };
         put(&mut self.devices, number, device);
         put(&mut self.loads, number, Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
         self.balancer.devices_changed(self.devices.len());
@@ -427,7 +399,7 @@ impl Dispatch {
     /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
-        self.devices[device].held.clear();
+        self.devices[device].kept.clear();
         self.loads[device].usable = false;
         self.balancer.devices_changed(self.devices.len());
     }
@@ -457,15 +429,19 @@ impl Dispatch {
         self.inflight.get(ticket).map(|entry| usize::from(entry.device))
     }
 
+    /// The name that the request in this ticket's place has now. `None`: there is none.
+    pub fn latest(&self, ticket: Ticket) -> Option<Ticket> {
+        self.inflight.latest(ticket)
+    }
+
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
     /// `None`: the ticket was void already.
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let mut entry = self.inflight.remove(ticket)?;
-        if !entry.waiting {
-            entry.waiting = true;
-            entry.losses += 1;
+        if entry.state != State::Orphan {
             self.unload(&entry);
-            entry.held = false;
+            entry.state = State::Orphan;
+            entry.losses += 1;
         }
         let Work { lane, class, size, .. } = entry.work;
         if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
@@ -481,11 +457,7 @@ impl Dispatch {
         let cost = self.devices[device].rates.estimate(class, size);
         let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
         self.load(device, cost);
-        if self.begins(now, device, ticket) {
-            Some(Replaced::On { device, ticket })
-        } else {
-            Some(Replaced::Held { device, ticket })
-        }
+        Some(Replaced::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost }))
     }
 
     #[inline]
@@ -515,15 +487,15 @@ impl Dispatch {
         let load = &mut self.loads[device];
         load.in_flight -= 1;
         load.backlog -= entry.cost;
-        if entry.ranked && !entry.held {
-            self.devices[device].held.left(entry.work.size > CHUNK);
+        if entry.state == State::Ranked {
+            self.devices[device].kept.left(entry.work.size > CHUNK);
         }
     }
 
     /// Requests that the device itself has, or died with.
     #[inline]
     fn on_device(&self, device: usize) -> u32 {
-        self.loads[device].in_flight - self.devices[device].held.len()
+        self.loads[device].in_flight - self.devices[device].kept.len()
     }
 
     /// Whether the device may begin with a request that it was given just now. Else the request is kept back.
@@ -534,16 +506,17 @@ impl Dispatch {
 
     fn begins_by_rank(&mut self, now: Nanos, device: usize, ticket: Ticket) -> bool {
         let before = self.on_device(device) - 1;
-        let (held, order) = (&mut self.devices[device].held, self.order);
+        let (kept, order) = (&mut self.devices[device].kept, self.order);
         let Some(entry) = self.inflight.get_mut(ticket) else { return true };
-        let Turn { rank, chunks } = order.turn(now, entry.cost, entry.work.size);
-        let begins = held.begins(before, chunks > 1, rank);
+        let Schedule { rank, chunks } = order.schedule(now, entry.cost, entry.work.size);
+        let begins = kept.begins(before, chunks > 1, rank);
         self.ranks[ticket.index()] = rank;
-        (entry.ranked, entry.held) = (true, !begins);
         if begins {
-            held.handed(chunks > 1);
+            entry.state = State::Ranked;
+            kept.handed(chunks > 1);
         } else {
-            held.push(rank, ticket, chunks > 1);
+            entry.state = State::KeptBack;
+            kept.push(rank, ticket, chunks > 1);
         }
         begins
     }

@@ -4,8 +4,8 @@
 //! and given to another, the entry gets a new generation, so a late answer from the dead one matches nothing. That is
 //! what makes each request complete exactly once.
 
-use crate::dispatch::Work;
 use crate::time::Nanos;
+use crate::work::Work;
 use alloc::vec::Vec;
 
 /// Name of one attempt at one request.
@@ -35,18 +35,26 @@ impl Ticket {
     }
 }
 
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its device has it, and serves it as it came.
+    AsItCame,
+    /// Its device has it, and serves it by rank.
+    Ranked,
+    /// It has a rank, and is kept back until its device can begin with it.
+    KeptBack,
+    /// Its device died, and it waits to be given to another one.
+    Orphan,
+}
+
 /// One request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) work: Work,
     /// The device that has it, or had it last.
     pub(crate) device: u8,
-    /// Its device died and it waits to be given to another one.
-    pub(crate) waiting: bool,
-    /// It is served by rank, not as it came.
-    pub(crate) ranked: bool,
-    /// It is kept back until its device can begin with it.
-    pub(crate) held: bool,
+    pub(crate) state: State,
     pub(crate) handed: Nanos,
     /// Estimated time on the device.
     pub(crate) cost: Nanos,
@@ -58,7 +66,7 @@ impl Entry {
     /// A request that a device is given to serve as it comes.
     #[inline]
     pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
-        Self { work, device, waiting: false, ranked: false, held: false, handed, cost, losses }
+        Self { work, device, state: State::AsItCame, handed, cost, losses }
     }
 }
 
@@ -113,8 +121,9 @@ impl InFlight {
     /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
-        let offset =
-            rest.iter().position(|place| place.entry.is_some_and(|entry| entry.device == device && !entry.waiting))?;
+        let offset = rest.iter().position(|place| {
+            place.entry.is_some_and(|entry| entry.device == device && entry.state != State::Orphan)
+        })?;
         let index = from + offset;
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
     }
@@ -122,6 +131,13 @@ impl InFlight {
     /// One bit for the number of each device that an entry names, also of one that it waits to leave.
     pub(crate) fn devices(&self) -> u64 {
         self.places.iter().filter_map(|place| place.entry).fold(0, |named, entry| named | 1 << entry.device)
+    }
+
+    /// The ticket that is not void of the entry in this one's place, if a device has it.
+    pub(crate) fn latest(&self, ticket: Ticket) -> Option<Ticket> {
+        let place = self.places.get(ticket.index())?;
+        let on_device = |entry: &&Entry| matches!(entry.state, State::AsItCame | State::Ranked);
+        place.entry.as_ref().filter(on_device).map(|_| Ticket { generation: place.generation, ..ticket })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -21,8 +21,11 @@ pub mod layout;
 pub mod policy;
 pub mod ring;
 pub mod session;
+pub mod sidecore;
+
 pub mod stage;
 pub mod sync;
 pub mod time;
 pub mod wire;
 pub mod words;
+pub mod work;

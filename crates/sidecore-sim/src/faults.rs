@@ -26,6 +26,7 @@ pub use scenario::FAULTS;
 
 use crate::engine::Engine;
 use scenario::Scenario;
+use service::Run;
 use sidecore_core::time::Nanos;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -106,6 +107,8 @@ pub struct Report {
     pub events: u64,
     /// Requests that were submitted.
     pub requests: u64,
+    /// Lanes that were found dormant, over all times that a service kept house.
+    pub rested: u64,
     /// Faults that struck, by kind in the order of [`FAULTS`].
     pub faults: [u64; FAULTS.len()],
     /// The first run in which an invariant did not hold. No further one was made.
@@ -138,7 +141,7 @@ pub fn run(
     progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Report {
     let faults = [0; FAULTS.len()];
-    let mut report = Report { seeds: 0, events: 0, requests: 0, faults, broken: None, trace: 0 };
+    let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
     for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         let scenario = Scenario::new(seed);
         let outcome = run_one(&scenario, sabotage, Watch::default());
@@ -166,6 +169,7 @@ impl Report {
         self.seeds += 1;
         self.events += outcome.events;
         self.requests += outcome.requests;
+        self.rested += outcome.rested;
         for (sum, struck) in self.faults.iter_mut().zip(outcome.faults) {
             *sum += struck;
         }
@@ -178,6 +182,7 @@ impl Report {
 struct Outcome {
     events: u64,
     requests: u64,
+    rested: u64,
     faults: [u64; FAULTS.len()],
     broken: Option<Broken>,
     trace: u64,
@@ -189,18 +194,26 @@ struct Outcome {
 
 fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Outcome {
     let mut clock = Engine::new(scenario.seed);
-    let mut world = World::new(scenario, sabotage, watch, &mut clock);
+    let mut run = Run::new(scenario, sabotage, watch, &mut clock);
     let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
-    while world.broken.is_none() && clock.events() < MAX_EVENTS && !world.is_finished() {
-        if !clock.step(&mut world, HORIZON) {
+    while run.world.broken.is_none() && clock.events() < MAX_EVENTS && !run.is_finished() {
+        if !clock.step(&mut run, HORIZON) {
             break;
         }
-        shares = shares.next(&mut world, clock.now());
+        shares = shares.next(&mut run.world, clock.now());
     }
-    world.check_end(clock.now());
-    let (events, requests, faults, broken) = (clock.events(), world.requests, world.struck, world.broken.take());
-    let (words, record) = world.into_trace();
-    Outcome { events, requests, faults, broken, trace: clock.trace(), words, record }
+    run.world.check_end(run.is_finished(), clock.now());
+    let Run { mut sidecore, mut world } = run;
+    Outcome {
+        events: clock.events(),
+        requests: world.requests,
+        rested: world.rested,
+        faults: world.struck,
+        broken: world.broken.take(),
+        trace: clock.trace(),
+        words: world.into_words(),
+        record: sidecore.end_record().map(|tape| tape.into_words()).unwrap_or_default(),
+    }
 }
 
 /// Shares are measured from when everybody has requests waiting until somebody has submitted all.

@@ -13,10 +13,12 @@ pub(crate) use worker::{Worker, WorkerOptions};
 
 use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
+use crate::sys::clock;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::Turn;
+use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
+use sidecore_core::sidecore::Health;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Submission;
 use std::sync::Arc;
@@ -42,16 +44,6 @@ pub(crate) struct Reply {
     pub(crate) _job: Job,
 }
 
-/// What has become of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
-    Alive,
-    /// It will never answer again.
-    Dead,
-    /// It died while it wrote this request's result: that one can be neither replayed nor counted as done.
-    DeadWriting(Ticket),
-}
-
 /// The sidecore's end of a device.
 #[derive(Debug)]
 pub(crate) enum Port {
@@ -63,12 +55,13 @@ pub(crate) enum Port {
 impl Port {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
     #[inline]
-    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, turn: Turn, job: Job) {
+    pub(crate) fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job) {
         match self {
             Self::Inline => unreachable!("the sidecore does inline work itself"),
             // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
             Self::Worker(worker) => worker.submit(ticket, job),
-            Self::Emulated(emulated) => emulated.submit(now, ticket, turn, job),
+            // The model begins its work when the request comes, not when the sidecore last knew the time.
+            Self::Emulated(emulated) => emulated.submit(clock::now(), ticket, schedule, job),
         }
     }
 
@@ -90,11 +83,18 @@ impl Port {
         }
     }
 
-    /// The sidecore is about to sleep. `false`: an answer is there, it must not.
-    pub(crate) fn arm(&self) -> bool {
+    /// The sidecore is about to sleep: from now on the device rings.
+    pub(crate) fn arm(&self) {
+        if let Self::Worker(worker) = self {
+            worker.arm();
+        }
+    }
+
+    /// Whether an answer is there of a device that rings.
+    pub(crate) fn is_ready(&self) -> bool {
         match self {
-            Self::Worker(worker) => worker.arm(),
-            Self::Inline | Self::Emulated(_) => true,
+            Self::Worker(worker) => worker.is_ready(),
+            Self::Inline | Self::Emulated(_) => false,
         }
     }
 

@@ -3,15 +3,8 @@
 use crate::policy::admission::Share;
 use crate::policy::notify::Moderator;
 use crate::time::Nanos;
+use crate::work::{ClientId, LaneId};
 use alloc::vec::Vec;
-
-/// Number of a client in its dispatch. Used again after the client is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientId(pub u32);
-
-/// Number of a lane in its dispatch. Used again after the lane is closed and its requests left the devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LaneId(pub u32);
 
 #[derive(Debug)]
 pub(super) struct Client {

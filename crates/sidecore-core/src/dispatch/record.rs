@@ -11,7 +11,7 @@ mod tape;
 pub use call::{Call, Malformed, Words};
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
-use super::{Capability, ClientId, Dispatch, Done, LaneId, Limits, Placed, Replaced, Work};
+use super::{Capability, ClientId, Dispatch, Done, Given, LaneId, Limits, Placed, Replaced, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
 use crate::policy::notify::{Notify, Ring};
@@ -25,7 +25,7 @@ use core::ops::Deref;
 pub type Decision = [u64; 3];
 
 /// First byte of a decision that keeps a request back for a device. Its ticket is the second word.
-pub const HELD: u64 = 5;
+pub const KEPT_BACK: u64 = 5;
 /// First word of a decision that lets a request wait for room. Its ticket is the second word.
 pub const WAIT: u64 = 3;
 
@@ -297,12 +297,14 @@ fn of_ticket(ticket: Option<Ticket>) -> Decision {
 }
 
 /// With the load of the device that was chosen, so that each estimate shows.
+fn of_given(dispatch: &Dispatch, Given { device, ticket, begins, .. }: Given) -> Decision {
+    let kind = if begins { 1 } else { KEPT_BACK };
+    [head(kind, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
+}
+
 fn of_placed(dispatch: &Dispatch, placed: Placed) -> Decision {
     match placed {
-        Placed::On { device, ticket } => [head(1, device, 0), ticket.to_word(), dispatch.device_load(device).backlog],
-        Placed::Held { device, ticket } => {
-            [head(HELD, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
-        }
+        Placed::Given(given) => of_given(dispatch, given),
         Placed::Now { device, cost } => [head(2, device, 0), cost, 0],
         Placed::Full => [3, 0, 0],
         Placed::NoDevice => [4, 0, 0],
@@ -326,12 +328,7 @@ fn of_ring(ring: Ring) -> Decision {
 fn of_replaced(dispatch: &Dispatch, replaced: Option<&Replaced>) -> Decision {
     match replaced {
         None => NOTHING,
-        Some(Replaced::On { device, ticket }) => {
-            [head(1, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
-        }
-        Some(Replaced::Held { device, ticket }) => {
-            [head(HELD, *device, 0), ticket.to_word(), dispatch.device_load(*device).backlog]
-        }
+        Some(Replaced::Given(given)) => of_given(dispatch, *given),
         Some(Replaced::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
         Some(Replaced::Wait(ticket)) => [WAIT, ticket.to_word(), 0],
         Some(Replaced::GivenUp(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],

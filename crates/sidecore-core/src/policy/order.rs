@@ -31,14 +31,14 @@ const NAMES: [&str; 2] = ["fifo", "shortest"];
 
 /// How a device serves one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Schedule {
     /// The device goes on with the least rank that it has; of equals with the one that came first.
     pub rank: Nanos,
     /// In so many equal pieces, at least 1.
     pub chunks: u32,
 }
 
-impl Turn {
+impl Schedule {
     /// As it comes and in one piece.
     pub const FIFO: Self = Self { rank: 0, chunks: 1 };
 }
@@ -63,12 +63,14 @@ impl Order {
         NAMES[self as usize]
     }
 
-    /// The turn of a request of that size (bytes) that is expected to take `cost` (ns).
+    /// The schedule of a request of that size (bytes) that is expected to take `cost` (ns).
     #[inline]
-    pub fn turn(self, arrived: Nanos, cost: Nanos, size: u32) -> Turn {
+    pub fn schedule(self, arrived: Nanos, cost: Nanos, size: u32) -> Schedule {
         match self {
-            Self::Fifo => Turn::FIFO,
-            Self::Shortest => Turn { rank: arrived.saturating_add(cost.saturating_mul(AGEING)), chunks: chunks(size) },
+            Self::Fifo => Schedule::FIFO,
+            Self::Shortest => {
+                Schedule { rank: arrived.saturating_add(cost.saturating_mul(AGEING)), chunks: chunks(size) }
+            }
         }
     }
 }
@@ -101,16 +103,16 @@ mod tests {
 
     #[test]
     fn the_short_pass_the_long_for_so_long() {
-        let long = Order::Shortest.turn(1_000, 100, 64).rank;
-        let short = |arrived| Order::Shortest.turn(arrived, 1, 64).rank;
+        let long = Order::Shortest.schedule(1_000, 100, 64).rank;
+        let short = |arrived| Order::Shortest.schedule(arrived, 1, 64).rank;
         assert!(short(1_000 + 99 * AGEING) <= long && short(1_001 + 99 * AGEING) > long);
-        assert_eq!(Order::Fifo.turn(1_000, 100, u32::MAX), Turn::FIFO);
-        assert_eq!(Order::Shortest.turn(u64::MAX, u64::MAX, 0), Turn { rank: u64::MAX, chunks: 1 });
+        assert_eq!(Order::Fifo.schedule(1_000, 100, u32::MAX), Schedule::FIFO);
+        assert_eq!(Order::Shortest.schedule(u64::MAX, u64::MAX, 0), Schedule { rank: u64::MAX, chunks: 1 });
     }
 
     #[test]
     fn what_is_longer_than_a_chunk_is_cut() {
-        let chunks = |size| Order::Shortest.turn(0, 0, size).chunks;
+        let chunks = |size| Order::Shortest.schedule(0, 0, size).chunks;
         assert_eq!([0, CHUNK, CHUNK + 1, 1 << 20].map(chunks), [1, 1, 2, 32]);
     }
 }

@@ -1,22 +1,24 @@
 //! What must hold after each event, and at the end.
 
 use super::client::Link;
-use super::device::Health;
+use super::service::Request;
 use super::world::World;
 use super::{Broken, Invariant};
+use sidecore_core::sidecore::{Health, Sidecore};
 use sidecore_core::time::{Nanos, Pretty};
 
 /// Largest difference between the shares of two backlogged clients, as a part of the larger one.
 const UNFAIR: f64 = 0.2;
 
 impl World<'_> {
-    pub(super) fn check(&mut self, now: Nanos) {
+    pub(super) fn check(&mut self, sidecore: &Sidecore<u32, Request>, now: Nanos) {
         if self.broken.is_some() {
             return;
         }
         let alive = !self.service.thread.ended;
-        let broken = self.capacity().or_else(|| self.wakeup_of_clients());
-        let service = || self.credit().or_else(|| self.accounting()).or_else(|| self.wakeup_of_service());
+        let broken = self.capacity().or_else(|| self.wakeup_of_clients(sidecore));
+        let service =
+            || self.credit(sidecore).or_else(|| self.accounting(sidecore)).or_else(|| self.wakeup_of_service(sidecore));
         let broken = broken.or_else(|| if alive { service() } else { None });
         let broken = broken.or_else(|| self.wakeup_of_devices());
         if let Some(Broken { invariant, what }) = broken {
@@ -35,12 +37,9 @@ impl World<'_> {
     }
 
     /// No client is above its credit.
-    fn credit(&self) -> Option<Broken> {
-        let service = &self.service;
+    fn credit(&self, sidecore: &Sidecore<u32, Request>) -> Option<Broken> {
         for (tenant, plan) in self.plan.clients.iter().enumerate() {
-            let Some((client, _)) = service.clients[tenant] else { continue };
-            let lanes = service.lanes.iter().enumerate().filter_map(|(id, lane)| Some((id, lane.as_ref()?)));
-            let own = lanes.filter(|(_, lane)| lane.client == client);
+            let own = sidecore.lanes().filter(|(_, link)| self.links[**link as usize].tenant as usize == tenant);
             let in_flight: u32 = own.map(|(id, _)| self.in_flight_on(id)).sum();
             if in_flight > plan.credit {
                 let what = format!("client {tenant} of credit {} has {in_flight} in flight", plan.credit);
@@ -50,24 +49,19 @@ impl World<'_> {
         None
     }
 
-    /// Requests of a lane in flight, counted by the world.
-    fn in_flight_on(&self, lane: usize) -> u32 {
-        self.service.held.iter().flatten().filter(|held| held.lane.0 as usize == lane).count() as u32
-    }
-
     /// Dispatch counts what the world counts.
-    fn accounting(&self) -> Option<Broken> {
+    fn accounting(&self, sidecore: &Sidecore<u32, Request>) -> Option<Broken> {
         let service = &self.service;
-        let total = service.held.iter().flatten().count();
-        let counted = service.dispatch.total_in_flight();
+        let total = service.in_flight.iter().flatten().count();
+        let counted = sidecore.dispatch().total_in_flight();
         if total != counted {
             let what = format!("{total} requests are in flight and dispatch counts {counted}");
             return Some(Broken::new(Invariant::Accounting, what));
         }
         for number in 0..service.devices.len() {
-            let own = service.held.iter().flatten().filter(|held| held.device == Some(number));
-            let (requests, backlog) = own.fold((0, 0), |(n, time), held| (n + 1, time + held.cost));
-            let load = service.dispatch.device_load(number);
+            let own = service.in_flight.iter().flatten().filter(|known| known.device == Some(number));
+            let (requests, backlog) = own.fold((0, 0), |(n, time), known| (n + 1, time + known.cost));
+            let load = sidecore.dispatch().device_load(number);
             if (load.in_flight, load.backlog) != (requests, backlog) {
                 let what = format!("device {number} has {requests} requests of {backlog} ns; dispatch says {load:?}");
                 return Some(Broken::new(Invariant::Accounting, what));
@@ -77,7 +71,7 @@ impl World<'_> {
     }
 
     /// No client sleeps armed with a completion to read and nobody about to wake it.
-    fn wakeup_of_clients(&self) -> Option<Broken> {
+    fn wakeup_of_clients(&self, sidecore: &Sidecore<u32, Request>) -> Option<Broken> {
         let service = &self.service;
         for (index, link) in self.links.iter().enumerate() {
             let unread = link.thread.nobody_wakes() && link.completion.armed && link.completion.ready();
@@ -87,8 +81,8 @@ impl World<'_> {
             if service.thread.ended {
                 continue;
             }
-            let lane = service.lanes.iter().flatten().find(|lane| lane.link as usize == index);
-            let put_off = lane.and_then(|lane| lane.announce_at);
+            let lane = sidecore.lanes().find(|(_, own)| **own as usize == index);
+            let put_off = lane.and_then(|(id, _)| sidecore.announces_at(id));
             let slept_through =
                 |at| service.thread.nobody_wakes() && service.thread.until.is_none_or(|until| until > at);
             if put_off.is_none_or(slept_through) {
@@ -100,7 +94,7 @@ impl World<'_> {
     }
 
     /// The service does not sleep with something to read of which nobody tells it.
-    fn wakeup_of_service(&self) -> Option<Broken> {
+    fn wakeup_of_service(&self, sidecore: &Sidecore<u32, Request>) -> Option<Broken> {
         let service = &self.service;
         if !service.thread.nobody_wakes() {
             return None;
@@ -109,15 +103,14 @@ impl World<'_> {
         if !service.mailbox.is_empty() {
             return broken("the service sleeps with a command to read".to_owned());
         }
-        for lane in service.lanes.iter().flatten() {
-            let link = &self.links[lane.link as usize];
+        for (_, index) in sidecore.lanes() {
+            let link = &self.links[*index as usize];
             if link.submission.armed && link.submission.ready() && !link.submission.unrung && link.hostile.is_none() {
-                return broken(format!("the service sleeps armed with a submission of link {} to read", lane.link));
+                return broken(format!("the service sleeps armed with a submission of link {index} to read"));
             }
         }
-        for number in &service.remote {
-            let index = service.devices[*number];
-            let device = &self.devices[index as usize];
+        for index in &service.devices {
+            let device = &self.devices[*index as usize];
             let told = device.replies.unrung || device.ring_at.is_some() || device.health != Health::Alive;
             if device.replies.armed && device.replies.ready() && !told {
                 return broken(format!("the service sleeps armed with an answer of device {index} to read"));
@@ -136,10 +129,10 @@ impl World<'_> {
     }
 
     /// At the end of a run that came to none, or of one in which shares can be measured.
-    pub(super) fn check_end(&mut self, now: Nanos) {
-        if self.broken.is_none() && !self.is_finished() {
+    pub(super) fn check_end(&mut self, finished: bool, now: Nanos) {
+        if self.broken.is_none() && !finished {
             let waiting = self.links.iter().filter(|link| !link.is_settled()).count();
-            let in_flight = self.service.dispatch.total_in_flight();
+            let in_flight = self.service.in_flight.iter().flatten().count();
             self.fail(now, Invariant::Stall, || {
                 format!("after {} {waiting} clients wait, {in_flight} requests are in flight", Pretty(now))
             });

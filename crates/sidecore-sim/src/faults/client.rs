@@ -83,6 +83,8 @@ pub(super) struct Link {
     pc: Pc,
     /// The service hung up.
     gone: bool,
+    /// The service took the lane.
+    pub(super) accepted: bool,
 }
 
 impl Link {
@@ -119,7 +121,7 @@ impl World<'_> {
     /// Whether the service has every client's lane with several requests in it.
     pub(super) fn everybody_waits(&self) -> bool {
         let waits = |link: &Link| link.submission.waiting() > 8;
-        self.service.lanes.iter().flatten().count() == self.links.len() && self.links.iter().all(waits)
+        self.links.iter().all(|link| link.accepted && waits(link))
     }
 
     /// Shares count from now on.
@@ -154,6 +156,7 @@ impl World<'_> {
             waiter: Waiter::new(advice, PARK_COST, owned),
             pc: Pc::Act,
             gone: false,
+            accepted: false,
         });
         self.say(clock.now(), || format!("client {tenant} connects as link {link} for {left} requests"));
         self.tell(clock, Command::AddLane(link));
@@ -199,7 +202,7 @@ impl World<'_> {
             return self.say(clock.now(), || format!("link {index} must ring the service and does not"));
         }
         self.say(clock.now(), || format!("link {index} rings the service"));
-        self.wake(clock, Who::Service);
+        self.ring(clock, index);
     }
 
     /// Submits if it is time, else looks for completions.
@@ -479,7 +482,7 @@ impl World<'_> {
         let must_wake = link.submission.must_wake();
         self.say(clock.now(), || format!("link {index} breaks the protocol: {how:?}"));
         if must_wake {
-            self.wake(clock, Who::Service);
+            self.ring(clock, index);
         }
         self.end(clock, Who::Client(index));
         let delay = clock.random().below(60_000);

@@ -3,13 +3,14 @@
 use super::client::PARK_COST;
 use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
-use super::scenario::{DevicePlan, Hops, Kind};
+use super::scenario::{DevicePlan, Kind};
 use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
+use sidecore_core::sidecore::{Health, Hops};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -58,15 +59,6 @@ enum Pc {
     Announce(bool),
     Recheck(Option<Nanos>),
     Woken(Nanos),
-}
-
-/// What has become of a worker's thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Health {
-    Alive,
-    Dead,
-    /// It died past its gate with this request.
-    DeadWriting(Ticket),
 }
 
 /// One device, for as long as its service lives.

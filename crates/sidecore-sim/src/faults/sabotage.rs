@@ -1,6 +1,7 @@
 //! Defects put in on purpose: a check that never fails proves nothing.
 
 use super::Invariant;
+use sidecore_core::sidecore::Defect;
 use std::fmt;
 
 /// One deliberate defect of the simulated runtime.
@@ -42,11 +43,15 @@ pub enum Sabotage {
     PunishNeighbour,
     /// Everybody is told that its core is its own.
     SpinUnowned,
+    /// A dormant lane that rings is not looked at again.
+    SleepThroughRing,
+    /// A quiet lane goes dormant without a second look.
+    RestBlindly,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::DropClientRing,
         Self::DropServiceRing,
         Self::ArmAfterLook,
@@ -65,6 +70,8 @@ impl Sabotage {
         Self::BlameOther,
         Self::PunishNeighbour,
         Self::SpinUnowned,
+        Self::SleepThroughRing,
+        Self::RestBlindly,
     ];
 
     /// The sabotage of that name, as `drop-client-ring`.
@@ -93,17 +100,47 @@ impl Sabotage {
             Self::BlameOther => "blame-other",
             Self::PunishNeighbour => "punish-neighbour",
             Self::SpinUnowned => "spin-unowned",
+            Self::SleepThroughRing => "sleep-through-ring",
+            Self::RestBlindly => "rest-blindly",
         }
+    }
+
+    /// What core's own sidecore does wrong under it; `None` for those of clients, devices and doorbells.
+    pub(super) fn defect(self) -> Option<Defect> {
+        Some(match self {
+            Self::ArmAfterLook => Defect::ArmAfterLook,
+            Self::ForgetAnnouncement => Defect::ForgetAnnouncement,
+            Self::DuplicateCompletion => Defect::DuplicateCompletion,
+            Self::LoseCompletion => Defect::LoseCompletion,
+            Self::ReuseTicket => Defect::ReuseTicket,
+            Self::CompleteEarly => Defect::CompleteEarly,
+            Self::IgnoreCredit => Defect::IgnoreCredit,
+            Self::IgnoreShare => Defect::IgnoreShare,
+            Self::ForgetOrphans => Defect::ForgetOrphans,
+            Self::NoTimeout => Defect::NoTimeout,
+            Self::BlameOther => Defect::BlameOther,
+            Self::PunishNeighbour => Defect::PunishNeighbour,
+            Self::SleepThroughRing => Defect::SleepThroughRing,
+            Self::RestBlindly => Defect::RestBlindly,
+            Self::DropClientRing
+            | Self::DropServiceRing
+            | Self::ForgetLost
+            | Self::MixUpResults
+            | Self::Overcommit
+            | Self::SpinUnowned => return None,
+        })
     }
 
     /// The invariant that it breaks.
     pub fn breaks(self) -> Invariant {
         match self {
-            Self::DropClientRing | Self::DropServiceRing | Self::ArmAfterLook | Self::ForgetAnnouncement => {
-                Invariant::Wakeup
-            }
+            Self::DropClientRing
+            | Self::DropServiceRing
+            | Self::ArmAfterLook
+            | Self::ForgetAnnouncement
+            | Self::RestBlindly => Invariant::Wakeup,
             Self::DuplicateCompletion | Self::ForgetLost => Invariant::Once,
-            Self::LoseCompletion | Self::ForgetOrphans | Self::NoTimeout => Invariant::Stall,
+            Self::LoseCompletion | Self::ForgetOrphans | Self::NoTimeout | Self::SleepThroughRing => Invariant::Stall,
             Self::ReuseTicket => Invariant::Void,
             Self::MixUpResults => Invariant::Answer,
             Self::CompleteEarly => Invariant::Accounting,

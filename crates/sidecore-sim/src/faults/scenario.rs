@@ -5,6 +5,7 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
 
@@ -78,15 +79,6 @@ impl DevicePlan {
         };
         SESSIONS.iter().enumerate().filter_map(class).fold(0, |bits, class| bits | 1 << class.index())
     }
-}
-
-/// Policies of the four hops.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hops {
-    pub(super) service: Notify,
-    pub(super) to_device: Notify,
-    pub(super) from_device: Notify,
-    pub(super) client: Notify,
 }
 
 /// How a client breaks the protocol.
@@ -205,6 +197,8 @@ pub(super) struct Scenario {
     pub(super) quantum: Nanos,
     /// The sidecore may spin.
     pub(super) owned: bool,
+    /// Of more lanes than these, the quiet ones go dormant.
+    pub(super) watched_lanes: usize,
     pub(super) faults: Vec<(Nanos, Fault)>,
     /// Every client always has requests waiting: shares can be measured.
     pub(super) backlogged: bool,
@@ -312,6 +306,7 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
         in_flight: from(random, 1, 32) as u32,
         quantum: from(random, 1_000, 50_000),
         owned: one_in(random, 2),
+        watched_lanes: random.below(5) as usize,
         faults,
         backlogged: false,
     }
@@ -360,6 +355,7 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
         in_flight: 64,
         quantum: from(random, 5_000, 20_000),
         owned: one_in(random, 2),
+        watched_lanes: random.below(5) as usize,
         faults: Vec::new(),
         backlogged: true,
     }
@@ -377,8 +373,10 @@ impl fmt::Display for Scenario {
         )?;
         writeln!(
             f,
-            "notify: service {service}, to_device {to_device}, from_device {from_device}, client {client}; sidecore {}",
-            owned(self.owned)
+            "notify: service {service}, to_device {to_device}, from_device {from_device}, client {client}; sidecore {}, \
+             watches {} lanes",
+            owned(self.owned),
+            self.watched_lanes
         )?;
         for (number, plan) in self.clients.iter().enumerate() {
             let ClientPlan { weight, credit, lanes, .. } = plan;

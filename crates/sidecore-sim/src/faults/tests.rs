@@ -17,6 +17,7 @@ fn nothing_is_broken() {
     assert!(report.broken.is_none(), "{}", told(&report.broken.unwrap()));
     assert_eq!(report.seeds, 500);
     assert!(report.faults.iter().all(|struck| *struck > 20), "{:?}", report.faults);
+    assert!(report.rested > 500, "{} lanes were dormant", report.rested);
     assert!(report.requests > 40_000 && report.events > 1_000_000, "{} of {}", report.requests, report.events);
 }
 

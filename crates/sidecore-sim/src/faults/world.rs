@@ -7,7 +7,7 @@ use super::sabotage::Sabotage;
 use super::scenario::{FAULTS, Scenario};
 use super::service::Service;
 use super::{Broken, Invariant};
-use crate::engine::{self, Engine};
+use crate::engine::Engine;
 use sidecore_core::session::Class;
 use sidecore_core::time::{Nanos, Pretty};
 use std::collections::VecDeque;
@@ -72,6 +72,8 @@ pub(super) struct World<'a> {
     /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
+    /// Lanes found dormant, over all times that the service kept house.
+    pub(super) rested: u64,
     pub(super) broken: Option<Broken>,
     /// Who connects again when the service is back: client, lane, and requests that are left to do.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
@@ -81,62 +83,68 @@ pub(super) struct World<'a> {
     log: Option<VecDeque<String>>,
 }
 
-impl engine::World for World<'_> {
-    type Event = Event;
-
-    fn handle(&mut self, clock: &mut Clock, event: Event) {
-        match event {
-            Event::Step(who) => self.step(clock, who),
-            Event::Wake(who, incarnation) => self.arrive(clock, who, incarnation),
-            Event::Fault(number) => self.strike(clock, usize::from(number)),
-            Event::HangUp(link) => self.hang_up(clock, link),
-            Event::Closed(link) => self.connection_closed(clock, link),
-            Event::Restart => self.restart(clock),
-            Event::Late(device) => self.answer_late(clock, device),
-        }
-        self.check(clock.now());
-    }
-}
-
 impl<'a> World<'a> {
-    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch, clock: &mut Clock) -> Self {
-        let mut world = World {
+    pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Self {
+        World {
             plan,
             sabotage,
-            service: Service::new(plan, sabotage, 0, watch.tape),
+            service: Service::new(plan, 0),
             tape: watch.tape,
             links: Vec::new(),
             devices: Vec::new(),
             tenants: plan.clients.iter().map(|_| Tenant { charged: 0 }).collect(),
             struck: [0; FAULTS.len()],
             requests: 0,
+            rested: 0,
             broken: None,
             reconnecting: Vec::new(),
             log: watch.words.then(VecDeque::new),
-        };
-        for (number, (at, _)) in plan.faults.iter().enumerate() {
+        }
+    }
+
+    pub(super) fn schedule_faults(&self, clock: &mut Clock) {
+        for (number, (at, _)) in self.plan.faults.iter().enumerate() {
             clock.schedule(*at, Event::Fault(number as u16));
         }
-        world.start_service(clock);
-        for (tenant, client) in plan.clients.iter().enumerate() {
+    }
+
+    pub(super) fn connect_all(&mut self, clock: &mut Clock) {
+        for (tenant, client) in self.plan.clients.iter().enumerate() {
             for (lane, lane_plan) in client.lanes.iter().enumerate() {
-                world.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
+                self.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
             }
         }
-        world
+    }
+
+    /// What happens to everybody but the service.
+    pub(super) fn handle(&mut self, clock: &mut Clock, event: Event) {
+        match event {
+            Event::Step(who) => self.step(clock, who),
+            Event::Wake(who, incarnation) => self.arrive(clock, who, incarnation),
+            Event::Fault(number) => self.strike(clock, usize::from(number)),
+            Event::HangUp(link) => self.hang_up(clock, link),
+            Event::Closed(link) => self.connection_closed(clock, link),
+            Event::Late(device) => self.answer_late(clock, device),
+            Event::Restart => {}
+        }
     }
 
     fn step(&mut self, clock: &mut Clock, who: Who) {
-        let thread = self.thread(who);
-        (thread.asleep, thread.timer, thread.until) = (false, None, None);
-        if thread.ended {
+        if !self.begin_step(who) {
             return;
         }
         match who {
-            Who::Service => self.step_service(clock),
+            Who::Service => {}
             Who::Client(link) => self.step_client(clock, link),
             Who::Device(device) => self.step_device(clock, device),
         }
+    }
+
+    /// The thread runs from now on. `false`: it has ended.
+    pub(super) fn begin_step(&mut self, who: Who) -> bool {
+        let thread = self.thread(who);
+        (thread.asleep, thread.timer, thread.until) = (false, None, None);
+        !thread.ended
     }
 
     pub(super) fn thread(&mut self, who: Who) -> &mut Thread {
@@ -238,15 +246,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The last events in words and the record of the last service, where they were asked for.
-    pub(super) fn into_trace(mut self) -> (Vec<String>, Vec<u64>) {
-        let record = self.service.dispatch.end_record().map(|tape| tape.into_words());
-        (self.log.map(Vec::from).unwrap_or_default(), record.unwrap_or_default())
+    /// The last events in words, where they were asked for.
+    pub(super) fn into_words(self) -> Vec<String> {
+        self.log.map(Vec::from).unwrap_or_default()
     }
 
-    /// Everything that was to be done is done, and nothing is on its way.
+    /// Everything that was to be done is done, and nothing is on its way but on devices.
     pub(super) fn is_finished(&self) -> bool {
-        self.reconnecting.is_empty() && self.service.is_at_rest() && self.links.iter().all(Link::is_settled)
+        let at_rest = !self.service.thread.ended && self.service.mailbox.is_empty();
+        self.reconnecting.is_empty() && at_rest && self.links.iter().all(Link::is_settled)
     }
 
     /// Whether a device of the running service may get requests of that class.

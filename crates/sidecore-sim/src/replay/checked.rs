@@ -1,6 +1,6 @@
 //! A dispatch that is told nothing impossible: who names what is not there is refused before core sees it.
 
-use sidecore_core::dispatch::record::{Call, Decision, HELD, Start, WAIT, apply};
+use sidecore_core::dispatch::record::{Call, Decision, KEPT_BACK, Start, WAIT, apply};
 use sidecore_core::dispatch::{ClientId, DeviceState, Dispatch, LaneId, Limits};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
@@ -150,7 +150,7 @@ impl Checked {
             self.nowhere.remove(&old.to_word());
         }
         let waits = old.is_some() && decision[0] == WAIT;
-        if waits || decision[0] & 0xff == HELD {
+        if waits || decision[0] & 0xff == KEPT_BACK {
             self.nowhere.insert(decision[1]);
         }
     }

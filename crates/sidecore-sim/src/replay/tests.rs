@@ -63,9 +63,8 @@ fn each_kind_of_call_is_in_some_record() {
             left = split(*head, rest).unwrap().2;
         }
     }
-    // A simulated service never lets a lane go dormant, and measures no immediate device.
     let missing: Vec<usize> = (1..=22).filter(|kind| !seen[*kind]).collect();
-    assert_eq!(missing, [8, 13]);
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -8,11 +8,11 @@ mod sizes;
 pub use sizes::Sizes;
 
 use crate::engine::{Engine, World};
-use sidecore_core::dispatch::{Capability, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::policy::order::{Order, Turn};
+use sidecore_core::policy::order::{Order, Schedule};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -155,7 +155,7 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 struct Task {
     ticket: Ticket,
-    turn: Turn,
+    schedule: Schedule,
     size: u32,
     /// Pieces that are left of it.
     left: u32,
@@ -176,10 +176,10 @@ impl Server {
     fn begin(&mut self) -> Option<f64> {
         let first = self.queue.front()?;
         // As they come all have the rank 0: then there is no use in looking on.
-        let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.turn.rank);
-        let index = if first.turn.rank == 0 { 0 } else { ranked()?.0 };
+        let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.schedule.rank);
+        let index = if first.schedule.rank == 0 { 0 } else { ranked()?.0 };
         let mut task = self.queue.remove(index)?;
-        let time = self.card.time(task.size) / f64::from(task.turn.chunks);
+        let time = self.card.time(task.size) / f64::from(task.schedule.chunks);
         (task.spent, task.left) = (task.spent + time, task.left - 1);
         self.serving = Some(task);
         Some(time)
@@ -287,20 +287,20 @@ impl<'a> Pool<'a> {
     fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
         let work = Work { lane: self.lane, tag: 0, class: Class::NOOP, size, urgent: false, submitted: None };
         match self.dispatch.place(engine.now(), work) {
-            Placed::On { device, ticket } => {
+            Placed::Given(Given { device, ticket, begins: true, .. }) => {
                 self.requests[ticket.index()] = (arrived, size);
                 self.hand(engine, device, ticket);
             }
-            Placed::Held { ticket, .. } => self.requests[ticket.index()] = (arrived, size),
+            Placed::Given(Given { ticket, begins: false, .. }) => self.requests[ticket.index()] = (arrived, size),
             Placed::Now { .. } | Placed::Full | Placed::NoDevice => return false,
         }
         true
     }
 
     fn hand(&mut self, engine: &mut Engine<Event>, device: usize, ticket: Ticket) {
-        let turn = self.dispatch.turn(ticket).unwrap_or(Turn::FIFO);
+        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         let size = self.requests[ticket.index()].1;
-        self.servers[device].queue.push_back(Task { ticket, turn, size, left: turn.chunks, spent: 0.0 });
+        self.servers[device].queue.push_back(Task { ticket, schedule, size, left: schedule.chunks, spent: 0.0 });
         if self.servers[device].serving.is_none() {
             self.serve(engine, device);
         }

@@ -6,12 +6,13 @@
 
 mod server;
 
-use super::{Health, Job, Reply};
+use super::{Job, Reply};
 use crate::engine::execute::{Scratch, compute, deliver};
 use server::Server;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::order::Turn;
+use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
+use sidecore_core::sidecore::Health;
 use sidecore_core::time::Nanos;
 
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Emulated {
         self.fixed + (self.per_byte * bytes as f64) as Nanos
     }
 
-    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, turn: Turn, job: Job) {
+    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, schedule: Schedule, job: Job) {
         if self.dead {
             return;
         }
@@ -63,7 +64,7 @@ impl Emulated {
             buffer
         });
         let took = self.time(job.submission.input_len());
-        self.server.submit(now, turn, took, Pending { ticket, job, result, took });
+        self.server.submit(now, schedule, took, Pending { ticket, job, result, took });
     }
 
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Reply> {

@@ -5,7 +5,7 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Health, Job, Reply};
+use super::{Job, Reply};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
@@ -13,6 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::sidecore::Health;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -100,9 +101,12 @@ impl Worker {
         }
     }
 
-    pub(crate) fn arm(&self) -> bool {
+    pub(crate) fn arm(&self) {
         Doorbell(&self.shared.sidecore_armed).arm();
-        self.replies.is_empty()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.replies.is_empty()
     }
 
     pub(crate) fn disarm(&self) {

@@ -43,10 +43,23 @@ impl Sessions {
     }
 
     /// The session of a handle.
-    #[inline]
     pub(super) fn get(&self, handle: u32) -> Option<&Arc<Session>> {
-        let place = self.0.get((handle & PLACE_MASK) as usize)?;
-        place.session.as_ref().filter(|_| u32::from(place.generation) == handle >> PLACE_BITS)
+        self.find(handle).map(|(_, session)| session)
+    }
+
+    /// The session of a handle, and its place: good for [`Sessions::at`] until something is opened or closed.
+    #[inline]
+    pub(super) fn find(&self, handle: u32) -> Option<(u32, &Arc<Session>)> {
+        let number = handle & PLACE_MASK;
+        let place = self.0.get(number as usize)?;
+        let session = place.session.as_ref().filter(|_| u32::from(place.generation) == handle >> PLACE_BITS);
+        Some((number, session?))
+    }
+
+    /// The session at a place.
+    #[inline]
+    pub(super) fn at(&self, place: u32) -> Option<&Arc<Session>> {
+        self.0.get(place as usize)?.session.as_ref()
     }
 
     /// Takes a session out. `None`: there was none of this handle.

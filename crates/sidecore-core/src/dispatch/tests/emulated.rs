@@ -38,9 +38,11 @@ impl Machine {
     pub(super) fn place(&mut self, work: Work) {
         loop {
             match self.dispatch.place(self.now, work) {
-                Placed::On { device, ticket } => return self.hand(device, ticket, work.size),
+                Placed::Given(Given { device, ticket, begins: true, .. }) => {
+                    return self.hand(device, ticket, work.size);
+                }
                 Placed::Full => assert!(self.advance()),
-                Placed::NoDevice | Placed::Now { .. } | Placed::Held { .. } => {
+                Placed::NoDevice | Placed::Now { .. } | Placed::Given(Given { begins: false, .. }) => {
                     unreachable!("all devices can do all, none at once, and as it comes")
                 }
             }

@@ -19,7 +19,7 @@ fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
 /// Places a request that must find its device.
 fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
     match dispatch.place(100, work) {
-        Placed::On { device, ticket } => (device, ticket),
+        Placed::Given(Given { device, ticket, begins: true, .. }) => (device, ticket),
         other => panic!("{other:?}"),
     }
 }
@@ -27,7 +27,7 @@ fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
 /// Replaces a request that must find its device.
 fn replaced(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
     match dispatch.replace(200, ticket) {
-        Some(Replaced::On { device, ticket }) => (device, ticket),
+        Some(Replaced::Given(Given { device, ticket, begins: true, .. })) => (device, ticket),
         other => panic!("{other:?}"),
     }
 }
@@ -339,7 +339,7 @@ fn the_size_decides_where_a_request_ends_first() {
 /// Places a request that must be kept back.
 fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
     match dispatch.place(100, work) {
-        Placed::Held { ticket, .. } => ticket,
+        Placed::Given(Given { ticket, begins: false, .. }) => ticket,
         other => panic!("{other:?}"),
     }
 }
@@ -367,7 +367,7 @@ fn two_short_ones_find_room_beside_long_ones() {
     kept(&mut dispatch, long);
     let [short, _] = [1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     let next = kept(&mut dispatch, work(lane, 3));
-    assert_eq!([tickets[0], short].map(|ticket| dispatch.turn(ticket).unwrap().chunks), [4, 1]);
+    assert_eq!([tickets[0], short].map(|ticket| dispatch.schedule(ticket).unwrap().chunks), [4, 1]);
     dispatch.complete(short, None);
     assert_eq!((dispatch.release(200, 0), dispatch.release(200, 0)), (Some(next), None));
 }
@@ -380,7 +380,9 @@ fn an_aged_one_is_not_passed() {
     let [first, _] = [0; 2].map(|_| placed(&mut dispatch, long).1);
     let old = kept(&mut dispatch, long);
     let age = 16 * dispatch.estimate(0, Class::NOOP, long.size);
-    let Placed::Held { ticket, .. } = dispatch.place(100 + age, work(lane, 1)) else { panic!("it is later") };
+    let Placed::Given(Given { ticket, begins: false, .. }) = dispatch.place(100 + age, work(lane, 1)) else {
+        panic!("it is later")
+    };
     assert_eq!(dispatch.release(101 + age, 0), None);
     dispatch.complete(first, None);
     assert_eq!([0; 2].map(|device| dispatch.release(101 + age, device)), [Some(old), Some(ticket)]);
@@ -396,7 +398,9 @@ fn what_was_kept_back_for_a_dead_device_moves_to_another() {
     dispatch.lose(0);
     assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
     let moved = [tickets[0], tickets[1]].map(|ticket| replaced(&mut dispatch, ticket).1);
-    let Some(Replaced::Held { device: 1, ticket }) = dispatch.replace(200, held) else { panic!("there is no room") };
+    let Some(Replaced::Given(Given { device: 1, ticket, begins: false, .. })) = dispatch.replace(200, held) else {
+        panic!("there is no room")
+    };
     assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1).0), ((0, 0), 3));
     assert!(moved.iter().all(|ticket| dispatch.complete(*ticket, None).is_some()));
     assert_eq!((dispatch.release(300, 1), dispatch.complete(held, None)), (Some(ticket), None));
@@ -510,7 +514,9 @@ fn an_immediate_device_has_nothing_in_flight_and_is_announced() {
 fn an_immediate_device_takes_over_at_once() {
     let (mut dispatch, _, lane) = start(&[]);
     dispatch.add_device(capability(1));
-    let Placed::On { ticket, .. } = dispatch.place(100, work(lane, 7)) else { panic!("there is room") };
+    let Placed::Given(Given { ticket, begins: true, .. }) = dispatch.place(100, work(lane, 7)) else {
+        panic!("there is room")
+    };
     dispatch.lose(0);
     dispatch.add_device(Capability { immediate: true, ..capability(1) });
     let Some(Replaced::Now(done)) = dispatch.replace(200, ticket) else { panic!("it is done at once") };

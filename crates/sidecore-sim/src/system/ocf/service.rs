@@ -12,7 +12,7 @@ use super::machine::{Event, Machine, Software, Step};
 use crate::engine::Engine;
 use crate::part::cpu::Section;
 use client::Client;
-use sidecore_core::dispatch::{Capability, ClientId, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::Ring;
@@ -153,7 +153,9 @@ impl Service {
     fn place(&mut self, config: &Config, number: usize, slot: u32, now: Nanos) -> bool {
         let (lane, size) = (LaneId(number as u32), config.size);
         let work = Work { lane, tag: slot, class: self.class, size, urgent: false, submitted: None };
-        let Placed::On { device, ticket } = self.dispatch.place(now, work) else { return false };
+        let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
+            return false;
+        };
         self.tickets[ticket.index()] = Some((ticket, number as u32 * config.in_flight + slot));
         self.handed.push((device, Job { id: ticket.index() as u32, size }));
         true

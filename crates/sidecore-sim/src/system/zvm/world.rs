@@ -6,7 +6,7 @@ use super::parameters::{CP, GUEST, Pickup, Shape};
 use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
-use sidecore_core::dispatch::{Capability, Dispatch, LaneId, Limits, Placed, Work};
+use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::{Notify, Ring, Step as Waiting, Waiter};
@@ -311,7 +311,7 @@ impl Zone {
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
         let Pending { class, service, .. } = self.pickup[guest as usize];
         let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
-        let Placed::On { device, ticket } = self.dispatch.place(now, work) else {
+        let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return self.submitted.push_front((guest, submitted));
         };
         self.found.handed += 1;

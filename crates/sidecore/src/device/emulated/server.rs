@@ -1,6 +1,6 @@
 //! One server in modelled time, which passes whether anybody looks or not.
 
-use sidecore_core::policy::order::Turn;
+use sidecore_core::policy::order::Schedule;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -31,9 +31,9 @@ impl<T> Server<T> {
     }
 
     /// An item comes that takes so long in all. Times of calls must not go back.
-    pub(super) fn submit(&mut self, now: Nanos, turn: Turn, took: Nanos, item: T) {
+    pub(super) fn submit(&mut self, now: Nanos, schedule: Schedule, took: Nanos, item: T) {
         self.pass(now);
-        let Turn { rank, chunks } = turn;
+        let Schedule { rank, chunks } = schedule;
         let each = took / Nanos::from(chunks);
         let first = took - each * Nanos::from(chunks - 1);
         self.queue.push_back(Task { rank, pieces: chunks, first, each, item });
@@ -92,8 +92,8 @@ impl<T> Server<T> {
 mod tests {
     use super::*;
 
-    fn turn(rank: Nanos, chunks: u32) -> Turn {
-        Turn { rank, chunks }
+    fn schedule(rank: Nanos, chunks: u32) -> Schedule {
+        Schedule { rank, chunks }
     }
 
     fn ends(server: &mut Server<u32>, until: Nanos) -> Vec<(u32, Nanos)> {
@@ -109,11 +109,11 @@ mod tests {
         let mut server = Server::new(4);
         assert_eq!(server.due(), None);
         for (at, took, item) in [(10, 5, 1), (11, 2, 2), (20, 1, 3)] {
-            server.submit(at, Turn::FIFO, took, item);
+            server.submit(at, Schedule::FIFO, took, item);
         }
         assert_eq!(server.due(), Some(15));
         assert_eq!((server.poll(15), server.poll(15), server.poll(21)), (Some(1), Some(2), Some(3)));
-        server.submit(30, Turn::FIFO, 1, 4);
+        server.submit(30, Schedule::FIFO, 1, 4);
         server.clear();
         assert_eq!((server.due(), server.poll(99)), (None, None));
     }
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn the_short_passes_between_two_pieces() {
         let mut server = Server::new(4);
-        server.submit(0, turn(1_000, 3), 31, 1);
-        server.submit(5, turn(50, 1), 4, 2);
-        server.submit(6, turn(2_000, 1), 1, 3);
+        server.submit(0, schedule(1_000, 3), 31, 1);
+        server.submit(5, schedule(50, 1), 4, 2);
+        server.submit(6, schedule(2_000, 1), 1, 3);
         // Pieces of 11, 10 and 10; after the first the short one, the last one only at the end.
         assert_eq!(ends(&mut server, 100), [(2, 15), (1, 35), (3, 36)]);
     }
@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn what_passed_unseen_passed_in_order() {
         let mut server = Server::new(4);
-        server.submit(0, turn(1_000, 2), 20, 1);
+        server.submit(0, schedule(1_000, 2), 20, 1);
         // At 12 the second piece is under way.
-        server.submit(12, turn(50, 1), 5, 2);
+        server.submit(12, schedule(50, 1), 5, 2);
         assert_eq!([server.poll(100), server.poll(100), server.poll(100)], [Some(1), Some(2), None]);
     }
 }

@@ -1,23 +1,29 @@
-//! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
+//! Devices as their sidecore's thread knows them: their ports, and what is asked of them by name.
 
-use super::{Device, HOUSEKEEPING, Reactor};
+use super::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
-use crate::counters::{DeviceCounter, SidecoreCounter};
-use crate::device::{Emulated, Health, Port, Worker, WorkerOptions};
-use crate::sys::clock;
-use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, Done, MAX_DEVICES, Replaced};
-use sidecore_core::inflight::Ticket;
+use crate::counters::{DeviceBlock, DeviceCounter};
+use crate::device::{Emulated, Port, Worker, WorkerOptions};
+use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::policy::order::Order;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::Status;
 use std::io;
 
 /// What `sed` compares devices by: their time for this operation and size.
 const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
 /// The time of the reference on a device of weight 1000, ns.
 const FASTEST: Nanos = 1_000;
+
+/// One device.
+#[derive(Debug)]
+pub(super) struct Device {
+    name: String,
+    pub(super) port: Port,
+    pub(super) counters: DeviceBlock,
+    /// Requests handed to it, and bytes of their input.
+    handed: (u64, u64),
+}
 
 impl Device {
     /// A request with that many bytes of input is handed to it.
@@ -40,8 +46,8 @@ impl Device {
 
 impl Reactor {
     pub(super) fn add_configured_devices(&mut self) -> io::Result<()> {
-        for config in self.setup.config.devices.clone() {
-            if config.sidecore.is_none_or(|sidecore| sidecore == self.setup.index) {
+        for config in self.hands.setup.config.devices.clone() {
+            if config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index) {
                 self.add_device(&config)?;
             }
         }
@@ -50,20 +56,20 @@ impl Reactor {
 
     pub(super) fn add_device(&mut self, config: &DeviceConfig) -> io::Result<()> {
         let taken = |(index, device): (usize, &Device)| {
-            device.name == config.name && self.dispatch.device_state(index) != DeviceState::Gone
+            device.name == config.name && self.sidecore.dispatch().device_state(index) != DeviceState::Gone
         };
-        if self.devices.iter().enumerate().any(taken) {
+        if self.hands.devices.iter().enumerate().any(taken) {
             return Err(invalid(format!("there is a device {:?} already: give this one another name", config.name)));
         }
-        let Some(index) = self.dispatch.next_device() else {
+        let Some(index) = self.sidecore.dispatch().next_device() else {
             return Err(invalid(format!(
                 "a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {:?}",
                 config.name
             )));
         };
         let (port, rates) = self.port(config)?;
-        let counters = self.setup.counters.device(self.setup.index * MAX_DEVICES + index);
-        counters.open(&config.name, self.setup.index as u32, config.kind.name(), place(config));
+        let counters = self.hands.setup.counters.device(self.hands.setup.index * MAX_DEVICES + index);
+        counters.open(&config.name, self.hands.setup.index as u32, config.kind.name(), place(config));
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
         let capability = Capability {
             classes: config.classes(),
@@ -72,41 +78,37 @@ impl Reactor {
             weight,
             rates,
         };
-        self.dispatch.add_device(capability);
-        if !matches!(port, Port::Inline) {
-            self.remote.push(index);
-        }
-        let name = config.name.clone();
-        let device = Device { name, port, counters, progress_at: self.now, removing: false, handed: (0, 0) };
-        match self.devices.get_mut(index) {
+        self.sidecore.add_device(capability);
+        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0) };
+        match self.hands.devices.get_mut(index) {
             // That one is gone, and none of its requests is left.
             Some(gone) => *gone = device,
-            None => self.devices.push(device),
+            None => self.hands.devices.push(device),
         }
         Ok(())
     }
 
     fn port(&self, config: &DeviceConfig) -> io::Result<(Port, Rates)> {
-        let max_request = self.setup.config.limits.max_request_bytes;
+        let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
-            DeviceKind::Inline => Ok((Port::Inline, self.setup.calibration.rates())),
+            DeviceKind::Inline => Ok((Port::Inline, self.hands.setup.calibration.rates())),
             DeviceKind::Worker => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
                     place: place(config),
-                    free: self.free.clone(),
+                    free: self.hands.free.clone(),
                     depth: config.depth,
                     max_request,
-                    park_cost: self.setup.calibration.park_cost,
-                    to_device: self.notify.to_device,
-                    from_device: self.notify.from_device,
-                    sidecore: self.setup.wake.clone(),
+                    park_cost: self.hands.setup.calibration.park_cost,
+                    to_device: self.sidecore.notify().to_device,
+                    from_device: self.sidecore.notify().from_device,
+                    sidecore: self.hands.setup.wake.clone(),
                 })?;
-                Ok((Port::Worker(worker), self.setup.calibration.rates()))
+                Ok((Port::Worker(worker), self.hands.setup.calibration.rates()))
             }
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
-                let rates = self.setup.calibration.modelled(|bytes| emulated.time(bytes));
+                let rates = self.hands.setup.calibration.modelled(|bytes| emulated.time(bytes));
                 Ok((Port::Emulated(Box::new(emulated)), rates))
             }
         }
@@ -114,142 +116,23 @@ impl Reactor {
 
     /// What `sidecore set device.NAME=…` asks for.
     pub(super) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
-        let state = |index: &usize| self.dispatch.device_state(*index);
-        let mut found = (0..self.devices.len()).rev().filter(|index| self.devices[*index].name == name);
+        let state = |index: &usize| self.sidecore.dispatch().device_state(*index);
+        let mut found = (0..self.hands.devices.len()).rev().filter(|index| self.hands.devices[*index].name == name);
         let Some(index) = found.find(|index| state(index) != DeviceState::Gone) else {
-            let here = (0..self.devices.len()).filter(|index| state(index) != DeviceState::Gone);
-            let names: Vec<&str> = here.map(|index| self.devices[index].name.as_str()).collect();
+            let here = (0..self.hands.devices.len()).filter(|index| state(index) != DeviceState::Gone);
+            let names: Vec<&str> = here.map(|index| self.hands.devices[index].name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {names:?}"));
         };
         match action {
-            DeviceAction::Drain => self.dispatch.drain(index),
-            DeviceAction::Remove => {
-                self.dispatch.drain(index);
-                self.devices[index].removing = true;
-            }
-            DeviceAction::Kill if matches!(self.devices[index].port, Port::Inline) => {
+            DeviceAction::Drain => self.sidecore.drain(index),
+            DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
+            DeviceAction::Kill if matches!(self.hands.devices[index].port, Port::Inline) => {
                 return Err(format!("{name:?} is the sidecore itself: drain it instead"));
             }
-            DeviceAction::Kill => {
-                let health = self.devices[index].port.revoke();
-                self.bury(index, health);
-            }
+            DeviceAction::Kill => self.sidecore.kill(&mut self.hands, index),
         }
-        self.look_after_devices();
-        self.devices[index].publish(&self.dispatch, index);
+        self.hands.devices[index].publish(self.sidecore.dispatch(), index);
         Ok(())
-    }
-
-    /// Finds devices that died, that do not answer, and that are to be taken away.
-    pub(super) fn look_after_devices(&mut self) {
-        let timeout = Nanos::from(self.setup.config.limits.device_timeout_ms) * 1_000_000;
-        // While the sidecore itself was away, no device could show its progress.
-        let since = self.now.saturating_sub(std::mem::replace(&mut self.timers.looked_after, self.now));
-        let away = since.saturating_sub(2 * HOUSEKEEPING);
-        for index in 0..self.devices.len() {
-            if self.dispatch.device_state(index) == DeviceState::Gone {
-                continue;
-            }
-            let in_flight = self.dispatch.device_load(index).in_flight;
-            let device = &mut self.devices[index];
-            device.progress_at += away;
-            let stuck = in_flight > 0 && self.now.saturating_sub(device.progress_at) > timeout;
-            let health = if stuck { device.port.revoke() } else { device.port.health() };
-            if health != Health::Alive {
-                self.bury(index, health);
-            } else if device.removing && in_flight == 0 {
-                device.port.kill();
-                self.bury(index, Health::Dead);
-            }
-        }
-    }
-
-    /// Gives the requests of a dead device to others.
-    fn bury(&mut self, index: usize, health: Health) {
-        // What it still answered before it died counts.
-        while let Some(reply) = self.devices[index].port.poll(Nanos::MAX) {
-            self.finish_remote(&reply);
-        }
-        self.dispatch.lose(index);
-        self.remote.retain(|remote| *remote != index);
-        // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
-        self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
-        if let Health::DeadWriting(ticket) = health {
-            self.fail(ticket);
-        }
-        let mut from = 0;
-        while let Some(ticket) = self.dispatch.next_orphan(index, from) {
-            from = ticket.index() + 1;
-            self.replay(ticket);
-        }
-        self.devices[index].port.forget();
-        self.devices[index].publish(&self.dispatch, index);
-        self.ring_devices();
-    }
-
-    /// A request that can be neither replayed nor called done.
-    fn fail(&mut self, ticket: Ticket) {
-        let Some(done) = self.dispatch.complete(ticket, None) else { return };
-        self.give_up(ticket, &done);
-    }
-
-    fn give_up(&mut self, ticket: Ticket, done: &Done) {
-        let key = self.end_job(ticket);
-        self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
-        self.answer(done, Status::DeviceFailed { device: done.device }, None, key);
-    }
-
-    fn replay(&mut self, ticket: Ticket) {
-        self.now = clock::now();
-        let lost = self.dispatch.device_of(ticket);
-        match self.dispatch.replace(self.now, ticket) {
-            None => {}
-            Some(Replaced::Wait(ticket)) => self.orphans.push_back(ticket),
-            Some(Replaced::GivenUp(done)) => self.give_up(ticket, &done),
-            Some(Replaced::Now(done)) => {
-                self.count_replay(lost);
-                self.redo_now(ticket, &done);
-            }
-            Some(Replaced::On { device, ticket }) => {
-                self.count_replay(lost);
-                self.resubmit(device, ticket);
-            }
-            // Its place, and with it its job, is the same as before.
-            Some(Replaced::Held { .. }) => self.count_replay(lost),
-        }
-    }
-
-    fn count_replay(&self, lost: Option<usize>) {
-        self.counters.add(SidecoreCounter::Replayed, 1);
-        if let Some(lost) = lost {
-            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
-        }
-    }
-
-    /// Requests of dead devices for which there was no room try again. `false`: there were none.
-    pub(super) fn retry_orphans(&mut self) -> bool {
-        let waiting = self.orphans.len();
-        for _ in 0..waiting {
-            if let Some(ticket) = self.orphans.pop_front() {
-                self.replay(ticket);
-            }
-        }
-        self.orphans.len() < waiting
-    }
-
-    /// Under the new order devices may have more, or less.
-    pub(super) fn set_order(&mut self, order: Order) {
-        self.dispatch.set_order(order);
-        self.now = clock::now();
-        (0..self.devices.len()).for_each(|device| self.release(device));
-        self.ring_devices();
-    }
-
-    /// Wakes the devices that sleep and were given work.
-    pub(super) fn ring_devices(&mut self) {
-        for device in &self.remote {
-            self.devices[*device].port.ring();
-        }
     }
 }
 

@@ -1,13 +1,12 @@
 //! What is counted for stored keys. A request without one passes by with a single branch.
 
-use super::Reactor;
-use super::requests::times;
+use super::hands::{Hands, times};
 use crate::counters::{KeyBlock, KeyCounter};
 use sidecore_core::session::Op;
 use sidecore_core::stage::Stamps;
 use sidecore_core::wire::Status;
 
-impl Reactor {
+impl Hands {
     /// A request is done here and now.
     #[cold]
     pub(super) fn count_now(&self, key: u16, op: Op, status: Status, stamps: Option<&Stamps>) {

@@ -16,7 +16,7 @@ pub(super) struct Request {
     pub(super) waiting: bool,
     /// Kept back, as the so manieth that ever was.
     pub(super) held: Option<u64>,
-    pub(super) turn: Turn,
+    pub(super) schedule: Schedule,
     pub(super) handed: Nanos,
     pub(super) cost: Nanos,
     pub(super) losses: u8,
@@ -65,15 +65,15 @@ impl Oracle {
     }
 
     /// Whether the device may begin with one more: it has fewer than two, long ones not counted if this is short.
-    pub(super) fn may_begin(&self, device: usize, turn: Turn) -> bool {
+    pub(super) fn may_begin(&self, device: usize, schedule: Schedule) -> bool {
         let begun = self.on(device).filter(|request| request.held.is_none());
-        begun.filter(|request| turn.chunks > 1 || request.turn.chunks == 1).count() < 2
+        begun.filter(|request| schedule.chunks > 1 || request.schedule.chunks == 1).count() < 2
     }
 
     /// The request that is next of those kept back.
     pub(super) fn next_held(&self, device: usize) -> Option<&Request> {
         let held = self.on(device).filter(|request| request.held.is_some());
-        held.min_by_key(|request| (request.turn.rank, request.held))
+        held.min_by_key(|request| (request.schedule.rank, request.held))
     }
 
     pub(super) fn backlog(&self, device: usize) -> Nanos {

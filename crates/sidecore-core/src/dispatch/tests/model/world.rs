@@ -94,12 +94,12 @@ impl World {
             return;
         }
         match self.dispatch.place(self.now, work) {
-            Placed::On { device, ticket } => {
+            Placed::Given(Given { device, ticket, begins: true, .. }) => {
                 self.oracle.answers.push(0);
                 let cost = self.handed(work, device, ticket, 0, false);
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
             }
-            Placed::Held { device, ticket } => {
+            Placed::Given(Given { device, ticket, begins: false, .. }) => {
                 self.oracle.answers.push(0);
                 let cost = self.handed(work, device, ticket, 0, true);
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
@@ -117,14 +117,14 @@ impl World {
         assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
-        let turn = self.dispatch.turn(ticket).unwrap();
-        assert_eq!(turn, self.dispatch.order().turn(self.now, cost, work.size));
-        let first = self.oracle.next_held(device).is_none_or(|next| turn.rank < next.turn.rank);
-        let begins = first && self.oracle.may_begin(device, turn);
+        let schedule = self.dispatch.schedule(ticket).unwrap();
+        assert_eq!(schedule, self.dispatch.order().schedule(self.now, cost, work.size));
+        let first = self.oracle.next_held(device).is_none_or(|next| schedule.rank < next.schedule.rank);
+        let begins = first && self.oracle.may_begin(device, schedule);
         assert_eq!(held, self.dispatch.order() == Order::Shortest && !begins);
         self.kept += 1;
         let held = held.then_some(self.kept);
-        let request = Request { ticket, work, device, waiting: false, held, turn, handed: self.now, cost, losses };
+        let request = Request { ticket, work, device, waiting: false, held, schedule, handed: self.now, cost, losses };
         self.oracle.requests.push(request);
         cost
     }
@@ -137,7 +137,7 @@ impl World {
     /// `false`: the device may begin with none of what is kept back for it.
     fn release(&mut self, device: usize) -> bool {
         let freely = self.dispatch.order() == Order::Fifo;
-        let next = self.oracle.next_held(device).filter(|next| freely || self.oracle.may_begin(device, next.turn));
+        let next = self.oracle.next_held(device).filter(|next| freely || self.oracle.may_begin(device, next.schedule));
         let expected = next.map(|next| next.ticket);
         assert_eq!(self.dispatch.release(self.now, device), expected);
         for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == expected) {
@@ -164,11 +164,11 @@ impl World {
                 assert!(hopeless || !expected.lane_open);
                 assert_eq!(done, expected);
             }
-            Replaced::On { device, ticket } => {
+            Replaced::Given(Given { device, ticket, begins: true, .. }) => {
                 assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
                 self.handed(work, device, ticket, losses, false);
             }
-            Replaced::Held { device, ticket } => {
+            Replaced::Given(Given { device, ticket, begins: false, .. }) => {
                 assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
                 self.handed(work, device, ticket, losses, true);
             }

@@ -11,7 +11,7 @@ const ON_DEVICE: u32 = 2;
 
 /// What one device has, and what is kept back for it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Kept {
     /// Rank, which came first, ticket, served in chunks.
     heap: BinaryHeap<Reverse<(Nanos, u64, u64, bool)>>,
     came: u64,
@@ -19,7 +19,7 @@ pub(super) struct Held {
     chunked: u32,
 }
 
-impl Held {
+impl Kept {
     /// Room for so many requests.
     pub(super) fn new(capacity: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(capacity), came: 0, chunked: 0 }

@@ -1,0 +1,236 @@
+//! One sidecore: what it looks at, whose request it takes, when it waits and how.
+//!
+//! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `sim faults`.
+//! The caller asks for one [`Sidecore::step`] after the other and does what [`Next`] says. In between it may add and close
+//! lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
+//!
+//! A round looks once at all devices and at all lanes that are watched. Lanes that were quiet for a while go dormant: they
+//! are armed and not looked at, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
+
+mod devices;
+mod host;
+mod lanes;
+mod requests;
+mod rounds;
+
+pub use devices::{Health, Reply};
+pub use host::{Defect, Host, House, Plan, Turn};
+pub use lanes::NewLane;
+
+use crate::dispatch::record::{Recorded, Tape};
+use crate::dispatch::{Dispatch, Limits};
+use crate::inflight::Ticket;
+use crate::policy::balance::Balance;
+use crate::policy::notify::{Notify, Waiter};
+use crate::policy::order::Order;
+use crate::time::Nanos;
+use crate::work::{ClientId, LaneId};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use devices::Device;
+use lanes::Lane;
+use rounds::{At, Timers};
+
+/// Rounds over empty lanes between two looks at the clock; what the caller does on [`Next::Spin`].
+pub const SPIN_ROUNDS: u32 = 16;
+
+/// What a sidecore is made with. Times in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Sizes of its tables.
+    pub limits: Limits,
+    /// How devices are chosen.
+    pub balance: Balance,
+    /// In which order a device does what it has.
+    pub order: Order,
+    /// How each side of its hops waits.
+    pub notify: Hops,
+    /// What a sleep and a wake cost it.
+    pub park_cost: Nanos,
+    /// It owns its core.
+    pub may_spin: bool,
+    /// A device with work that shows no progress for so long is taken away.
+    pub device_timeout: Nanos,
+    /// What depends on how fast the machine is.
+    pub pace: Pace,
+}
+
+/// How often a sidecore does what is not the hot path.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Requests that one lane may have served before the others are looked at, however small they are.
+    pub turn: u32,
+    /// So many lanes are looked at without end; of more, the quiet ones go dormant.
+    pub watched_lanes: usize,
+    /// A lane without traffic for so long is quiet, ns.
+    pub quiet: Nanos,
+    /// How often a busy sidecore looks whether dormant lanes rang, ns.
+    pub listen: Nanos,
+    /// How often counters are brought up to date and devices are looked after, ns.
+    pub housekeeping: Nanos,
+    /// How long a busy sidecore may work, as far as it knows the time, before it looks around, ns.
+    pub look: Nanos,
+}
+
+impl Pace {
+    /// That of a service.
+    pub const SERVICE: Self =
+        Self { turn: 128, watched_lanes: 8, quiet: 1_000_000, listen: 20_000, housekeeping: 10_000_000, look: 20_000 };
+}
+
+/// How each side of each hop waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hops {
+    /// Clients for completions.
+    pub client: Notify,
+    /// The sidecore for submissions.
+    pub service: Notify,
+    /// Devices for requests.
+    pub to_device: Notify,
+    /// The sidecore for replies.
+    pub from_device: Notify,
+}
+
+/// What the caller does before the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: the host wanted to be asked again.
+    Step,
+    /// Obeys what it was told.
+    Obey,
+    /// Looks, without waiting, which lanes rang, and tells by [`Sidecore::rang`].
+    Listen,
+    /// Stays on its core for up to [`SPIN_ROUNDS`] looks at [`Sidecore::is_something_ready`].
+    Spin,
+    /// Waits until something rings, or until that instant, and tells by [`Sidecore::rang`] which lanes did.
+    Sleep {
+        /// When to wake by itself, ns.
+        until: Option<Nanos>,
+    },
+}
+
+/// The state of one sidecore. `L` is a lane and `J` a request that a device has, both as the host knows them.
+#[derive(Debug)]
+pub struct Sidecore<L, J> {
+    dispatch: Recorded,
+    notify: Hops,
+    pace: Pace,
+    device_timeout: Nanos,
+    /// By lane number.
+    lanes: Vec<Option<Box<Lane<L>>>>,
+    /// By the host's name: number, and how many lanes it has.
+    clients: BTreeMap<u64, (ClientId, u32)>,
+    /// Lanes that are looked at.
+    watched: Vec<LaneId>,
+    open_lanes: usize,
+    devices: Vec<Device>,
+    /// Devices that answer later, by number.
+    remote: Vec<usize>,
+    /// What remote devices have, by ticket number.
+    jobs: Vec<Option<J>>,
+    /// Requests of dead devices that no other has room for yet.
+    orphans: VecDeque<Ticket>,
+    /// Counts rounds.
+    round: u64,
+    /// Numbers the shares that are handed out, one to each client; by client, which one it had last.
+    share: u64,
+    refilled: Vec<u64>,
+    /// A client within its share found no room on any device that can do its request.
+    blocked: bool,
+    /// No new shares are handed out in this round.
+    withheld: bool,
+    /// This round found work.
+    busy: bool,
+    /// Lanes from this place among the watched ones on had their turn in this round, or came after it began.
+    round_end: usize,
+    at: At,
+    /// What the lane's turn under way came to.
+    turn: Option<Turn>,
+    waiter: Waiter,
+    now: Nanos,
+    timers: Timers,
+}
+
+impl<L, J> Sidecore<L, J> {
+    /// One without lanes and devices. Nothing is allocated later except for added ones. With so many words of `tape`, its
+    /// decisions are recorded.
+    pub fn new(settings: &Settings, tape: Option<usize>, now: Nanos) -> Self {
+        let Settings { limits, balance, notify, .. } = *settings;
+        let mut dispatch = Recorded::new(limits, balance, tape);
+        dispatch.set_order(settings.order);
+        Self {
+            dispatch,
+            notify,
+            pace: settings.pace,
+            device_timeout: settings.device_timeout,
+            lanes: Vec::with_capacity(limits.lanes as usize),
+            clients: BTreeMap::new(),
+            watched: Vec::with_capacity(limits.lanes as usize),
+            open_lanes: 0,
+            devices: Vec::new(),
+            remote: Vec::new(),
+            jobs: (0..limits.in_flight).map(|_| None).collect(),
+            orphans: VecDeque::with_capacity(limits.in_flight as usize),
+            round: 0,
+            share: 0,
+            refilled: vec![0; limits.clients as usize],
+            blocked: false,
+            withheld: false,
+            busy: false,
+            round_end: 0,
+            at: At::Round,
+            turn: None,
+            waiter: Waiter::new(notify.service, settings.park_cost, settings.may_spin),
+            now,
+            timers: Timers::default(),
+        }
+    }
+
+    /// Goes on until there is something that the caller must do.
+    #[inline]
+    pub fn step<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
+        loop {
+            let next = self.advance(host);
+            if next != Next::Step || host.pauses() {
+                return next;
+            }
+        }
+    }
+
+    /// What it decides by. It is not to be changed past the sidecore.
+    pub fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    /// How each side of its hops waits.
+    pub fn notify(&self) -> Hops {
+        self.notify
+    }
+
+    /// When it last knew the time, ns.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn house(&self) -> House<'_> {
+        House {
+            rounds: self.round,
+            lanes: self.open_lanes,
+            dormant: self.open_lanes - self.watched.len(),
+            audit: self.waiter.audit(),
+            dispatch: &self.dispatch,
+        }
+    }
+
+    /// Ends the record of its decisions, if there is one.
+    pub fn end_record(&mut self) -> Option<Box<Tape>> {
+        self.dispatch.end_record()
+    }
+
+    /// Changes how devices are chosen.
+    pub fn set_balance(&mut self, balance: Balance) {
+        self.dispatch.set_balance(balance);
+    }
+}

@@ -1,0 +1,182 @@
+//! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
+
+use super::{Defect, Host, Sidecore};
+use crate::dispatch::{Capability, DeviceState, Done, Replaced};
+use crate::inflight::Ticket;
+use crate::policy::order::Order;
+use crate::session::Refusal;
+use crate::time::Nanos;
+use crate::wire::Status;
+
+/// What a device answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// The request.
+    pub ticket: Ticket,
+    /// Bytes written to the output extents.
+    pub outcome: Result<u32, Refusal>,
+    /// Time on the device itself, queueing left out, ns.
+    pub took: Nanos,
+}
+
+/// What has become of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It answers.
+    Alive,
+    /// It will never answer again.
+    Dead,
+    /// It died while it wrote this request's result: that one can be neither replayed nor counted as done.
+    DeadWriting(Ticket),
+}
+
+/// One device.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// When it last answered, or was given work while it had none, ns.
+    pub(super) progress_at: Nanos,
+    /// Taken away as soon as it is empty.
+    removing: bool,
+}
+
+impl<L, J> Sidecore<L, J> {
+    /// A device joins under the number that `Dispatch::next_device` tells. `None`: there is no room for it.
+    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
+        let immediate = capability.immediate;
+        let number = self.dispatch.add_device(capability)?;
+        let device = Device { progress_at: self.now, removing: false };
+        match self.devices.get_mut(number) {
+            // That one is gone, and none of its requests is left.
+            Some(gone) => *gone = device,
+            None => self.devices.push(device),
+        }
+        if !immediate {
+            self.remote.push(number);
+        }
+        Some(number)
+    }
+
+    /// The device gets no more requests; what it has is finished.
+    pub fn drain(&mut self, device: usize) {
+        self.dispatch.drain(device);
+    }
+
+    /// The device is taken away as soon as it is empty.
+    pub fn remove<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+        self.dispatch.drain(device);
+        self.devices[device].removing = true;
+        self.look_after_devices(host);
+    }
+
+    /// The device is taken away at once; what it had goes to others.
+    pub fn kill<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+        let health = host.revoke(device);
+        self.bury(host, device, health);
+    }
+
+    /// Finds devices that died, that do not answer, and that are to be taken away.
+    pub(super) fn look_after_devices<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+        // While the sidecore itself was away, no device could show its progress.
+        let since = self.now.saturating_sub(core::mem::replace(&mut self.timers.looked_after, self.now));
+        let away = since.saturating_sub(2 * self.pace.housekeeping);
+        for number in 0..self.devices.len() {
+            if self.dispatch.device_state(number) == DeviceState::Gone {
+                continue;
+            }
+            let in_flight = self.dispatch.device_load(number).in_flight;
+            let device = &mut self.devices[number];
+            device.progress_at += away;
+            let late = self.now.saturating_sub(device.progress_at) > self.device_timeout;
+            let stuck = in_flight > 0 && late && !host.has(Defect::NoTimeout);
+            let health = if stuck { host.revoke(number) } else { host.health(number) };
+            if health != Health::Alive {
+                self.bury(host, number, health);
+            } else if device.removing && in_flight == 0 {
+                host.retire(number);
+                self.bury(host, number, Health::Dead);
+            }
+        }
+    }
+
+    /// Gives the requests of a dead device to others.
+    fn bury<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, number: usize, health: Health) {
+        // What it still answered before it died counts.
+        while let Some(reply) = host.poll(number, Nanos::MAX) {
+            self.finish(host, &reply);
+        }
+        self.dispatch.lose(number);
+        self.remote.retain(|remote| *remote != number);
+        // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
+        self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
+        host.buried(number);
+        if let Health::DeadWriting(ticket) = health {
+            self.fail(host, ticket);
+        }
+        if host.has(Defect::ForgetOrphans) {
+            return;
+        }
+        let mut from = 0;
+        while let Some(ticket) = self.dispatch.next_orphan(number, from) {
+            from = ticket.index() + 1;
+            self.replay(host, ticket);
+        }
+        self.ring_devices(host);
+    }
+
+    /// A request that can be neither replayed nor called done.
+    fn fail<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket) {
+        if let Some(done) = self.dispatch.complete(ticket, None) {
+            self.give_up(host, ticket, &done);
+        }
+    }
+
+    fn give_up<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+        let job = self.jobs[ticket.index()].take();
+        let mut device = done.device;
+        if host.has(Defect::BlameOther) {
+            device = (device + 1) % self.devices.len() as u8;
+        }
+        self.answer(host, done, Status::DeviceFailed { device }, None, job);
+    }
+
+    fn replay<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket) {
+        self.now = host.now();
+        let Some(lost) = self.dispatch.device_of(ticket) else { return };
+        let Some(replaced) = self.dispatch.replace(self.now, ticket) else { return };
+        host.replaced(lost, ticket, &replaced);
+        match replaced {
+            Replaced::Wait(ticket) => self.orphans.push_back(ticket),
+            Replaced::GivenUp(done) => self.give_up(host, ticket, &done),
+            Replaced::Now(done) => self.redo(host, ticket, &done),
+            // Its place, and with it its job, is the same as before.
+            Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),
+            Replaced::Given(_) => {}
+        }
+    }
+
+    /// Requests of dead devices for which there was no room try again. `false`: there were none.
+    pub(super) fn retry_orphans<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> bool {
+        let waiting = self.orphans.len();
+        for _ in 0..waiting {
+            if let Some(ticket) = self.orphans.pop_front() {
+                self.replay(host, ticket);
+            }
+        }
+        self.orphans.len() < waiting
+    }
+
+    /// Changes the order of the requests on each device. Under the new order devices may have more, or less.
+    pub fn set_order<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, order: Order) {
+        self.dispatch.set_order(order);
+        self.now = host.now();
+        (0..self.devices.len()).for_each(|device| self.release(host, device));
+        self.ring_devices(host);
+    }
+
+    /// Wakes the devices that sleep and were given work.
+    pub(super) fn ring_devices<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+        for device in &self.remote {
+            host.ring_device(*device);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Lanes as their sidecore knows them: joining, leaving, resting, announcing.
+
+use super::{Defect, Host, Sidecore, rounds::Timers};
+use crate::policy::notify::Ring;
+use crate::time::Nanos;
+use crate::wire::{Completion, Fault, Status, Submission};
+use crate::work::{ClientId, LaneId};
+use alloc::boxed::Box;
+
+/// Submissions taken from a ring ahead of their turn, so that their payload is on its way.
+const AHEAD: usize = 16;
+/// Completions that are written together.
+const BATCH: usize = 16;
+/// No completion waits for more work than this to be done, ns.
+const HOLD: Nanos = 2_000;
+
+/// A lane to serve from now on.
+#[derive(Debug)]
+pub struct NewLane<L> {
+    /// The host's name for its client; lanes of one client share credit and weight.
+    pub client: u64,
+    /// The client's share of the sidecore's time, relative to others.
+    pub weight: u32,
+    /// Most requests that the client may have in flight.
+    pub credit: u32,
+    /// Slots of each of its rings.
+    pub slots: u32,
+    /// The lane as the host knows it.
+    pub end: L,
+}
+
+/// What was taken from the ring and checked, and waits for its turn. Filled only when empty.
+#[derive(Debug)]
+pub(super) struct Pending {
+    places: [Submission; AHEAD],
+    first: usize,
+    end: usize,
+}
+
+impl Pending {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    /// The next one; an empty one if none waits.
+    #[inline]
+    pub(super) fn first(&self) -> &Submission {
+        self.places.get(self.first).unwrap_or(&Submission::EMPTY)
+    }
+
+    #[inline]
+    pub(super) fn drop_first(&mut self) {
+        self.first += 1;
+        if self.first >= self.end {
+            (self.first, self.end) = (0, 0);
+        }
+    }
+}
+
+/// Completions that wait to be written. The transfers of their slots overlap when they are written one after the other;
+/// between two requests each would stop the core until its slot has come from the client's.
+#[derive(Debug)]
+struct Outbox {
+    completions: [Completion; BATCH],
+    len: usize,
+    /// Work that was done meanwhile, ns.
+    work: Nanos,
+}
+
+/// One lane.
+#[derive(Debug)]
+pub(super) struct Lane<L> {
+    pub(super) end: L,
+    pub(super) client: ClientId,
+    client_name: u64,
+    slots: u32,
+    /// Taken from the ring, parsed, not yet placed.
+    pub(super) pending: Pending,
+    outbox: Outbox,
+    /// Its next request waits until a device has answered: there is no use in looking before.
+    pub(super) waits_for_device: bool,
+    /// When traffic was last seen.
+    pub(super) active_at: Nanos,
+    dormant: bool,
+    /// An announcement that was put off to this time.
+    announce_at: Option<Nanos>,
+}
+
+impl<L> Lane<L> {
+    fn new(new: NewLane<L>, client: ClientId, now: Nanos) -> Self {
+        let nothing = Completion { tag: 0, status: Status::Done { len: 0 }, stamps: None };
+        Self {
+            end: new.end,
+            client,
+            client_name: new.client,
+            slots: new.slots,
+            pending: Pending { places: [Submission::EMPTY; AHEAD], first: 0, end: 0 },
+            outbox: Outbox { completions: [nothing; BATCH], len: 0, work: 0 },
+            waits_for_device: false,
+            active_at: now,
+            dormant: false,
+            announce_at: None,
+        }
+    }
+
+    /// Whether a submission waits.
+    #[inline]
+    pub(super) fn is_ready<H: Host<Lane = L>>(&self, host: &H) -> bool {
+        !self.pending.is_empty() || host.is_ready(&self.end)
+    }
+
+    /// Moves what is in the ring, up to a limit, to the private queue, which is empty.
+    #[inline]
+    pub(super) fn take_ahead<H: Host<Lane = L>>(&mut self, host: &mut H, in_flight: u32) -> Result<(), Fault> {
+        let Self { pending, end, slots, outbox, .. } = self;
+        for (number, place) in pending.places.iter_mut().enumerate() {
+            if !host.receive(end, place, outbox.len + number)? {
+                return Ok(());
+            }
+            pending.end = number + 1;
+            if in_flight as usize + pending.end > *slots as usize {
+                return Err(Fault::TooManyInFlight);
+            }
+        }
+        // There was more than one fill: the next one is likely there as well.
+        host.expect(end);
+        Ok(())
+    }
+
+    /// Queues a completion, to be written at the latest by [`Lane::flush`].
+    #[inline]
+    pub(super) fn push<H: Host<Lane = L>>(&mut self, host: &mut H, completion: Completion) {
+        self.outbox.completions[self.outbox.len] = completion;
+        self.outbox.len += 1;
+        if self.outbox.len == BATCH {
+            self.flush(host);
+        }
+    }
+
+    /// So much work comes next: completions that would wait for too much are written now.
+    #[inline]
+    pub(super) fn hold<H: Host<Lane = L>>(&mut self, host: &mut H, work: Nanos) {
+        self.outbox.work += work;
+        if self.outbox.work > HOLD {
+            self.flush(host);
+        }
+    }
+
+    /// Writes the completions that wait.
+    #[inline]
+    pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
+        let completions = &self.outbox.completions[..self.outbox.len];
+        if let Some(last) = completions.last() {
+            let lost = host.has(Defect::LoseCompletion);
+            host.write(&mut self.end, &completions[..completions.len() - usize::from(lost)]);
+            if host.has(Defect::DuplicateCompletion) {
+                host.write(&mut self.end, core::slice::from_ref(last));
+            }
+        }
+        (self.outbox.len, self.outbox.work) = (0, 0);
+    }
+}
+
+impl Timers {
+    /// Has a lane's client woken now, later, or not at all.
+    #[inline]
+    pub(super) fn announce<H: Host>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: Ring) {
+        lane.announce_at = None;
+        if let Ring::At(at) = ring {
+            lane.announce_at = Some(at);
+            if !host.has(Defect::ForgetAnnouncement) {
+                self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
+            }
+        }
+        host.announce(&mut lane.end, ring);
+    }
+}
+
+impl<L, J> Sidecore<L, J> {
+    /// Serves a lane from now on.
+    ///
+    /// # Errors
+    /// The lane: the tables are full.
+    pub fn add_lane(&mut self, new: NewLane<L>) -> Result<LaneId, L> {
+        let Some((id, client)) = self.enter(&new) else { return Err(new.end) };
+        let index = id.0 as usize;
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, || None);
+        }
+        self.lanes[index] = Some(Box::new(Lane::new(new, client, self.now)));
+        self.open_lanes += 1;
+        self.watched.push(id);
+        Ok(id)
+    }
+
+    /// Serves the lane no more, and returns it.
+    pub fn close_lane(&mut self, id: LaneId) -> Option<L> {
+        let lane = self.lanes.get_mut(id.0 as usize)?.take()?;
+        self.open_lanes -= 1;
+        self.dispatch.close_lane(id);
+        self.watched.retain(|watched| *watched != id);
+        self.leave(lane.client_name);
+        Some(lane.end)
+    }
+
+    /// The lane as the host knows it.
+    pub fn lane_mut(&mut self, id: LaneId) -> Option<&mut L> {
+        self.lanes.get_mut(id.0 as usize)?.as_mut().map(|lane| &mut lane.end)
+    }
+
+    /// All open lanes.
+    pub fn lanes(&self) -> impl Iterator<Item = (LaneId, &L)> {
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter_map(|(id, lane)| Some((LaneId(id as u32), &lane.as_ref()?.end)))
+    }
+
+    /// When the client of this lane is told, if that was put off, ns.
+    pub fn announces_at(&self, id: LaneId) -> Option<Nanos> {
+        self.lanes.get(id.0 as usize)?.as_ref()?.announce_at
+    }
+
+    /// The client's number and how many lanes it has, by the host's name for it.
+    pub fn client(&self, name: u64) -> Option<(ClientId, u32)> {
+        self.clients.get(&name).copied()
+    }
+
+    /// The client broke the protocol: its lane ends, nobody else notices.
+    pub(super) fn fault<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId, fault: Fault) {
+        let mut victim = id;
+        if host.has(Defect::PunishNeighbour) {
+            victim = self.lanes().map(|(other, _)| other).find(|other| *other != id).unwrap_or(id);
+        }
+        if let Some(lane) = self.close_lane(victim) {
+            host.faulted(lane, fault);
+        }
+    }
+
+    /// The doorbell of this lane rang: if it is dormant, it is looked at again.
+    pub fn rang<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId) {
+        let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
+        lane.active_at = self.now;
+        host.disarm(&lane.end);
+        if !host.has(Defect::SleepThroughRing) && core::mem::take(&mut lane.dormant) {
+            self.watched.push(id);
+        }
+    }
+
+    /// Changes how each side of its hops waits. The host has told devices and clients already.
+    pub fn set_notify<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, notify: super::Hops) {
+        self.notify = notify;
+        self.waiter.set_policy(notify.service);
+        for index in 0..self.lanes.len() {
+            let Some(lane) = &mut self.lanes[index] else { continue };
+            let id = LaneId(index as u32);
+            self.dispatch.set_notify(id, notify.client);
+            let ring = self.dispatch.due(self.now, id);
+            self.timers.announce(host, lane, ring);
+        }
+    }
+
+    /// The time of a put-off announcement has come.
+    pub(super) fn announce_due<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+        if self.timers.announce.is_none_or(|due| self.now < due) {
+            return;
+        }
+        self.timers.announce = None;
+        for id in &self.watched {
+            let Some(lane) = &mut self.lanes[id.0 as usize] else { continue };
+            let Some(at) = lane.announce_at else { continue };
+            let ring = if at > self.now { Ring::At(at) } else { self.dispatch.due(self.now, *id) };
+            self.timers.announce(host, lane, ring);
+        }
+    }
+
+    /// Stops looking at lanes without traffic, if there are more than can be watched for nothing.
+    pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+        let Self { lanes, dispatch, watched, pace, now, .. } = self;
+        if watched.len() <= pace.watched_lanes {
+            return;
+        }
+        watched.retain(|id| {
+            let Some(lane) = &mut lanes[id.0 as usize] else { return false };
+            let quiet = now.saturating_sub(lane.active_at) > pace.quiet && lane.announce_at.is_none();
+            if !quiet || dispatch.in_flight(*id) > 0 {
+                return true;
+            }
+            host.arm(&lane.end);
+            lane.dormant = !lane.is_ready(host) || host.has(Defect::RestBlindly);
+            if lane.dormant {
+                dispatch.idle(lane.client);
+            } else {
+                host.disarm(&lane.end);
+            }
+            !lane.dormant
+        });
+    }
+
+    /// Enters the lane and its client in the tables. `None`: they are full.
+    fn enter(&mut self, new: &NewLane<L>) -> Option<(LaneId, ClientId)> {
+        let (client, lanes) = match self.client(new.client) {
+            Some(known) => known,
+            None => (self.dispatch.add_client(new.weight, new.credit)?, 0),
+        };
+        self.clients.insert(new.client, (client, lanes + 1));
+        let lane = self.dispatch.add_lane(client, self.notify.client);
+        if lane.is_none() {
+            self.leave(new.client);
+        }
+        lane.map(|lane| (lane, client))
+    }
+
+    /// One lane less of this client.
+    fn leave(&mut self, name: u64) {
+        let Some((client, lanes)) = self.clients.get_mut(&name) else { return };
+        *lanes -= 1;
+        if *lanes == 0 {
+            self.dispatch.remove_client(*client);
+            self.clients.remove(&name);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The path of a request: taken, planned, placed, done, answered.
+
+use super::lanes::Lane;
+use super::rounds::At;
+use super::{Defect, Host, Next, Plan, Reply, Sidecore, Turn};
+use crate::dispatch::{Done, Placed};
+use crate::inflight::Ticket;
+use crate::policy::order::Schedule;
+use crate::session::Refusal;
+use crate::stage::Stamps;
+use crate::wire::{Completion, Fault, Status};
+use crate::work::{LaneId, Work};
+use alloc::boxed::Box;
+
+/// Why a lane's turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing waits, or its client's share of this round is used.
+    Yield,
+    /// No device has room.
+    Blocked,
+    /// Commands came before the next request.
+    Mail,
+    /// The client broke the protocol.
+    Fault(Fault),
+    /// The host wants to be asked again in the midst of it.
+    Pause,
+}
+
+impl<L, J> Sidecore<L, J> {
+    /// Whether a device has room for what clients want that have used their shares. As long as it has not, no new
+    /// shares are handed out while a client with some left waits for a device: else the client whose lane comes first
+    /// would take each place that gets free there.
+    pub(super) fn is_room_wasted<H: Host<Lane = L, Job = J>>(&mut self, host: &H) -> bool {
+        let Self { lanes, watched, dispatch, .. } = self;
+        watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
+            let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
+            let class = wanted.and_then(|next| host.plan(&lane.end, next).ok()).map(|plan| plan.class);
+            lane.is_ready(host) && !dispatch.may_take(lane.client) && dispatch.has_room(class)
+        })
+    }
+
+    /// Serves the lane at this place among those that are watched, or the next one that has something.
+    pub(super) fn serve_lanes<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, from: usize) -> Next {
+        let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
+        // Within a turn the lane's place is known; else lanes without traffic cost one look.
+        let found = if self.turn.is_some() {
+            Some(0)
+        } else {
+            self.watched.get(from..).and_then(|rest| rest.iter().position(ready))
+        };
+        let Some(index) = found.map(|place| from + place).filter(|index| *index < self.round_end) else {
+            self.at = if self.busy && !self.remote.is_empty() { At::Bells } else { At::RoundOver };
+            return Next::Step;
+        };
+        let id = self.watched[index];
+        // Taken out of the table for its turn, so that it can be used beside everything else.
+        let Some(mut lane) = self.lanes[id.0 as usize].take() else { return Next::Step };
+        let mut turn = self.turn.take().unwrap_or_default();
+        match self.serve_turn(host, id, &mut lane, &mut turn) {
+            End::Pause => {
+                self.turn = Some(turn);
+                self.at = At::Lane(index);
+                self.lanes[id.0 as usize] = Some(lane);
+                Next::Step
+            }
+            end => self.end_turn(host, (id, index), lane, &turn, end),
+        }
+    }
+
+    fn serve_turn<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        id: LaneId,
+        lane: &mut Lane<L>,
+        turn: &mut Turn,
+    ) -> End {
+        let client = lane.client;
+        if self.refilled[client.0 as usize] != self.share {
+            self.refilled[client.0 as usize] = self.share;
+            self.dispatch.refill(client);
+        }
+        while turn.taken < self.pace.turn && self.may_take(host, lane) {
+            if lane.pending.is_empty()
+                && let Err(fault) = lane.take_ahead(host, self.dispatch.in_flight(id))
+            {
+                return End::Fault(fault);
+            }
+            if lane.pending.is_empty() {
+                return End::Yield;
+            }
+            // A client that was told that a session is open or closed finds it so.
+            if host.has_mail() {
+                return End::Mail;
+            }
+            if !self.serve(host, id, lane, turn) {
+                return End::Blocked;
+            }
+            lane.pending.drop_first();
+            turn.taken += 1;
+            if host.pauses() {
+                return End::Pause;
+            }
+        }
+        End::Yield
+    }
+
+    #[inline]
+    fn may_take<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, lane: &Lane<L>) -> bool {
+        if lane.client.0 == 0 && host.has(Defect::IgnoreShare) {
+            self.dispatch.refill(lane.client);
+        }
+        self.dispatch.may_take(lane.client)
+            || (host.has(Defect::IgnoreCredit) && self.dispatch.waits_for_device(lane.client))
+    }
+
+    /// Writes what a turn completed, and says what comes next.
+    fn end_turn<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        (id, index): (LaneId, usize),
+        mut lane: Box<Lane<L>>,
+        turn: &Turn,
+        end: End,
+    ) -> Next {
+        let served = turn.taken > 0;
+        if served {
+            lane.flush(host);
+            lane.active_at = self.now;
+            host.turned(&lane.end, turn, self.dispatch.in_flight(id));
+        }
+        let cut_off = served && !self.dispatch.may_take(lane.client);
+        // With nothing served, only a device can let the client go on: then there is no use in looking before.
+        lane.waits_for_device = !served
+            && end != End::Mail
+            && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
+        self.busy |= !lane.waits_for_device;
+        self.blocked |= end == End::Blocked;
+        self.lanes[id.0 as usize] = Some(lane);
+        if let End::Fault(fault) = end {
+            // The lane that follows comes to its place.
+            self.fault(host, id, fault);
+            self.round_end -= 1;
+            self.at = At::Lane(index);
+            return Next::Step;
+        }
+        let mut next = index + 1;
+        if cut_off {
+            // The other lanes of its client come first next time, also if it has nothing more now: a client that asks
+            // again at once would have its first lanes served for ever. In this round they follow still.
+            self.watched[index..].rotate_left(1);
+            self.round_end -= 1;
+            next = index;
+        }
+        if served {
+            // What was done is announced before any command is obeyed; then this lane finds the mail again.
+            let again = end == End::Mail && !cut_off;
+            self.at = At::Announce(id, if again { index } else { next });
+            return Next::Step;
+        }
+        self.at = At::Lane(next);
+        if end == End::Mail { Next::Obey } else { Next::Step }
+    }
+
+    /// The first pending request. `false`: no device has room, and it was not taken.
+    #[inline]
+    fn serve<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        id: LaneId,
+        lane: &mut Lane<L>,
+        turn: &mut Turn,
+    ) -> bool {
+        let submission = lane.pending.first();
+        let plan = match host.plan(&lane.end, submission) {
+            Ok(plan) => plan,
+            Err(refusal) => return self.refuse(host, id, lane, refusal, turn),
+        };
+        let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
+        if submitted.is_some() {
+            // The time of handing over is told.
+            self.now = host.now();
+        }
+        let work = Work { lane: id, tag, class: plan.class, size: plan.size, urgent, submitted };
+        match self.dispatch.place(self.now, work) {
+            Placed::Now { device, cost } => {
+                lane.hold(host, cost);
+                self.do_now(host, lane, device, &work, plan, turn);
+                true
+            }
+            Placed::Given(given) => {
+                let job = host.job(&lane.end, submission, plan);
+                host.entered(&work, &job, given);
+                self.jobs[given.ticket.index()] = Some(job);
+                if given.begins {
+                    self.submit(host, given.device, given.ticket);
+                }
+                true
+            }
+            Placed::Full => false,
+            Placed::NoDevice => self.refuse(host, id, lane, Refusal::NoDevice, turn),
+        }
+    }
+
+    /// Does a request here and now.
+    #[inline]
+    fn do_now<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        lane: &mut Lane<L>,
+        device: usize,
+        work: &Work,
+        plan: Plan,
+        turn: &mut Turn,
+    ) {
+        let outcome = host.run(&mut lane.end, lane.pending.first(), plan);
+        let stamps = work.submitted.map(|submitted| {
+            let handed = core::mem::replace(&mut self.now, host.now());
+            let stamps = Stamps { submitted, handed, taken: self.now };
+            // A request that is refused in no time says nothing of one that is not.
+            if outcome.is_ok() {
+                self.dispatch.observe(device, work.class, work.size, stamps.device());
+            }
+            stamps
+        });
+        let status = status(outcome);
+        host.ran(&lane.end, device, work, plan, status, stamps.as_ref());
+        lane.push(host, Completion { tag: work.tag, status, stamps });
+        match outcome {
+            Ok(len) => {
+                turn.done += 1;
+                turn.bytes_out += u64::from(len);
+            }
+            Err(_) => turn.refused += 1,
+        }
+        turn.bytes_in += u64::from(work.size);
+    }
+
+    #[cold]
+    fn refuse<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        id: LaneId,
+        lane: &mut Lane<L>,
+        refusal: Refusal,
+        turn: &mut Turn,
+    ) -> bool {
+        let submission = lane.pending.first();
+        host.refused(&lane.end, submission, refusal);
+        self.dispatch.refuse(id, submission.is_urgent());
+        let completion = Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None };
+        lane.push(host, completion);
+        turn.refused += 1;
+        true
+    }
+
+    /// Hands a request over to a device that answers later.
+    pub(super) fn submit<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize, ticket: Ticket) {
+        if self.dispatch.device_load(device).in_flight <= 1 {
+            self.devices[device].progress_at = self.now;
+        }
+        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
+        if let Some(job) = &self.jobs[ticket.index()] {
+            host.submit(device, ticket, schedule, job);
+        }
+        if host.has(Defect::CompleteEarly) {
+            let _ = self.dispatch.complete(ticket, None);
+        }
+    }
+
+    /// Gives a device what was kept back for it and what it may begin with now.
+    #[inline]
+    pub(super) fn release<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+        while let Some(ticket) = self.dispatch.release(self.now, device) {
+            self.submit(host, device, ticket);
+        }
+    }
+
+    /// Takes an answer of the devices from this one on, if there is one.
+    pub(super) fn collect<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, from: usize) -> Next {
+        for place in from..self.remote.len() {
+            let device = self.remote[place];
+            if let Some(reply) = host.poll(device, self.now) {
+                self.devices[device].progress_at = self.now;
+                self.busy = true;
+                self.at = At::Replies(place);
+                self.finish(host, &reply);
+                return Next::Step;
+            }
+        }
+        self.at = At::Lane(0);
+        Next::Step
+    }
+
+    /// A device is done with a request. The answer of a device that was taken away, which comes late, has a void ticket.
+    pub fn finish<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, reply: &Reply) {
+        let mut ticket = reply.ticket;
+        if host.has(Defect::ReuseTicket) {
+            ticket = self.dispatch.latest(ticket).unwrap_or(ticket);
+        }
+        // A void ticket: the request was taken from this device before, and its place may be another's now.
+        let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.took));
+        host.finished(reply, done.as_ref());
+        let Some(done) = done else { return };
+        let job = self.jobs[ticket.index()].take();
+        self.release(host, usize::from(done.device));
+        self.answer_now(host, &done, status(reply.outcome), job);
+    }
+
+    /// Does a request of a dead device here and now.
+    pub(super) fn redo<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+        if let Some(job) = self.jobs[ticket.index()].take() {
+            let outcome = host.redo(usize::from(done.device), &job);
+            self.answer_now(host, done, status(outcome), Some(job));
+        }
+    }
+
+    /// Answers a request whose result is there now, with its stage times if it is sampled.
+    fn answer_now<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, done: &Done, status: Status, job: Option<J>) {
+        let stamps = done.work.submitted.map(|submitted| {
+            self.now = host.now();
+            Stamps { submitted, handed: done.handed, taken: self.now }
+        });
+        self.answer(host, done, status, stamps, job);
+    }
+
+    /// Writes and announces the completion of a request that was in flight.
+    pub(super) fn answer<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        done: &Done,
+        status: Status,
+        stamps: Option<Stamps>,
+        job: Option<J>,
+    ) {
+        let id = done.work.lane;
+        let Some(lane) = self.lanes[id.0 as usize].as_mut().filter(|_| done.lane_open) else {
+            return host.answered(None, done, job, status, stamps.as_ref());
+        };
+        lane.push(host, Completion { tag: done.work.tag, status, stamps });
+        lane.flush(host);
+        host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, job, status, stamps.as_ref());
+        let ring = self.dispatch.announce(self.now, id);
+        self.timers.announce(host, lane, ring);
+    }
+
+    /// Completions of a lane were written in its turn: its client is told when it is time.
+    pub(super) fn announce<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId) {
+        if let Some(lane) = self.lanes[id.0 as usize].as_mut() {
+            let ring = self.dispatch.announce(self.now, id);
+            self.timers.announce(host, lane, ring);
+        }
+    }
+}
+
+#[inline]
+fn status(outcome: Result<u32, Refusal>) -> Status {
+    match outcome {
+        Ok(len) => Status::Done { len },
+        Err(refusal) => Status::Refused(refusal),
+    }
+}

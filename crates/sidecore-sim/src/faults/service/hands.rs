@@ -1,0 +1,296 @@
+//! What `Sidecore` has done in a simulated world, and what the world makes of it.
+
+use super::{InFlight, Request};
+use crate::faults::client::{ARENA, End, MAX_REQUEST};
+use crate::faults::device::Job;
+use crate::faults::sabotage::Sabotage;
+use crate::faults::scenario::class_of;
+use crate::faults::world::{Clock, Who, World};
+use crate::faults::{Invariant, result};
+use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Replaced, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::notify::Ring;
+use sidecore_core::policy::order::Schedule;
+use sidecore_core::session::Refusal;
+use sidecore_core::sidecore::{Defect, Health, Host, House, Plan, Reply, Turn};
+use sidecore_core::stage::Stamps;
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Completion, Fault, Status, Submission};
+
+/// The world during one step of the service.
+pub(super) struct Hands<'h, 'a> {
+    pub(super) world: &'h mut World<'a>,
+    pub(super) clock: &'h mut Clock,
+}
+
+impl Hands<'_, '_> {
+    fn fail(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
+        self.world.fail(self.clock.now(), invariant, what);
+    }
+
+    fn say(&mut self, words: impl FnOnce() -> String) {
+        self.world.say(self.clock.now(), words);
+    }
+
+    /// The world's name of a device.
+    fn index(&self, device: usize) -> u32 {
+        self.world.service.devices[device]
+    }
+
+    /// A failed request names a device that is gone. Later its number may be another's.
+    fn check_blame(&mut self, device: u8) {
+        let named = self.world.service.devices.get(usize::from(device));
+        if named.is_none_or(|device| !self.world.devices[*device as usize].leaving) {
+            self.fail(Invariant::Blame, || format!("a client is told that device {device} failed: it did not"));
+        }
+    }
+}
+
+impl Host for Hands<'_, '_> {
+    type Lane = u32;
+    type Job = Request;
+
+    fn now(&mut self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn pauses(&mut self) -> bool {
+        true
+    }
+
+    fn has(&mut self, defect: Defect) -> bool {
+        match self.world.sabotage {
+            Some(sabotage @ (Sabotage::LoseCompletion | Sabotage::DuplicateCompletion)) => {
+                sabotage.defect() == Some(defect) && self.clock.random().below(16) == 0
+            }
+            Some(sabotage) => sabotage.defect() == Some(defect),
+            None => false,
+        }
+    }
+
+    fn has_mail(&self) -> bool {
+        !self.world.service.mailbox.is_empty()
+    }
+
+    fn is_ready(&self, link: &u32) -> bool {
+        self.world.links[*link as usize].submission.ready()
+    }
+
+    fn receive(&mut self, link: &mut u32, place: &mut Submission, _: usize) -> Result<bool, Fault> {
+        let hop = &mut self.world.links[*link as usize].submission;
+        place.receive(&mut hop.consumer, &hop.slots, ARENA)
+    }
+
+    fn write(&mut self, link: &mut u32, completions: &[Completion]) {
+        let hop = &mut self.world.links[*link as usize].completion;
+        completions.iter().for_each(|completion| hop.push(&completion.encode()));
+    }
+
+    fn arm(&mut self, link: &u32) {
+        self.world.links[*link as usize].submission.arm();
+    }
+
+    fn disarm(&mut self, link: &u32) {
+        self.world.links[*link as usize].submission.disarm();
+    }
+
+    fn announce(&mut self, link: &mut u32, ring: Ring) {
+        let link = *link;
+        let hop = &mut self.world.links[link as usize].completion;
+        if ring != Ring::Now {
+            hop.unrung = false;
+        } else if hop.must_wake() && !self.world.sabotaged(self.clock, Sabotage::DropServiceRing, 4) {
+            self.say(|| format!("the service rings link {link}"));
+            self.world.wake(self.clock, Who::Client(link));
+        }
+    }
+
+    fn plan(&self, _: &u32, submission: &Submission) -> Result<Plan, Refusal> {
+        let class = class_of(submission.session(), submission.op())?;
+        if submission.input_len() > MAX_REQUEST {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(Plan { class, size: submission.input_len() as u32, token: submission.session() })
+    }
+
+    fn run(&mut self, link: &mut u32, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {
+        Ok(result(*link, submission.tag(), plan.size))
+    }
+
+    fn ran(&mut self, link: &u32, device: usize, work: &Work, _: Plan, _: Status, _: Option<&Stamps>) {
+        let took = self.world.devices[self.index(device) as usize].plan.time(work.size);
+        let tenant = self.world.links[*link as usize].tenant;
+        self.world.tenants[tenant as usize].charged += took;
+        self.world.service.worked = took;
+    }
+
+    fn job(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
+        let (tag, urgent) = (submission.tag(), submission.is_urgent());
+        Request { link: *link, tag, size: plan.size, class: plan.class, urgent }
+    }
+
+    fn entered(&mut self, work: &Work, request: &Request, given: Given) {
+        let Given { ticket, device, cost, .. } = given;
+        let tenant = self.world.links[request.link as usize].tenant;
+        self.world.tenants[tenant as usize].charged += cost;
+        self.world.service.in_flight[ticket.index()] = Some(InFlight {
+            ticket,
+            lane: work.lane,
+            request: *request,
+            device: Some(device),
+            cost,
+            losses: 0,
+            handed: false,
+        });
+    }
+
+    fn refused(&mut self, _: &u32, submission: &Submission, refusal: Refusal) {
+        let (tag, class) = (submission.tag(), class_of(submission.session(), submission.op()));
+        if refusal == Refusal::NoDevice && class.is_ok_and(|class| self.world.some_device_can(class)) {
+            self.fail(Invariant::Blame, || format!("tag {tag} was refused for want of a device"));
+        }
+    }
+
+    fn redo(&mut self, _: usize, request: &Request) -> Result<u32, Refusal> {
+        Ok(result(request.link, request.tag, request.size))
+    }
+
+    fn answered(
+        &mut self,
+        _: Option<(&u32, u32)>,
+        done: &Done,
+        _: Option<Request>,
+        status: Status,
+        _: Option<&Stamps>,
+    ) {
+        let answered = |known: &InFlight| (known.lane, known.request.tag) == (done.work.lane, done.work.tag);
+        for place in &mut self.world.service.in_flight {
+            place.take_if(|known| answered(known));
+        }
+        if let Status::DeviceFailed { device } = status {
+            self.check_blame(device);
+        }
+    }
+
+    fn turned(&mut self, _: &u32, _: &Turn, _: u32) {}
+
+    fn faulted(&mut self, link: u32, fault: Fault) {
+        self.say(|| format!("link {link} loses its lane: {}", fault.name()));
+        if self.world.links[link as usize].hostile.is_none() {
+            self.fail(Invariant::Bystander, || format!("link {link} loses its lane and did nothing: {fault:?}"));
+        }
+        self.world.links[link as usize].ended.get_or_insert(End::Fault);
+        self.world.end(self.clock, Who::Client(link));
+    }
+
+    fn submit(&mut self, device: usize, ticket: Ticket, _: Schedule, request: &Request) {
+        let known = self.world.service.in_flight[ticket.index()].as_mut();
+        match known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed) {
+            Some(known) => known.handed = true,
+            None => {
+                let what = || format!("{ticket:?} is handed to device {device}, which was not given it");
+                return self.fail(Invariant::Void, what);
+            }
+        }
+        let (index, Request { link, tag, size, urgent, .. }) = (self.index(device), *request);
+        self.say(|| format!("tag {tag} of link {link} goes to device {index}"));
+        self.world.hand(self.clock.now(), index, Job { ticket, link, tag, size, urgent });
+    }
+
+    fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
+        let index = self.index(device);
+        self.world.collect(now, index).map(super::super::device::Reply::told)
+    }
+
+    fn ring_device(&mut self, device: usize) {
+        let index = self.index(device);
+        if self.world.devices[index as usize].jobs.must_wake() {
+            self.world.wake(self.clock, Who::Device(index));
+        }
+    }
+
+    fn arm_device(&mut self, device: usize) {
+        let index = self.index(device) as usize;
+        self.world.devices[index].replies.arm();
+    }
+
+    fn is_device_ready(&self, device: usize) -> bool {
+        self.world.devices[self.index(device) as usize].replies.ready()
+    }
+
+    fn disarm_device(&mut self, device: usize) {
+        let index = self.index(device) as usize;
+        self.world.devices[index].replies.disarm();
+    }
+
+    fn due(&self, device: usize) -> Option<Nanos> {
+        self.world.devices[self.index(device) as usize].due()
+    }
+
+    fn health(&mut self, device: usize) -> Health {
+        self.world.devices[self.index(device) as usize].health
+    }
+
+    fn revoke(&mut self, device: usize) -> Health {
+        let index = self.index(device);
+        self.world.revoke(self.clock, index)
+    }
+
+    fn retire(&mut self, device: usize) {
+        self.revoke(device);
+    }
+
+    fn buried(&mut self, device: usize) {
+        let index = self.index(device);
+        self.say(|| format!("the service buries device {index}"));
+        self.world.devices[index as usize].leaving = true;
+    }
+
+    fn replaced(&mut self, _: usize, old: Ticket, replaced: &Replaced) {
+        let known = self.world.service.in_flight[old.index()].filter(|known| known.ticket == old);
+        let Some(known) = known else {
+            return self.fail(Invariant::Once, || format!("{old:?} was replayed and nobody had it"));
+        };
+        let losses = known.losses + u8::from(known.device.is_some());
+        let moved = match *replaced {
+            Replaced::Wait(ticket) => InFlight { ticket, device: None, ..known },
+            Replaced::Given(Given { ticket, device, cost, .. }) => {
+                InFlight { ticket, device: Some(device), cost, handed: false, ..known }
+            }
+            // It is answered next, and forgotten then.
+            Replaced::Now(_) => known,
+            Replaced::GivenUp(done) => {
+                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.request.class);
+                if done.lane_open && !hopeless {
+                    let what = || format!("{known:?} was given up and another device could do it");
+                    self.fail(Invariant::Blame, what);
+                }
+                known
+            }
+        };
+        self.world.service.in_flight[old.index()] = Some(InFlight { losses, ..moved });
+    }
+
+    fn finished(&mut self, reply: &Reply, done: Option<&Done>) {
+        let known = self.world.service.in_flight[reply.ticket.index()];
+        let known = known.filter(|known| known.ticket == reply.ticket);
+        match (known, done) {
+            (Some(_), Some(_)) | (None, None) => {}
+            (Some(known), None) => {
+                self.fail(Invariant::Void, || format!("the ticket of {known:?} counts for nothing"));
+            }
+            (None, Some(_)) => self.fail(Invariant::Void, || format!("void {:?} changed something", reply.ticket)),
+        }
+    }
+
+    fn keep_house(&mut self, house: &House) {
+        self.world.rested += house.dormant as u64;
+    }
+}
+
+impl World<'_> {
+    /// Requests of an open lane in flight, counted by the world.
+    pub(in crate::faults) fn in_flight_on(&self, lane: LaneId) -> u32 {
+        self.service.in_flight.iter().flatten().filter(|known| known.lane == lane).count() as u32
+    }
+}

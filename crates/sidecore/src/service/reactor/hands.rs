@@ -1,0 +1,331 @@
+//! What `Sidecore` has done: clock, rings, engine, devices, counters.
+
+use super::Setup;
+use super::devices::Device;
+use super::lanes::Lane;
+use crate::config::Place;
+use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
+use crate::device::Job;
+use crate::engine::execute::{Scratch, execute};
+use crate::service::command::{Event, LaneKey};
+use crate::sys::poller::Poller;
+use crate::sys::{clock, wake};
+use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::notify::Ring;
+use sidecore_core::policy::order::Schedule;
+use sidecore_core::session::{Class, Refusal};
+use sidecore_core::sidecore::{Health, Host, House, Plan, Reply, Turn};
+use sidecore_core::stage::{Stage, Stamps};
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Completion, Fault, Status, Submission};
+use std::collections::HashMap;
+
+/// Everything of a sidecore's thread but what it decides by.
+#[derive(Debug)]
+pub(super) struct Hands {
+    pub(super) setup: Setup,
+    pub(super) keys: HashMap<LaneKey, LaneId>,
+    /// By number in dispatch.
+    pub(super) devices: Vec<Device>,
+    /// Cores for workers that are tied to none.
+    pub(super) free: Vec<usize>,
+    scratch: Scratch,
+    /// Largest input of one request, bytes.
+    max_request: u64,
+    /// Taken out while it is waited for.
+    pub(super) poller: Option<Poller>,
+    pub(super) counters: SidecoreBlock,
+    /// Where this sidecore counts for stored keys, by their places.
+    pub(super) stored_keys: Vec<KeyBlock>,
+    /// Requests and bytes since the last housekeeping, by class.
+    tally: Vec<(u64, u64)>,
+}
+
+impl Hands {
+    pub(super) fn new(setup: Setup, place: Place, free: Vec<usize>, poller: Poller) -> Self {
+        let counters = setup.counters.sidecore(setup.index);
+        counters.open(place);
+        let limits = &setup.config.limits;
+        Self {
+            keys: HashMap::new(),
+            devices: Vec::new(),
+            free,
+            scratch: Scratch::new(limits.max_request_bytes),
+            max_request: u64::from(limits.max_request_bytes),
+            poller: Some(poller),
+            counters,
+            stored_keys: (0..limits.keys as usize).map(|place| setup.counters.key(setup.index, place)).collect(),
+            tally: vec![(0, 0); Class::COUNT],
+            setup,
+        }
+    }
+
+    /// Reports an event to the control thread.
+    pub(super) fn tell(&self, event: Event) {
+        // Without a control thread the service is ending.
+        if self.setup.events.send(event).is_ok() {
+            wake::ring(&*self.setup.listener);
+        }
+    }
+
+    /// The lane's doorbell is not listened to any more.
+    pub(super) fn deafen(&mut self, lane: &Lane) {
+        self.keys.remove(&lane.key);
+        if let Some(poller) = &self.poller {
+            poller.remove(&lane.doorbell);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, class: Class, bytes: u32) {
+        let (requests, total) = &mut self.tally[class.index()];
+        *requests += 1;
+        *total += u64::from(bytes);
+    }
+
+    fn publish_tally(&mut self) {
+        for (class, (requests, bytes)) in Class::all().zip(&mut self.tally) {
+            if *requests > 0 {
+                self.counters.add(SidecoreCounter::Requests, *requests);
+                self.counters.class(class, std::mem::take(requests), std::mem::take(bytes));
+            }
+        }
+    }
+
+    fn record(&self, class: Class, lane: &LaneBlock, stamps: &Stamps) {
+        for (stage, time) in times(stamps) {
+            self.counters.record(class, stage, time);
+            lane.record(stage, time);
+        }
+    }
+}
+
+impl Host for Hands {
+    type Lane = Lane;
+    type Job = Job;
+
+    #[inline]
+    fn now(&mut self) -> Nanos {
+        clock::now()
+    }
+
+    #[inline]
+    fn has_mail(&self) -> bool {
+        self.setup.mailbox.has_mail()
+    }
+
+    #[inline]
+    fn is_ready(&self, lane: &Lane) -> bool {
+        lane.is_ready()
+    }
+
+    #[inline]
+    fn receive(&mut self, lane: &mut Lane, place: &mut Submission, ahead: usize) -> Result<bool, Fault> {
+        lane.receive(place, ahead)
+    }
+
+    #[inline]
+    fn expect(&mut self, lane: &Lane) {
+        lane.expect();
+    }
+
+    #[inline]
+    fn write(&mut self, lane: &mut Lane, completions: &[Completion]) {
+        lane.write(completions);
+    }
+
+    fn arm(&mut self, lane: &Lane) {
+        lane.memory.submission_doorbell().arm();
+    }
+
+    fn disarm(&mut self, lane: &Lane) {
+        lane.memory.submission_doorbell().disarm();
+    }
+
+    #[inline]
+    fn announce(&mut self, lane: &mut Lane, ring: Ring) {
+        if ring == Ring::Now {
+            lane.ring();
+        }
+    }
+
+    #[inline]
+    fn plan(&self, lane: &Lane, submission: &Submission) -> Result<Plan, Refusal> {
+        let (token, session) = lane.sessions.find(submission.session()).ok_or(Refusal::NoSession)?;
+        let class = session.class(submission.op()).ok_or(Refusal::Unsupported)?;
+        let size = submission.input_len();
+        if size > self.max_request {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(Plan { class, size: size as u32, token })
+    }
+
+    #[inline]
+    fn run(&mut self, lane: &mut Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {
+        let session = lane.sessions.at(plan.token).ok_or(Refusal::NoSession)?;
+        execute(session, &lane.memory, submission, &mut self.scratch)
+    }
+
+    #[inline]
+    fn ran(&mut self, lane: &Lane, device: usize, work: &Work, plan: Plan, status: Status, stamps: Option<&Stamps>) {
+        self.devices[device].count(u64::from(work.size));
+        self.count(work.class, work.size);
+        if let Some(stamps) = stamps {
+            self.devices[device].counters.record(stamps.device());
+            self.record(work.class, &lane.counters, stamps);
+        }
+        if let Some(key) = lane.sessions.at(plan.token).and_then(|session| session.key()) {
+            self.count_now(key, work.class.op(), status, stamps);
+        }
+    }
+
+    fn job(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Job {
+        let session = lane.sessions.at(plan.token).expect("the plan was made from this table a moment ago");
+        Job { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
+    }
+
+    #[inline]
+    fn entered(&mut self, work: &Work, job: &Job, _: Given) {
+        self.count(work.class, work.size);
+        self.count_given(job.session.key(), work.class.op());
+    }
+
+    fn refused(&mut self, lane: &Lane, submission: &Submission, _: Refusal) {
+        self.count_refused(lane.sessions.find(submission.session()).and_then(|(_, session)| session.key()));
+    }
+
+    fn redo(&mut self, device: usize, job: &Job) -> Result<u32, Refusal> {
+        self.devices[device].count(job.submission.input_len());
+        execute(&job.session, &job.memory, &job.submission, &mut self.scratch)
+    }
+
+    fn answered(
+        &mut self,
+        lane: Option<(&Lane, u32)>,
+        done: &Done,
+        job: Option<Job>,
+        status: Status,
+        stamps: Option<&Stamps>,
+    ) {
+        self.count_answered(job.and_then(|job| job.session.key()), status, stamps);
+        if let Status::DeviceFailed { .. } = status {
+            self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
+        }
+        let Some((lane, in_flight)) = lane else { return };
+        if let Some(stamps) = stamps {
+            self.record(done.work.class, &lane.counters, stamps);
+        }
+        let counter = match status {
+            Status::Done { len } => {
+                lane.counters.add(LaneCounter::BytesOut, u64::from(len));
+                LaneCounter::Done
+            }
+            Status::Refused(_) => LaneCounter::Refused,
+            Status::DeviceFailed { .. } => LaneCounter::Failed,
+        };
+        lane.counters.add(counter, 1);
+        lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
+        lane.counters.set(LaneCounter::InFlight, u64::from(in_flight));
+    }
+
+    #[inline]
+    fn turned(&mut self, lane: &Lane, turn: &Turn, in_flight: u32) {
+        let counters = &lane.counters;
+        counters.set(LaneCounter::InFlight, u64::from(in_flight));
+        counters.add(LaneCounter::Submitted, u64::from(turn.taken));
+        counters.add(LaneCounter::Done, u64::from(turn.done));
+        counters.add(LaneCounter::BytesIn, turn.bytes_in);
+        counters.add(LaneCounter::BytesOut, turn.bytes_out);
+        if turn.refused > 0 {
+            counters.add(LaneCounter::Refused, u64::from(turn.refused));
+            self.counters.add(SidecoreCounter::Refused, u64::from(turn.refused));
+        }
+    }
+
+    fn faulted(&mut self, lane: Lane, fault: Fault) {
+        self.counters.add(SidecoreCounter::Faults, 1);
+        lane.counters.set(LaneCounter::Fault, fault as u64 + 1);
+        self.deafen(&lane);
+        self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
+    }
+
+    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Job) {
+        let device = &mut self.devices[device];
+        device.count(job.submission.input_len());
+        device.port.submit(ticket, schedule, job.clone());
+    }
+
+    fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
+        let crate::device::Reply { ticket, outcome, took, .. } = self.devices[device].port.poll(now)?;
+        Some(Reply { ticket, outcome, took })
+    }
+
+    fn ring_device(&mut self, device: usize) {
+        self.devices[device].port.ring();
+    }
+
+    fn arm_device(&mut self, device: usize) {
+        self.devices[device].port.arm();
+    }
+
+    fn is_device_ready(&self, device: usize) -> bool {
+        self.devices[device].port.is_ready()
+    }
+
+    fn disarm_device(&mut self, device: usize) {
+        self.devices[device].port.disarm();
+    }
+
+    fn due(&self, device: usize) -> Option<Nanos> {
+        self.devices[device].port.due()
+    }
+
+    fn health(&mut self, device: usize) -> Health {
+        self.devices[device].port.health()
+    }
+
+    fn revoke(&mut self, device: usize) -> Health {
+        self.devices[device].port.revoke()
+    }
+
+    fn retire(&mut self, device: usize) {
+        self.devices[device].port.kill();
+    }
+
+    fn buried(&mut self, device: usize) {
+        self.devices[device].port.forget();
+    }
+
+    fn replaced(&mut self, lost: usize, _: Ticket, replaced: &Replaced) {
+        if let Replaced::Now(_) | Replaced::Given(_) = replaced {
+            self.counters.add(SidecoreCounter::Replayed, 1);
+            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
+        }
+    }
+
+    fn finished(&mut self, reply: &Reply, done: Option<&Done>) {
+        if let Some(done) = done {
+            self.devices[usize::from(done.device)].counters.record(reply.took);
+        }
+    }
+
+    fn keep_house(&mut self, house: &House) {
+        let counters = &self.counters;
+        counters.audit(house.audit);
+        counters.set(SidecoreCounter::CpuNs, clock::thread_cpu());
+        counters.set(SidecoreCounter::Rounds, house.rounds);
+        counters.set(SidecoreCounter::Lanes, house.lanes as u64);
+        counters.set(SidecoreCounter::DormantLanes, house.dormant as u64);
+        for (number, device) in self.devices.iter().enumerate() {
+            device.publish(house.dispatch, number);
+        }
+        self.publish_tally();
+    }
+}
+
+/// The stages that the service sees.
+#[inline]
+pub(super) fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
+    [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())]
+}
