@@ -52,7 +52,7 @@ fn request(
     input: &[u8],
     max_output: usize,
 ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let request = Request { key, scheme, op, iv: &[], head: &[], input, max_output };
+    let request = Request { key, scheme, op, head: &[], input, max_output };
     match call::call(options, &request)? {
         Ok(output) if output.len() == max_output => Ok(Zeroizing::new(output)),
         Ok(_) => Err(Failure::new(Reason::Service, "an answer of another length: update sidecore")),

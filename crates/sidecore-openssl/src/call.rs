@@ -26,9 +26,7 @@ pub(crate) struct Request<'r> {
     pub(crate) key: &'r Arc<Key>,
     pub(crate) scheme: Scheme,
     pub(crate) op: Op,
-    /// An initialisation vector, before all else.
-    pub(crate) iv: &'r [u8],
-    /// A signature to verify, or associated data.
+    /// A signature to verify.
     pub(crate) head: &'r [u8],
     pub(crate) input: &'r [u8],
     pub(crate) max_output: usize,
@@ -36,7 +34,7 @@ pub(crate) struct Request<'r> {
 
 impl Request<'_> {
     fn input_len(&self) -> usize {
-        self.iv.len() + self.head.len() + self.input.len()
+        self.head.len() + self.input.len()
     }
 }
 
@@ -161,9 +159,8 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
     let input_len = request.input_len();
     let input = client.alloc(len(input_len.max(1)))?;
     let output = client.alloc(len(request.max_output.max(1)))?;
-    client.write(&input, 0, request.iv)?;
-    client.write(&input, len(request.iv.len()), request.head)?;
-    client.write(&input, len(request.iv.len() + request.head.len()), request.input)?;
+    client.write(&input, 0, request.head)?;
+    client.write(&input, len(request.head.len()), request.input)?;
     let inputs = [Extent::new(input.extent().offset, len(input_len))];
     let head_len = len(request.head.len());
     let outputs = [output.extent()];

@@ -77,7 +77,7 @@ impl Settings {
         let ciphertext = &[&vec![0; missing], ciphertext].concat();
         let scheme = Scheme::RsaDecryption { padding: self.scheme()? };
         let max_output = n.len();
-        let request = Request { key, scheme, op: Op::Decrypt, iv: &[], head: &[], input: ciphertext, max_output };
+        let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
         let plaintext = match call::call(options, &request)? {
             Ok(plaintext) => Zeroizing::new(plaintext),
             Err(refusal) => return Err(refused(refusal)),

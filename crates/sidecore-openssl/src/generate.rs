@@ -55,7 +55,7 @@ impl Wish {
                 let public = Public::MlDsa65(pair.public_key().as_ref().to_vec());
                 Ok(imported(public, pair.to_pkcs8v1().map_err(failed)?.as_ref()))
             }
-            Family::X25519 | Family::MlKem768 | Family::Symmetric => {
+            Family::X25519 | Family::MlKem768 => {
                 Err(Failure::unsupported("making keys of this type here: use OpenSSL's own code, or sidecore keys"))
             }
         }

@@ -20,8 +20,6 @@ pub(crate) enum Family {
     X25519,
     MlKem768,
     MlDsa65,
-    /// Of ciphers and digests: none of OpenSSL's key types.
-    Symmetric,
 }
 
 impl Family {
@@ -39,7 +37,6 @@ impl Family {
             Self::X25519 => c"X25519",
             Self::MlKem768 => c"ML-KEM-768",
             Self::MlDsa65 => c"ML-DSA-65",
-            Self::Symmetric => c"",
         }
     }
 }
@@ -96,8 +93,6 @@ pub(crate) enum Public {
     MlKem768(Vec<u8>),
     /// The key.
     MlDsa65(Vec<u8>),
-    /// Nothing: the key of a cipher, or none for a digest.
-    Symmetric,
 }
 
 impl Public {
@@ -109,7 +104,6 @@ impl Public {
             Self::X25519(_) => Family::X25519,
             Self::MlKem768(_) => Family::MlKem768,
             Self::MlDsa65(_) => Family::MlDsa65,
-            Self::Symmetric => Family::Symmetric,
         }
     }
 
@@ -122,7 +116,6 @@ impl Public {
             Self::X25519(_) => 253,
             Self::MlKem768(_) => 768,
             Self::MlDsa65(key) => key.len() * 8,
-            Self::Symmetric => 0,
         }
     }
 
@@ -145,7 +138,7 @@ impl Public {
         match self {
             Self::Ed25519(key) | Self::X25519(key) => Some(key),
             Self::MlKem768(key) | Self::MlDsa65(key) => Some(key),
-            Self::Rsa { .. } | Self::Ec { .. } | Self::Symmetric => None,
+            Self::Rsa { .. } | Self::Ec { .. } => None,
         }
     }
 
@@ -159,7 +152,6 @@ impl Public {
             Self::X25519(_) => 32,
             Self::MlKem768(_) => 1088,
             Self::MlDsa65(_) => 3309,
-            Self::Symmetric => 0,
         }
     }
 }
@@ -201,8 +193,6 @@ impl Key {
     /// What a session on this key is opened with.
     pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
         Ok(match &self.private {
-            Private::None if self.public == Public::Symmetric => KeyMaterial::None,
-            Private::Imported(key) if self.public == Public::Symmetric => KeyMaterial::Symmetric(key.clone()),
             Private::None => KeyMaterial::Public(match &self.public {
                 Public::MlKem768(key) => key.clone(),
                 public => public.to_spki()?,

@@ -6,7 +6,6 @@
 mod agree;
 mod algorithm_id;
 mod aside;
-mod bulk;
 mod call;
 mod credentials;
 mod decrypt;

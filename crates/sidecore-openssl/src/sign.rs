@@ -53,7 +53,7 @@ impl Settings {
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
-        let request = Request { key, scheme, op, iv: &[], head: &[], input: &payload, max_output };
+        let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
         call::call(options, &request)?.map_err(refused)
     }
 
@@ -66,7 +66,7 @@ impl Settings {
         digest: &[u8],
     ) -> Result<bool, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
-        let request = Request { key, scheme, op: Op::Verify, iv: &[], head: signature, input: &payload, max_output: 0 };
+        let request = Request { key, scheme, op: Op::Verify, head: signature, input: &payload, max_output: 0 };
         match call::call(options, &request)? {
             Ok(_) => Ok(true),
             Err(Refusal::Authentication | Refusal::InputLength) => Ok(false),
@@ -85,9 +85,7 @@ impl Settings {
         match &key.public {
             Public::Ed25519(_) => Ok((Scheme::Ed25519, digest.to_vec())),
             Public::MlDsa65(_) => Ok((Scheme::MlDsa65, digest.to_vec())),
-            Public::X25519(_) | Public::MlKem768(_) | Public::Symmetric => {
-                Err(Failure::unsupported("signatures with this key"))
-            }
+            Public::X25519(_) | Public::MlKem768(_) => Err(Failure::unsupported("signatures with this key")),
             // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
             Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest)?)),
             Public::Rsa { .. } => self.rsa(key, digest),

@@ -29,7 +29,6 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
     static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
     static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
     static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
-    static NOTHING: [Param; 1] = [Param::END];
     static RAW: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
     static SEEDED: [Param; 4] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::bytes(c"seed"), Param::END];
     static RAW_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
@@ -38,7 +37,6 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
         (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
         (Family::Ec, true) => EC.as_ptr(),
         (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::Symmetric, _) => NOTHING.as_ptr(),
         (Family::MlKem768 | Family::MlDsa65, true) => SEEDED.as_ptr(),
         (Family::Ed25519 | Family::X25519, true) => RAW.as_ptr(),
         (Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65, false) => RAW_PUBLIC.as_ptr(),
@@ -54,7 +52,6 @@ pub(super) fn read(family: Family, private: bool, params: Params<'_>) -> Result<
         Family::X25519 => x25519(private, params),
         Family::MlKem768 => ml_kem(private, params),
         Family::MlDsa65 => ml_dsa(private, params),
-        Family::Symmetric => Err(missing()),
     }
 }
 

@@ -363,7 +363,7 @@ fn gettable(family: Family) -> &'static [Param] {
     match family {
         Family::Rsa => &RSA,
         Family::Ec => &EC,
-        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 | Family::Symmetric => &RAW,
+        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 => &RAW,
     }
 }
 

@@ -55,7 +55,6 @@ impl Public {
             Self::X25519(point) => spki(plain(X25519), point),
             Self::MlKem768(key) => spki(plain(ML_KEM_768), key),
             Self::MlDsa65(key) => spki(plain(ML_DSA_65), key),
-            Self::Symmetric => Err(pkcs8::der::ErrorKind::Failed.into()),
         }
     }
 }

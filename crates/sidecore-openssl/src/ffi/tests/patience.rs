@@ -80,8 +80,7 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let site = Site { options: Options { socket, patience: PATIENCE, ..Options::default() }, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);
-        let (iv, head) = (&[][..], &[][..]);
-        let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, iv, head, input, max_output: 72 };
+        let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, head: &[], input, max_output: 72 };
         call(&site.options, &request)
     };
     assert!(site.works());
