@@ -3,18 +3,16 @@
 pub(crate) mod abi;
 mod agree;
 mod asym_cipher;
-pub(crate) mod connections;
 mod context;
 mod decoder;
-pub(crate) mod fibre;
 mod generate;
 mod import;
 mod keymgmt;
+mod libcrypto;
+mod object;
 mod params;
-pub(crate) mod process;
 mod provider;
 mod signature;
-pub(crate) mod stack;
 mod store;
 mod strings;
 #[cfg(test)]
@@ -23,10 +21,9 @@ mod upcalls;
 
 pub use provider::OSSL_provider_init;
 
-use crate::aside::with_room;
+use crate::face::aside::guard;
 use abi::{Algorithm, operation};
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const OURS: &std::ffi::CStr = c"provider=sidecore";
@@ -93,11 +90,6 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         operation::DECODER => Some(&DECODER),
         _ => None,
     }
-}
-
-/// No panic reaches OpenSSL: one becomes `failed`. Nor does the program's stack need much room.
-fn guard<T>(failed: T, function: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(|| with_room(function))).unwrap_or(failed)
 }
 
 /// One more owner of what OpenSSL keeps for us.

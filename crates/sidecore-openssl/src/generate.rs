@@ -1,9 +1,9 @@
 //! Keys that OpenSSL has made here: for `openssl speed`, and for whoever asks for keys by property. They belong to the
 //! process that made them, not to the service's store: that is `sidecore keys generate`.
 
-use crate::aside::aside;
-use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Private, Public};
+use crate::face::aside::aside;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Curve, Family, Key, Private, Public};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::{self, KeySize};
 use aws_lc_rs::signature::{

@@ -7,13 +7,13 @@
 
 mod sessions;
 
-use crate::aside::aside;
-use crate::credentials::Credentials;
-use crate::failure::{Failure, Reason};
-use crate::ffi::connections::{Connections, Listed};
-use crate::ffi::process::PerProcess;
-use crate::key::Key;
-use crate::waiting::Bell;
+use crate::face::aside::aside;
+use crate::face::bell::Bell;
+use crate::face::credentials::Credentials;
+use crate::face::failure::{Failure, Reason, Trouble};
+use crate::face::key::Key;
+use crate::face::sys::connections::{Connections, Listed};
+use crate::face::sys::process::PerProcess;
 pub(crate) use sessions::OpenError;
 use sessions::Sessions;
 use sidecore::client::{Client, ConnectError, Error, Options, Session};
@@ -39,34 +39,39 @@ static POOL: PerProcess<Pool> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The pool of this process.
-pub(crate) fn pool() -> Result<&'static Pool, Failure> {
-    POOL.get(|| Ok(Pool::new()), Pool::leave_to_parent).map_err(|error| {
+///
+/// # Errors
+/// No memory or descriptors are left.
+pub fn pool() -> Result<&'static Pool, Failure> {
+    POOL.get(|| Ok(Pool::default()), Pool::leave_to_parent).map_err(|error| {
         Failure::new(Reason::Internal, format!("cannot keep lanes: {error}; raise the limits on files and memory"))
     })
 }
 
 /// Closes the lanes that are idle, if this process has some.
-pub(crate) fn close_idle() {
+pub fn close_idle() {
     if let Some(pool) = POOL.peek() {
         pool.drop_idle();
     }
 }
 
 /// Whether the pool is of this process.
-pub(crate) fn is_current(pool: &Pool) -> bool {
+pub fn is_current(pool: &Pool) -> bool {
     POOL.peek().is_some_and(|current| current.number == pool.number)
 }
 
 /// A connection to the service with one request in flight at most.
-pub(crate) struct Lane {
+pub struct Lane {
     /// No other lane of this process has it.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Before the client, which closes the socket.
     _listed: Listed,
-    pub(crate) client: Client,
+    /// What it is used by.
+    pub client: Client,
+    /// The sessions that are open on it.
     pub(crate) sessions: Sessions,
     /// Becomes readable when the service wakes the client.
-    pub(crate) wake: Arc<Own>,
+    pub wake: Arc<Own>,
     socket: PathBuf,
     /// Those that it was made under. `None`: they changed meanwhile.
     credentials: Option<Credentials>,
@@ -124,9 +129,9 @@ impl Lane {
 }
 
 /// Lanes that are idle, and who waits for one.
-pub(crate) struct Pool {
+pub struct Pool {
     /// Tells it from the pools of parent and children.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Most bytes of a request's input and of its output, as the service said last; before that, any number.
     pub(crate) max_request_bytes: AtomicU32,
     connections: Connections,
@@ -143,20 +148,20 @@ struct State {
     given: u64,
     /// Threads that wait: without any, nobody is woken, which would be a system call.
     threads: usize,
-    /// Jobs that wait, the longest first.
+    /// Who waits by a bell, the longest first.
     waiting: VecDeque<Weak<Bell>>,
 }
 
 /// What became of asking for a lane.
-pub(crate) enum Take {
+pub enum Take {
     /// Here it is.
     Lane(Taken),
     /// None is free. The number goes into [`Pool::wait`] or [`Pool::ring_when_free`].
     Full(u64),
 }
 
-impl Pool {
-    pub(crate) fn new() -> Self {
+impl Default for Pool {
+    fn default() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self {
             number,
@@ -166,7 +171,9 @@ impl Pool {
             given: Condvar::new(),
         }
     }
+}
 
+impl Pool {
     /// In a child: closes what the parent had idle, if no thread was just at it, and lets go of all other connections.
     fn leave_to_parent(&self) {
         if let Ok(mut state) = self.state.try_lock() {
@@ -198,7 +205,10 @@ impl Pool {
 
     /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
     /// One that has to be made is made by the deadline.
-    pub(crate) fn take(
+    ///
+    /// # Errors
+    /// No service, or one that gives this process no lane at all.
+    pub fn take(
         &'static self,
         options: &Options,
         preferred: Option<u64>,
@@ -247,7 +257,7 @@ impl Pool {
     }
 
     /// Waits until a lane came back since `seen`; `false`: not until the deadline.
-    pub(crate) fn wait(&self, seen: u64, deadline: Instant) -> bool {
+    pub fn wait(&self, seen: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let mut state = self.state();
         state.threads += 1;
@@ -258,7 +268,7 @@ impl Pool {
     }
 
     /// Rings the bell when a lane came back since `seen`, perhaps now. It keeps its place in the queue if it has one.
-    pub(crate) fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
+    pub fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
         let mut state = self.state();
         if state.given != seen {
             bell.ring();
@@ -267,13 +277,13 @@ impl Pool {
         }
     }
 
-    /// The bell is not to be rung any more: its job has a lane, or gave up.
-    pub(crate) fn forget(&self, bell: &Arc<Bell>) {
+    /// The bell is not to be rung any more: who waits by it has a lane, or gave up.
+    pub fn forget(&self, bell: &Arc<Bell>) {
         self.state().waiting.retain(|other| !is_of(other, bell));
     }
 
     /// Somebody did not want the lane that was offered: another may.
-    pub(crate) fn pass_on(&self) {
+    pub fn pass_on(&self) {
         self.news(self.state());
     }
 
@@ -320,7 +330,7 @@ impl Pool {
 }
 
 /// A lane in use. Dropped without being given back, it ends: something may still be in flight on it.
-pub(crate) struct Taken {
+pub struct Taken {
     pool: &'static Pool,
     /// There until given back.
     lane: Option<Box<Lane>>,
@@ -328,14 +338,35 @@ pub(crate) struct Taken {
 
 impl Taken {
     /// The request is done: the next may have the lane.
-    pub(crate) fn give_back(mut self) {
+    pub fn give_back(mut self) {
         if let Some(lane) = self.lane.take() {
             self.pool.give_back(lane);
         }
     }
 
+    /// The lane ended; those that are idle are no better.
+    pub(crate) fn gone(self, why: String) -> Trouble {
+        let pool = self.pool;
+        drop(self);
+        pool.drop_idle();
+        Trouble::Stale(why)
+    }
+
+    /// What an error means for the operation. The lane ends, for something may be in flight on it.
+    pub fn broken(self, error: &Error) -> Trouble {
+        if is_gone(error) {
+            return self.gone(error.to_string());
+        }
+        Trouble::Failure(Failure::new(Reason::Service, error.to_string()))
+    }
+
+    /// The pool that it was taken from.
+    pub fn pool(&self) -> &'static Pool {
+        self.pool
+    }
+
     /// Whether it is of the process that forked this one.
-    pub(crate) fn is_parents(&self) -> bool {
+    pub fn is_parents(&self) -> bool {
         self.client.forked()
     }
 }
@@ -382,6 +413,6 @@ pub(crate) fn none_free() -> Failure {
 }
 
 /// Whether the lane is of no use any more, as opposed to the request.
-pub(crate) fn is_gone(error: &Error) -> bool {
+fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Gone(_) | Error::NoAnswer(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
 }

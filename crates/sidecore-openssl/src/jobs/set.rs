@@ -4,7 +4,7 @@
 //! under this number and with this open file, can be changed there. A pipe of ours that is in no other set marks this one, and
 //! what is in this one is known by that.
 
-use super::Bell;
+use crate::face::bell::Bell;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
@@ -29,7 +29,7 @@ impl Set {
         let epoll = Some(selectable(epoll::create(CreateFlags::CLOEXEC)?)?);
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let set = Self { epoll, timer: Some(out_of_the_way(timer)?), bell: Arc::new(Bell::new()?) };
-        set.add(set.bell.reader.to_poll()?)?;
+        set.add(set.bell.reader().ok_or_else(closed)?)?;
         set.add(set.timer.as_ref().ok_or_else(closed)?.as_fd())?;
         Ok(set)
     }
@@ -41,7 +41,7 @@ impl Set {
 
     /// Whether its number still stands for it.
     pub(super) fn is_ours(&self) -> bool {
-        self.bell.reader.get().is_some_and(|mark| self.has(mark))
+        self.bell.reader().is_some_and(|mark| self.has(mark))
     }
 
     /// What a forked child uses in the place of its parent's set: under the same number, if that is still the set's.

@@ -1,35 +1,39 @@
-//! A key as OpenSSL holds it: its public part, and where the private part is.
+//! A key as programs hold it: its public part, and where the private part is.
 
-mod bare;
 mod der;
 
-use crate::failure::{Failure, Reason};
+use crate::face::failure::{Failure, Reason};
 use sidecore::engine::crypto::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use self::bare::{ed25519_public, ml_dsa_public, ml_kem_public, x25519_public};
-pub(crate) use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
+pub use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
 
-/// What OpenSSL calls the type of a key.
+/// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Family {
+pub enum Family {
+    /// RSA, 1024 to 4096 bits.
     Rsa,
+    /// ECDSA on a [`Curve`].
     Ec,
+    /// Ed25519.
     Ed25519,
+    /// X25519.
     X25519,
+    /// ML-KEM-768.
     MlKem768,
+    /// ML-DSA-65.
     MlDsa65,
 }
 
 impl Family {
     /// Whether signatures are made over digests, as opposed to whole messages.
-    pub(crate) fn takes_digest(self) -> bool {
+    pub fn takes_digest(self) -> bool {
         matches!(self, Self::Rsa | Self::Ec)
     }
 
-    /// OpenSSL's name.
-    pub(crate) fn name(self) -> &'static CStr {
+    /// Its name, as C programs have it.
+    pub fn name(self) -> &'static CStr {
         match self {
             Self::Rsa => c"RSA",
             Self::Ec => c"EC",
@@ -43,14 +47,16 @@ impl Family {
 
 /// An elliptic curve for ECDSA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Curve {
+pub enum Curve {
+    /// P-256.
     P256,
+    /// P-384.
     P384,
 }
 
 impl Curve {
-    /// OpenSSL's name.
-    pub(crate) fn name(self) -> &'static CStr {
+    /// Its name, as C programs have it.
+    pub fn name(self) -> &'static CStr {
         match self {
             Self::P256 => c"prime256v1",
             Self::P384 => c"secp384r1",
@@ -58,7 +64,7 @@ impl Curve {
     }
 
     /// The curve of that name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
         if is(&["prime256v1", "P-256", "secp256r1"]) {
             Some(Self::P256)
@@ -70,7 +76,7 @@ impl Curve {
     }
 
     /// Bytes of a coordinate and of a digest that is signed.
-    pub(crate) fn len(self) -> usize {
+    pub fn size(self) -> usize {
         match self {
             Self::P256 => 32,
             Self::P384 => 48,
@@ -80,11 +86,21 @@ impl Curve {
 
 /// The public part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Public {
+pub enum Public {
     /// Modulus and exponent, the most significant byte first, without zeros before it.
-    Rsa { n: Vec<u8>, e: Vec<u8> },
+    Rsa {
+        /// The modulus.
+        n: Vec<u8>,
+        /// The exponent.
+        e: Vec<u8>,
+    },
     /// The point, uncompressed.
-    Ec { curve: Curve, point: Vec<u8> },
+    Ec {
+        /// The curve.
+        curve: Curve,
+        /// 4 and two coordinates.
+        point: Vec<u8>,
+    },
     /// The point.
     Ed25519([u8; 32]),
     /// The point.
@@ -96,7 +112,8 @@ pub(crate) enum Public {
 }
 
 impl Public {
-    pub(crate) fn family(&self) -> Family {
+    /// Its type.
+    pub fn family(&self) -> Family {
         match self {
             Self::Rsa { .. } => Family::Rsa,
             Self::Ec { .. } => Family::Ec,
@@ -107,11 +124,11 @@ impl Public {
         }
     }
 
-    /// Size, as OpenSSL counts it.
-    pub(crate) fn bits(&self) -> usize {
+    /// Size in bits, as certificates and programs count it.
+    pub fn bits(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len() * 8 - n.first().map_or(0, |first| first.leading_zeros() as usize),
-            Self::Ec { curve, .. } => curve.len() * 8,
+            Self::Ec { curve, .. } => curve.size() * 8,
             Self::Ed25519(_) => 256,
             Self::X25519(_) => 253,
             Self::MlKem768(_) => 768,
@@ -119,8 +136,8 @@ impl Public {
         }
     }
 
-    /// Strength in bits, as NIST SP 800-57 and OpenSSL count it.
-    pub(crate) fn security_bits(&self) -> i32 {
+    /// Strength in bits, as NIST SP 800-57 counts it.
+    pub fn security_bits(&self) -> i32 {
         match self {
             Self::Rsa { .. } => match self.bits() {
                 0..2048 => 80,
@@ -134,7 +151,7 @@ impl Public {
     }
 
     /// The bytes, where they are the whole public part.
-    pub(crate) fn raw(&self) -> Option<&[u8]> {
+    pub fn raw(&self) -> Option<&[u8]> {
         match self {
             Self::Ed25519(key) | Self::X25519(key) => Some(key),
             Self::MlKem768(key) | Self::MlDsa65(key) => Some(key),
@@ -143,11 +160,11 @@ impl Public {
     }
 
     /// Length of the longest signature, plaintext, secret or ciphertext.
-    pub(crate) fn max_len(&self) -> usize {
+    pub fn max_len(&self) -> usize {
         match self {
             Self::Rsa { n, .. } => n.len(),
             // Two integers with tag, length and perhaps a zero before, in a sequence.
-            Self::Ec { curve, .. } => 2 * (curve.len() + 3) + 2,
+            Self::Ec { curve, .. } => 2 * (curve.size() + 3) + 2,
             Self::Ed25519(_) => 64,
             Self::X25519(_) => 32,
             Self::MlKem768(_) => 1088,
@@ -157,36 +174,40 @@ impl Public {
 }
 
 /// Where the private part is.
-pub(crate) enum Private {
+pub enum Private {
     /// Nowhere: a public key.
     None,
     /// In the service's store, under this name.
     Stored(String),
-    /// Imported by OpenSSL into this process: PKCS#8, or raw for X25519, ML-KEM and ML-DSA.
+    /// Imported by the program into this process: PKCS#8, or raw for X25519, ML-KEM and ML-DSA.
     Imported(Secret),
 }
 
 /// A key. Not changed once it is made.
-pub(crate) struct Key {
+pub struct Key {
     /// No other key of this process has it.
-    pub(crate) number: u64,
-    pub(crate) public: Public,
-    pub(crate) private: Private,
+    number: u64,
+    /// The public part.
+    pub public: Public,
+    /// Where the private part is.
+    pub private: Private,
 }
 
 impl Key {
     /// A key of these parts.
-    pub(crate) fn new(public: Public, private: Private) -> Self {
+    pub fn new(public: Public, private: Private) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { number: NEXT.fetch_add(1, Ordering::Relaxed), public, private }
     }
 
     /// The public part of this key.
-    pub(crate) fn without_private(&self) -> Self {
+    #[must_use]
+    pub fn without_private(&self) -> Self {
         Self::new(self.public.clone(), Private::None)
     }
 
-    pub(crate) fn has_private(&self) -> bool {
+    /// Whether there is a private part, wherever it is.
+    pub fn has_private(&self) -> bool {
         !matches!(self.private, Private::None)
     }
 

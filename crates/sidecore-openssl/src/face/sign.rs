@@ -1,41 +1,49 @@
-//! Signatures: from OpenSSL's parameters to what the service does.
+//! Signatures: from what programs set to what the service does.
 
-use crate::call::{self, Request};
-use crate::digest::Digest;
-use crate::failure::{Failure, Reason};
-use crate::key::{Key, Public};
-use sidecore::client::Options;
-use sidecore::core::session::{Op, Refusal};
+use crate::face::call::{self, Request};
+use crate::face::digest::Digest;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
 use sidecore::engine::crypto::{Hash, SaltLength, Scheme, SignaturePadding};
+use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
 /// How RSA pads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Padding {
+pub enum Padding {
+    /// As PKCS#1 v1.5 says.
     Pkcs1,
+    /// PSS of PKCS#1 v2.2.
     Pss,
 }
 
-/// Length of a PSS salt, as OpenSSL says it.
+/// Length of a PSS salt, as programs say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Salt {
+pub enum Salt {
+    /// As long as the digest.
     Digest,
     /// Verifying: whichever it is; signing: the longest.
     Auto,
+    /// As long as the key allows.
     Max,
     /// As `Auto`; signing: no longer than the digest.
     AutoDigestMax,
+    /// So many bytes.
     Bytes(u16),
 }
 
 /// What a signature is made with, beside the key.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) digest: Option<Digest>,
-    pub(crate) padding: Padding,
-    pub(crate) salt: Salt,
+pub struct Settings {
+    /// That of the message, where there is one.
+    pub digest: Option<Digest>,
+    /// Of RSA.
+    pub padding: Padding,
+    /// Of PSS.
+    pub salt: Salt,
     /// Of the mask generation function, if not as the digest.
-    pub(crate) mgf1: Option<Digest>,
+    pub mgf1: Option<Digest>,
 }
 
 impl Default for Settings {
@@ -46,7 +54,10 @@ impl Default for Settings {
 
 impl Settings {
     /// Signs a digest, or a message where the algorithm takes no digest.
-    pub(crate) fn sign(&self, options: &Options, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
+    ///
+    /// # Errors
+    /// A key or settings that do not sign, a digest that does not fit them, or the service does not do it.
+    pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
         if !key.has_private() {
             return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
         }
@@ -54,20 +65,17 @@ impl Settings {
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
-        call::call(options, &request)?.map_err(refused)
+        call::call(caller, &request)?.map_err(refused)
     }
 
     /// Whether a signature of a digest (or of a message) is right.
-    pub(crate) fn verify(
-        &self,
-        options: &Options,
-        key: &Arc<Key>,
-        signature: &[u8],
-        digest: &[u8],
-    ) -> Result<bool, Failure> {
+    ///
+    /// # Errors
+    /// A key or settings that do not verify, a digest that does not fit them, or the service does not do it.
+    pub fn verify(&self, caller: Caller<'_>, key: &Arc<Key>, signature: &[u8], digest: &[u8]) -> Result<bool, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
         let request = Request { key, scheme, op: Op::Verify, head: signature, input: &payload, max_output: 0 };
-        match call::call(options, &request)? {
+        match call::call(caller, &request)? {
             Ok(_) => Ok(true),
             Err(Refusal::Authentication | Refusal::InputLength) => Ok(false),
             Err(refusal) => Err(refused(refusal)),
@@ -77,9 +85,9 @@ impl Settings {
     /// The session's scheme, and what is signed in it.
     fn scheme(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
         if let Some(expected) = self.digest
-            && expected.len() != digest.len()
+            && expected.size() != digest.len()
         {
-            let (found, expected) = (digest.len(), expected.len());
+            let (found, expected) = (digest.len(), expected.size());
             return Err(Failure::input(format!("a digest of {found} bytes: give one of {expected}")));
         }
         match &key.public {
@@ -138,12 +146,12 @@ impl Settings {
     }
 
     /// Bytes of salt in a signature made with these settings.
-    pub(crate) fn salt_bytes(&self, key: &Key, digest: Digest) -> Option<u16> {
-        let longest = longest_salt(key, digest.len())?;
+    pub fn salt_bytes(&self, key: &Key, digest: Digest) -> Option<u16> {
+        let longest = longest_salt(key, digest.size())?;
         Some(match self.salt {
-            Salt::Digest => digest.len() as u16,
+            Salt::Digest => digest.size() as u16,
             Salt::Auto | Salt::Max => longest,
-            Salt::AutoDigestMax => longest.min(digest.len() as u16),
+            Salt::AutoDigestMax => longest.min(digest.size() as u16),
             Salt::Bytes(bytes) => bytes,
         })
     }

@@ -3,53 +3,14 @@
 //! It is an epoll instance. In it are the wake-up pipe of the lane that the job uses, a bell where there is no completion to
 //! wait for, and a timer, which rings at the deadline at the latest.
 
-mod set;
-
-use crate::lanes::{Pool, Taken};
-use rustix::io::{read, retry_on_intr, write};
-use rustix::pipe::{PipeFlags, pipe_with};
-use set::Set;
-pub(crate) use set::no_number;
+use super::set::Set;
+use crate::face::lanes::{self, Pool, Taken};
 use sidecore::sys::own::{Own, closed};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Tells a job that a lane is free. A pipe: other than eventfds, pipes can be told apart.
-pub(crate) struct Bell {
-    reader: Own,
-    writer: Own,
-}
-
-impl Bell {
-    fn new() -> io::Result<Self> {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        Ok(Self { reader: Own::new(reader)?, writer: Own::new(writer)? })
-    }
-
-    /// `false`: the program closed it.
-    pub(crate) fn ring(&self) -> bool {
-        let Some(writer) = self.writer.get() else { return false };
-        // A full one has rung already.
-        let _ = retry_on_intr(|| write(writer, &[1]));
-        true
-    }
-
-    /// Whether it rang since it was asked last.
-    fn rang(&self) -> bool {
-        let Some(reader) = self.reader.get() else { return false };
-        let (mut rang, mut buffer) = (false, [0; 64]);
-        loop {
-            let read = retry_on_intr(|| read(reader, &mut buffer)).unwrap_or(0);
-            rang |= read > 0;
-            if read < buffer.len() {
-                return rang;
-            }
-        }
-    }
-}
 
 /// The state of one wait context.
 pub(crate) struct Waiting {
@@ -68,7 +29,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing to wait for yet. An error of the kind of [`no_number`]: a job cannot pause.
+    /// Nothing to wait for yet. An error of the kind of [`no_number`](super::set::no_number): a job cannot pause.
     pub(crate) fn new(pool: &'static Pool) -> io::Result<Self> {
         let set = Set::new()?;
         Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None })
@@ -213,7 +174,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         // A lane may have been offered to a job that does not come back for it.
         let offered = self.queued && self.set.bell.rang();
-        if offered && crate::lanes::is_current(self.pool) {
+        if offered && lanes::is_current(self.pool) {
             self.pool.pass_on();
         }
     }
@@ -232,7 +193,7 @@ mod tests {
     }
 
     fn two() -> (&'static Pool, Waiting, Waiting) {
-        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+        let pool: &'static Pool = Box::leak(Box::new(Pool::default()));
         (pool, Waiting::new(pool).unwrap(), Waiting::new(pool).unwrap())
     }
 

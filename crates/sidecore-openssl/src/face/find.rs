@@ -3,15 +3,18 @@
 //! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
 //! with them later is not.
 
-use crate::aside::aside;
-use crate::failure::{Failure, Reason};
-use crate::key::{Key, Private, Public};
+use crate::face::aside::aside;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Private, Public};
 use sidecore::client::{Admin, ConnectError, Error, Options};
 use sidecore::keys::KeyInfo;
 use std::time::Instant;
 
 /// The key of this name, as far as this process may know it.
-pub(crate) fn find(options: &Options, name: &str) -> Result<Key, Failure> {
+///
+/// # Errors
+/// There is none, this user may not use it, or the service does not answer.
+pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
     let info = aside(|| ask(options, name))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }

@@ -1,35 +1,39 @@
-//! Digests of messages to sign: made here, in the client, so that messages do not travel.
+//! Digests that signatures are made over, and that padding uses.
 
-use digest::DynDigest;
-use md5::Md5;
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::Encode;
-use sha1::Sha1;
-use sha2::{Sha224, Sha256, Sha384, Sha512};
-use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use sidecore::engine::crypto::Hash;
 use std::ffi::CStr;
 
 /// A digest that signatures are made over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Digest {
+pub enum Digest {
     /// MD5 and SHA-1, one after the other: TLS 1.0 and 1.1.
     Md5Sha1,
+    /// SHA-1.
     Sha1,
+    /// SHA-224.
     Sha224,
+    /// SHA-256.
     Sha256,
+    /// SHA-384.
     Sha384,
+    /// SHA-512.
     Sha512,
+    /// SHA3-224.
     Sha3_224,
+    /// SHA3-256.
     Sha3_256,
+    /// SHA3-384.
     Sha3_384,
+    /// SHA3-512.
     Sha3_512,
 }
 
 /// What is known of a digest.
 struct Row {
     digest: Digest,
-    /// OpenSSL's name, which answers give.
+    /// The name that programs are told.
     name: &'static CStr,
     /// Other names.
     aliases: &'static [&'static str],
@@ -64,7 +68,7 @@ const ROWS: [Row; 10] = [
 
 impl Digest {
     /// The digest of that name or object identifier.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let known = |row: &&Row| {
             let of_row = |known: &str| !known.is_empty() && known.eq_ignore_ascii_case(name);
             row.name.to_str().is_ok_and(of_row) || of_row(row.oid) || row.aliases.iter().any(|alias| of_row(alias))
@@ -72,32 +76,37 @@ impl Digest {
         ROWS.iter().find(known).map(|row| row.digest)
     }
 
+    /// All digests.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().map(|row| row.digest)
+    }
+
     fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
-    /// OpenSSL's name.
-    pub(crate) fn name(self) -> &'static CStr {
+    /// The name that programs are told.
+    pub fn name(self) -> &'static CStr {
         self.row().name
     }
 
     /// Object identifier, if it has one.
-    pub(crate) fn oid(self) -> Option<&'static str> {
+    pub fn oid(self) -> Option<&'static str> {
         Some(self.row().oid).filter(|oid| !oid.is_empty())
     }
 
     /// Object identifier in DER.
-    pub(crate) fn oid_der(self) -> Option<Vec<u8>> {
+    pub fn oid_der(self) -> Option<Vec<u8>> {
         ObjectIdentifier::new(self.oid()?).ok()?.to_der().ok()
     }
 
     /// Length, in bytes.
-    pub(crate) fn len(self) -> usize {
+    pub fn size(self) -> usize {
         self.row().len
     }
 
     /// As the service knows it, if it signs over it.
-    pub(crate) fn hash(self) -> Option<Hash> {
+    pub fn hash(self) -> Option<Hash> {
         match self {
             Self::Sha256 => Some(Hash::Sha256),
             Self::Sha384 => Some(Hash::Sha384),
@@ -105,90 +114,27 @@ impl Digest {
             _ => None,
         }
     }
-
-    fn parts(self) -> Vec<Box<dyn DynDigest>> {
-        match self {
-            Self::Md5Sha1 => vec![Box::<Md5>::default(), Box::<Sha1>::default()],
-            Self::Sha1 => vec![Box::<Sha1>::default()],
-            Self::Sha224 => vec![Box::<Sha224>::default()],
-            Self::Sha256 => vec![Box::<Sha256>::default()],
-            Self::Sha384 => vec![Box::<Sha384>::default()],
-            Self::Sha512 => vec![Box::<Sha512>::default()],
-            Self::Sha3_224 => vec![Box::<Sha3_224>::default()],
-            Self::Sha3_256 => vec![Box::<Sha3_256>::default()],
-            Self::Sha3_384 => vec![Box::<Sha3_384>::default()],
-            Self::Sha3_512 => vec![Box::<Sha3_512>::default()],
-        }
-    }
-}
-
-/// A digest being made.
-#[derive(Clone)]
-pub(crate) struct Hasher {
-    parts: Vec<Box<dyn DynDigest>>,
-}
-
-impl Hasher {
-    /// Of nothing yet.
-    pub(crate) fn new(digest: Digest) -> Self {
-        Self { parts: digest.parts() }
-    }
-
-    /// Goes on with these bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.parts.iter_mut().for_each(|part| part.update(bytes));
-    }
-
-    /// The digest of all bytes.
-    pub(crate) fn finish(self) -> Vec<u8> {
-        self.parts.into_iter().flat_map(|part| part.finalize().into_vec()).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [Digest; ROWS.len()] = {
-        let mut all = [Digest::Md5Sha1; ROWS.len()];
-        let mut index = 0;
-        while index < ROWS.len() {
-            all[index] = ROWS[index].digest;
-            index += 1;
-        }
-        all
-    };
-
     #[test]
-    fn rows_stand_in_order_and_say_the_length() {
-        for digest in ALL {
+    fn rows_stand_in_order() {
+        for digest in Digest::all() {
             assert_eq!(digest.row().digest, digest);
-            assert_eq!(Hasher::new(digest).finish().len(), digest.len(), "{digest:?}");
         }
     }
 
     #[test]
     fn names_and_identifiers_are_known_in_any_case() {
-        for digest in ALL {
+        for digest in Digest::all() {
             assert_eq!(Digest::from_name(&digest.name().to_string_lossy().to_lowercase()), Some(digest));
             assert_eq!(digest.oid().map(Digest::from_name), digest.oid().map(|_| Some(digest)));
         }
         assert_eq!(Digest::from_name("sha256"), Some(Digest::Sha256));
         assert_eq!(Digest::from_name(""), None);
         assert_eq!(Digest::from_name("MD5"), None);
-    }
-
-    #[test]
-    fn pieces_give_what_the_whole_gives() {
-        for digest in ALL {
-            let mut whole = Hasher::new(digest);
-            whole.update(b"abcdef");
-            let mut pieces = Hasher::new(digest);
-            pieces.update(b"abc");
-            let mut copy = pieces.clone();
-            pieces.update(b"xyz");
-            copy.update(b"def");
-            assert_eq!(copy.finish(), whole.finish());
-        }
     }
 }

@@ -1,24 +1,26 @@
-//! RSA decryption: from OpenSSL's parameters to what the service does.
+//! RSA decryption: from what programs set to what the service does.
 
-use crate::call::{self, Request};
-use crate::digest::Digest;
-use crate::failure::{Failure, Reason};
-use crate::key::{Key, Public};
+use crate::face::call::{self, Request};
+use crate::face::digest::Digest;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
 use rustix::rand::{GetRandomFlags, getrandom};
-use sidecore::client::Options;
-use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{DecryptionPadding, Hash, Scheme};
+use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroizing;
 
 /// Length of TLS's premaster secret, bytes.
-pub(crate) const PREMASTER: usize = 48;
+pub const PREMASTER: usize = 48;
 
 /// How the plaintext was padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Padding {
+pub enum Padding {
+    /// As PKCS#1 v1.5 says.
     Pkcs1,
+    /// OAEP of PKCS#1 v2.2.
     Oaep,
     /// A premaster secret in PKCS#1 v1.5: always 48 bytes, random ones if anything is wrong.
     Tls,
@@ -26,15 +28,19 @@ pub(crate) enum Padding {
 
 /// What a ciphertext is decrypted with, beside the key.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) padding: Padding,
-    pub(crate) digest: Digest,
+pub struct Settings {
+    /// How the plaintext was padded.
+    pub padding: Padding,
+    /// Of OAEP.
+    pub digest: Digest,
     /// Of the mask generation function, if not as the digest.
-    pub(crate) mgf1: Option<Digest>,
-    pub(crate) label: Vec<u8>,
-    /// The version that the client offered first, and one that is taken instead: in premaster secrets.
-    pub(crate) client_version: u16,
-    pub(crate) negotiated_version: u16,
+    pub mgf1: Option<Digest>,
+    /// Of OAEP.
+    pub label: Vec<u8>,
+    /// In premaster secrets: the version that the client offered first.
+    pub client_version: u16,
+    /// One that is taken instead; 0: none.
+    pub negotiated_version: u16,
 }
 
 impl Default for Settings {
@@ -52,14 +58,17 @@ impl Default for Settings {
 
 impl Settings {
     /// Length of the longest plaintext.
-    pub(crate) fn longest(&self, key: &Key) -> usize {
+    pub fn longest(&self, key: &Key) -> usize {
         if self.padding == Padding::Tls { PREMASTER } else { key.public.max_len() }
     }
 
     /// The plaintext.
-    pub(crate) fn decrypt(
+    ///
+    /// # Errors
+    /// A key or settings that do not decrypt, a ciphertext that is not for them, or the service does not do it.
+    pub fn decrypt(
         &self,
-        options: &Options,
+        caller: Caller<'_>,
         key: &Arc<Key>,
         ciphertext: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Failure> {
@@ -78,7 +87,7 @@ impl Settings {
         let scheme = Scheme::RsaDecryption { padding: self.scheme()? };
         let max_output = n.len();
         let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
-        let plaintext = match call::call(options, &request)? {
+        let plaintext = match call::call(caller, &request)? {
             Ok(plaintext) => Zeroizing::new(plaintext),
             Err(refusal) => return Err(refused(refusal)),
         };

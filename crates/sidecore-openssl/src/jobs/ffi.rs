@@ -1,7 +1,7 @@
 //! OpenSSL's asynchronous jobs, found at run time: without them every operation is synchronous.
 
-use super::upcalls::Core;
-use crate::waiting::Waiting;
+use super::waiting::Waiting;
+use crate::face::aside::guard;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::transmute;
@@ -33,53 +33,28 @@ static KEY: u8 = 0;
 static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
 
 /// Looks the functions up, once: later might be in a forked child, where the loader's lock may be held for ever.
-pub(super) fn find(core: &Core) {
-    FUNCTIONS.get_or_init(|| look_up(core));
-}
-
-fn look_up(core: &Core) -> Option<Functions> {
-    let library = libcrypto(core);
-    let address = |name: &CStr| {
-        // SAFETY: a handle of the loader and a C string.
-        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
-    };
-    // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
-    unsafe {
-        Some(Functions {
-            current_job: transmute::<*mut c_void, CurrentJob>(address(c"ASYNC_get_current_job")?),
-            wait_context: transmute::<*mut c_void, WaitContext>(address(c"ASYNC_get_wait_ctx")?),
-            pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
-            set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
-            get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
-            clear_fd: transmute::<*mut c_void, ClearFd>(address(c"ASYNC_WAIT_CTX_clear_fd")?),
-            get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
-                .map(|address| transmute::<*mut c_void, GetCallback>(address)),
-        })
-    }
-}
-
-/// The library that called us, however many there are; else whatever the program shows.
-pub(super) fn libcrypto(core: &Core) -> *mut c_void {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: any address is allowed; the name is the loader's.
-    unsafe {
-        if libc::dladdr(core.address_in_libcrypto(), &raw mut info) != 0 && !info.dli_fname.is_null() {
-            let library = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if !library.is_null() {
-                return library;
-            }
+///
+/// # Safety
+/// `address` gives the address of libcrypto's function of that name.
+pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
+    FUNCTIONS.get_or_init(|| {
+        // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
+        unsafe {
+            Some(Functions {
+                current_job: transmute::<*mut c_void, CurrentJob>(address(c"ASYNC_get_current_job")?),
+                wait_context: transmute::<*mut c_void, WaitContext>(address(c"ASYNC_get_wait_ctx")?),
+                pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
+                set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
+                get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
+                clear_fd: transmute::<*mut c_void, ClearFd>(address(c"ASYNC_WAIT_CTX_clear_fd")?),
+                get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
+                    .map(|address| transmute::<*mut c_void, GetCallback>(address)),
+            })
         }
-    }
-    libc::RTLD_DEFAULT
+    });
 }
 
-/// The job that this thread is running.
+/// A job of OpenSSL's, while it runs.
 pub(crate) struct Job {
     functions: &'static Functions,
     context: *mut c_void,
@@ -176,7 +151,7 @@ fn key() -> *const c_void {
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
-    super::guard((), || {
+    guard((), || {
         // SAFETY: made by `put`, and the context is at its end.
         drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
     });

@@ -10,12 +10,12 @@ const MAX_BLOCK: usize = 4096;
 const BEGIN: &[u8] = b"-----BEGIN ";
 
 /// Reading one block.
-pub(crate) struct Block;
+pub struct Block;
 
 impl Block {
     /// The contents of the next block, if its label is `label`. `line` gives lines, or pieces of long ones; nothing at
     /// the end. A block of another label, perhaps a private key, is read to its end and not kept.
-    pub(crate) fn read(label: &str, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
+    pub fn read(label: &str, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
         let begin = (0..MAX_LINES).map(|_| line()).find(|line| line.is_empty() || line.starts_with(BEGIN))?;
         let named = begin.strip_prefix(BEGIN).and_then(|rest| rest.strip_prefix(label.as_bytes()));
         let ours = named.is_some_and(|rest| rest.trim_ascii_end() == b"-----");
@@ -41,7 +41,7 @@ impl Block {
 }
 
 /// Whether bytes begin as our files do: so an error in them is worth telling.
-pub(crate) fn looks_like_uri(der: &[u8]) -> bool {
+pub fn looks_like_uri(der: &[u8]) -> bool {
     // Behind the heads of the sequence, of two to four bytes, and of the first string.
     (4..=6).any(|place| der.get(place..).is_some_and(|rest| rest.starts_with(b"sidecore")))
 }

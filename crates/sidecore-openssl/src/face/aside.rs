@@ -1,8 +1,9 @@
-//! Work that a small stack has no room for. OpenSSL gives asynchronous jobs 32 KiB without a guard page, and a program may
-//! give its threads 16 KiB.
+//! Work that a small stack has no room for: a program may give its threads 16 KiB, and its own kind of threads 32 KiB without
+//! a guard page.
 
-use crate::ffi::stack;
+use crate::face::sys::stack;
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Enough for everything that is done here, bytes.
 const STACK_BYTES: usize = 256 << 10;
@@ -16,8 +17,13 @@ thread_local! {
     static ON_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what OpenSSL asks for, on a stack with room for it. A job stays where it is, for it may pause in the work.
-pub(crate) fn with_room<T>(work: impl FnOnce() -> T) -> T {
+/// Does what a program asks for. No panic reaches it: one becomes `failed`. Nor does its stack need much room.
+pub fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(|| with_room(work))).unwrap_or(failed)
+}
+
+/// Does work on a stack with room for it. What is on no thread's own stack stays where it is, for it may pause in the work.
+pub fn with_room<T>(work: impl FnOnce() -> T) -> T {
     if stack::left().is_none_or(|left| left >= LEAST) {
         return here(work);
     }
@@ -29,9 +35,9 @@ pub(crate) fn with_room<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Does work with large frames that does not pause, such as connecting and opening sessions: in a job and where little is
-/// left on a stack of its own, elsewhere here. Not on a thread, for `HAProxy` lets its workers make none.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+/// Does work with large frames that does not pause, such as connecting and opening sessions: where little is left, or nobody
+/// knows how much, on a stack of its own, elsewhere here. Not on a thread, for `HAProxy` lets its workers make none.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let has_room = stack::left().map_or_else(|| ON_OWN.get(), |left| left >= LEAST_FOR_LARGE_FRAMES);
     if has_room { here(work) } else { stacker::grow(STACK_BYTES, work) }
 }

@@ -1,7 +1,7 @@
 //! Keys in DER, as the service says and takes them.
 
 use super::{Curve, Public, unreadable};
-use crate::failure::Failure;
+use crate::face::failure::Failure;
 use pkcs1::{RsaPrivateKey, RsaPublicKey, UintRef};
 use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
 use pkcs8::der::{Decode, Encode};
@@ -35,12 +35,18 @@ impl Curve {
 
 impl Public {
     /// Reads a `SubjectPublicKeyInfo`.
-    pub(crate) fn from_spki(der: &[u8]) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A key of another type, or no key.
+    pub fn from_spki(der: &[u8]) -> Result<Self, Failure> {
         read(der).ok_or_else(|| unreadable("the public key"))
     }
 
     /// As a `SubjectPublicKeyInfo`.
-    pub(crate) fn to_spki(&self) -> Result<Vec<u8>, Failure> {
+    ///
+    /// # Errors
+    /// The parts are none of a key.
+    pub fn to_spki(&self) -> Result<Vec<u8>, Failure> {
         self.write().map_err(|_| unreadable("the public key"))
     }
 
@@ -81,7 +87,7 @@ fn read(der: &[u8]) -> Option<Public> {
         }
         EC => {
             let curve = Curve::from_oid(info.algorithm.parameters_oid().ok()?)?;
-            let uncompressed = key.first() == Some(&4) && key.len() == 2 * curve.len() + 1;
+            let uncompressed = key.first() == Some(&4) && key.len() == 2 * curve.size() + 1;
             uncompressed.then(|| Public::Ec { curve, point: key.to_vec() })
         }
         ED25519 => Some(Public::Ed25519(key.try_into().ok()?)),
@@ -92,18 +98,27 @@ fn read(der: &[u8]) -> Option<Public> {
     }
 }
 
-/// The numbers of an RSA private key, each with the most significant byte first.
-pub(crate) struct RsaParts {
-    pub(crate) n: Zeroizing<Vec<u8>>,
-    pub(crate) e: Zeroizing<Vec<u8>>,
-    pub(crate) d: Zeroizing<Vec<u8>>,
-    pub(crate) primes: [Zeroizing<Vec<u8>>; 2],
-    pub(crate) exponents: [Zeroizing<Vec<u8>>; 2],
-    pub(crate) coefficient: Zeroizing<Vec<u8>>,
+/// The numbers of an RSA private key, each with the most significant byte first, as PKCS#1 names them.
+pub struct RsaParts {
+    /// The modulus.
+    pub n: Zeroizing<Vec<u8>>,
+    /// The public exponent.
+    pub e: Zeroizing<Vec<u8>>,
+    /// The private exponent.
+    pub d: Zeroizing<Vec<u8>>,
+    /// Both primes.
+    pub primes: [Zeroizing<Vec<u8>>; 2],
+    /// The private exponent modulo each prime less one.
+    pub exponents: [Zeroizing<Vec<u8>>; 2],
+    /// The inverse of the second prime modulo the first.
+    pub coefficient: Zeroizing<Vec<u8>>,
 }
 
 /// An RSA private key as PKCS#8.
-pub(crate) fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
     let number = |bytes| UintRef::new(bytes);
     let encode = || -> pkcs8::der::Result<Secret> {
         let key = RsaPrivateKey {
@@ -124,7 +139,10 @@ pub(crate) fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
 }
 
 /// An EC private key as PKCS#8: `scalar` has the length of a coordinate.
-pub(crate) fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
     let encode = || -> pkcs8::der::Result<Secret> {
         let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: Some(point) };
         pkcs8(ec(curve), &Zeroizing::new(key.to_der()?))
@@ -133,7 +151,10 @@ pub(crate) fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Se
 }
 
 /// An Ed25519 private key as PKCS#8.
-pub(crate) fn ed25519_private(seed: &[u8; 32]) -> Result<Secret, Failure> {
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn ed25519_private(seed: &[u8; 32]) -> Result<Secret, Failure> {
     let encode = || -> pkcs8::der::Result<Secret> {
         let key = Zeroizing::new(OctetStringRef::new(seed)?.to_der()?);
         pkcs8(AlgorithmIdentifierRef { oid: ED25519, parameters: None }, &key)

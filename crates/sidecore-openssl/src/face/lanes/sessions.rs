@@ -1,8 +1,8 @@
 //! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
 
-use crate::aside::aside;
-use crate::failure::{Failure, Reason};
-use crate::key::{Key, Private, Public};
+use crate::face::aside::aside;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Private, Public};
 use sidecore::client::{Client, Error, Session};
 use sidecore::engine::crypto::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ pub(crate) struct Sessions(Vec<Open>);
 struct Open {
     /// The key, without the imported private part that it may have had.
     key: Key,
-    /// Still held by OpenSSL?
+    /// Still held by the program?
     alive: Weak<Key>,
     scheme: Scheme,
     session: Session,

@@ -7,7 +7,7 @@ thread_local! {
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Bytes below the caller's frame. `None`: it is on no stack that the system gave the thread, but on one of a job or of ours.
+/// Bytes below the caller's frame. `None`: it is on no stack that the system gave the thread, but on one that the program or this library made.
 pub(crate) fn left() -> Option<usize> {
     let (lowest, highest) = BOUNDS.get().unwrap_or_else(|| {
         let found = bounds();

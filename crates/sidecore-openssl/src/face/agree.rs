@@ -1,51 +1,60 @@
 //! Shared secrets: X25519 and ML-KEM-768.
 
-use crate::call::{self, Request};
-use crate::failure::{Failure, Reason};
-use crate::key::{Key, Public};
-use sidecore::client::Options;
-use sidecore::core::session::{Op, Refusal};
+use crate::face::call::{self, Request};
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
 use sidecore::engine::crypto::Scheme;
+use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Bytes of a secret, of either algorithm.
-pub(crate) const SECRET_LEN: usize = 32;
+pub const SECRET_LEN: usize = 32;
 /// Bytes of an encapsulation.
-pub(crate) const CIPHERTEXT_LEN: usize = 1088;
+pub const CIPHERTEXT_LEN: usize = 1088;
 
 /// The secret that this private key and the peer's public one share.
-pub(crate) fn derive(options: &Options, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
+///
+/// # Errors
+/// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
+pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
     has_private(key)?;
     let Public::X25519(point) = &peer.public else {
         return Err(Failure::input("the peer's key is of another type: give one of X25519"));
     };
-    secret(options, key, Scheme::X25519, Op::Derive, point)
+    secret(caller, key, Scheme::X25519, Op::Derive, point)
 }
 
 /// The secret in an encapsulation.
-pub(crate) fn decapsulate(options: &Options, key: &Arc<Key>, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+///
+/// # Errors
+/// A key without private part, an encapsulation of another length, or the service does not do it.
+pub fn decapsulate(caller: Caller<'_>, key: &Arc<Key>, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
     has_private(key)?;
-    secret(options, key, Scheme::MlKem768, Op::Decapsulate, ciphertext)
+    secret(caller, key, Scheme::MlKem768, Op::Decapsulate, ciphertext)
 }
 
 /// A fresh encapsulation, and after it its secret.
-pub(crate) fn encapsulate(options: &Options, key: &Arc<Key>) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    request(options, key, Scheme::MlKem768, Op::Encapsulate, &[], CIPHERTEXT_LEN + SECRET_LEN)
+///
+/// # Errors
+/// The service does not do it.
+pub fn encapsulate(caller: Caller<'_>, key: &Arc<Key>) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    request(caller, key, Scheme::MlKem768, Op::Encapsulate, &[], CIPHERTEXT_LEN + SECRET_LEN)
 }
 
 fn secret(
-    options: &Options,
+    caller: Caller<'_>,
     key: &Arc<Key>,
     scheme: Scheme,
     op: Op,
     input: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    request(options, key, scheme, op, input, SECRET_LEN)
+    request(caller, key, scheme, op, input, SECRET_LEN)
 }
 
 fn request(
-    options: &Options,
+    caller: Caller<'_>,
     key: &Arc<Key>,
     scheme: Scheme,
     op: Op,
@@ -53,7 +62,7 @@ fn request(
     max_output: usize,
 ) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let request = Request { key, scheme, op, head: &[], input, max_output };
-    match call::call(options, &request)? {
+    match call::call(caller, &request)? {
         Ok(output) if output.len() == max_output => Ok(Zeroizing::new(output)),
         Ok(_) => Err(Failure::new(Reason::Service, "an answer of another length: update sidecore")),
         Err(Refusal::Authentication) => Err(Failure::input("the peer's key gives a secret that everybody knows")),

@@ -1,9 +1,11 @@
-//! Why an operation failed: what OpenSSL's error queue gets.
+//! Why an operation failed: what a face tells its programs.
 
+use sidecore::sys::own::closed;
 use std::ffi::CStr;
+use std::io;
 use std::time::Duration;
 
-/// The kind of failure: OpenSSL's reason code.
+/// The kind of failure. The numbers stay what they are: programs see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
@@ -17,7 +19,7 @@ pub enum Reason {
     Input = 4,
     /// The private part of a key was asked for.
     Private = 5,
-    /// An error of this provider.
+    /// An error of this library, or of what it runs on.
     Internal = 6,
 }
 
@@ -58,7 +60,7 @@ impl Failure {
     pub fn late(patience: Duration) -> Self {
         let text = format!(
             "no answer within {} ms: see whether the service was stopped or has too much to do (`sidecore top`), or allow more \
-             with timeout_ms in the provider's section of openssl.cnf",
+             with the setting timeout_ms",
             patience.as_millis()
         );
         Self::new(Reason::Service, text)
@@ -72,5 +74,30 @@ impl Failure {
     /// An input that does not fit.
     pub fn input(text: impl Into<String>) -> Self {
         Self::new(Reason::Input, text)
+    }
+}
+
+/// Why a request was not done.
+pub enum Trouble {
+    /// The session or the lane ended, as the text says: with another it may be done.
+    Stale(String),
+    /// It was not done in time.
+    Late,
+    /// It will not be done.
+    Failure(Failure),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == closed().kind() {
+            return Self::Stale(error.to_string());
+        }
+        Self::Failure(Failure::new(Reason::Internal, format!("{error}; raise the limits on files and memory")))
     }
 }
