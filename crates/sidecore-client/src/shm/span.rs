@@ -113,10 +113,9 @@ impl Span<'_> {
     }
 }
 
-#[cfg(test)]
 impl<'a> Span<'a> {
     /// Private memory as if it were shared.
-    pub(crate) fn of(memory: &'a mut [u8]) -> Self {
+    pub fn of(memory: &'a mut [u8]) -> Self {
         // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
         unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }
     }

@@ -5,7 +5,7 @@
 
 /// The line will be read.
 #[inline]
-pub(crate) fn read<T>(place: *const T) {
+pub fn read<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -18,7 +18,7 @@ pub(crate) fn read<T>(place: *const T) {
 
 /// The line will be written.
 #[inline]
-pub(crate) fn write<T>(place: *const T) {
+pub fn write<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address has no effect that a program can see. The compiler's intrinsic does not emit
     // this instruction for the baseline of the architecture, where it is a no-op at worst.

@@ -6,8 +6,8 @@
 use super::lane::{after, question};
 use super::{ConnectError, Error, Options, trust};
 use crate::control::{Reply, Request};
-use crate::engine::crypto::Secret;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
+use crate::spec::Secret;
 use crate::sys::own::Own;
 use std::time::{Duration, Instant};
 

@@ -19,14 +19,17 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 
 /// A mapped lane. Both sides use it; neither trusts what it reads there.
 #[derive(Debug)]
-pub(crate) struct LaneMemory {
+pub struct LaneMemory {
     mapping: Mapping,
     layout: Layout,
 }
 
 impl LaneMemory {
     /// Makes and seals the memory of a lane. Returns the descriptor that the client maps.
-    pub(crate) fn create(layout: Layout) -> io::Result<(Self, OwnedFd)> {
+    ///
+    /// # Errors
+    /// No memory, or no descriptor left.
+    pub fn create(layout: Layout) -> io::Result<(Self, OwnedFd)> {
         let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.total_bytes() as u64)?;
         fcntl_add_seals(&file, SEALS)?;
@@ -37,7 +40,10 @@ impl LaneMemory {
     }
 
     /// Maps the memory that a service handed over.
-    pub(crate) fn open(file: impl AsFd, layout: Layout) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// `InvalidData`: it is not sealed, or too short; else those of the system.
+    pub fn open(file: impl AsFd, layout: Layout) -> io::Result<Self> {
         if !fcntl_get_seals(&file)?.contains(SEALS) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
         }
@@ -46,8 +52,9 @@ impl LaneMemory {
         Ok(Self { mapping, layout })
     }
 
+    /// Where things are in it.
     #[inline]
-    pub(crate) fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
@@ -58,25 +65,25 @@ impl LaneMemory {
 
     /// Slots of the submission ring.
     #[inline]
-    pub(crate) fn submission(&self) -> &[Line] {
+    pub fn submission(&self) -> &[Line] {
         &self.lines()[self.layout.submission()]
     }
 
     /// Slots of the completion ring.
     #[inline]
-    pub(crate) fn completion(&self) -> &[Line] {
+    pub fn completion(&self) -> &[Line] {
         &self.lines()[self.layout.completion()]
     }
 
     /// The slot of that submission will be written soon.
     #[inline]
-    pub(crate) fn prefetch_submission(&self, number: u64) {
+    pub fn prefetch_submission(&self, number: u64) {
         prefetch_slot(self.submission(), number);
     }
 
     /// The slots of that submission and so many after it will be read soon.
     #[inline]
-    pub(crate) fn prefetch_submissions(&self, first: u64, count: u64) {
+    pub fn prefetch_submissions(&self, first: u64, count: u64) {
         let slots = self.submission();
         for number in first..first + count {
             prefetch::read(&raw const slots[number as usize & (slots.len() - 1)]);
@@ -85,37 +92,37 @@ impl LaneMemory {
 
     /// The slot of that completion will be written soon.
     #[inline]
-    pub(crate) fn prefetch_completion(&self, number: u64) {
+    pub fn prefetch_completion(&self, number: u64) {
         prefetch_slot(self.completion(), number);
     }
 
     /// Rung by the client.
     #[inline]
-    pub(crate) fn submission_doorbell(&self) -> Doorbell<'_> {
+    pub fn submission_doorbell(&self) -> Doorbell<'_> {
         Doorbell(&self.lines()[layout::SUBMISSION_DOORBELL].0[0])
     }
 
     /// Rung by the sidecore.
     #[inline]
-    pub(crate) fn completion_doorbell(&self) -> Doorbell<'_> {
+    pub fn completion_doorbell(&self) -> Doorbell<'_> {
         Doorbell(&self.lines()[layout::COMPLETION_DOORBELL].0[0])
     }
 
     /// A word of the service's advice, see [`layout::advice`].
     #[inline]
-    pub(crate) fn advice(&self, word: usize) -> &AtomicU64 {
+    pub fn advice(&self, word: usize) -> &AtomicU64 {
         &self.lines()[layout::ADVICE].0[word]
     }
 
     /// Lines of the client's report.
     #[inline]
-    pub(crate) fn report(&self) -> &[Line] {
+    pub fn report(&self) -> &[Line] {
         &self.lines()[layout::REPORT]
     }
 
     /// The bytes of an extent, or `None` if it leaves the arena.
     #[inline]
-    pub(crate) fn span(&self, extent: Extent) -> Option<Span<'_>> {
+    pub fn span(&self, extent: Extent) -> Option<Span<'_>> {
         let end = extent.offset.checked_add(extent.len)?;
         if end > self.layout.arena_bytes() {
             return None;

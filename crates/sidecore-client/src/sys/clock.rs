@@ -25,6 +25,6 @@ pub fn process_cpu() -> Nanos {
 }
 
 /// A duration as system calls take it.
-pub(crate) fn timespec(duration: Nanos) -> Timespec {
+pub fn timespec(duration: Nanos) -> Timespec {
     Timespec { tv_sec: (duration / 1_000_000_000).cast_signed(), tv_nsec: (duration % 1_000_000_000).cast_signed() }
 }

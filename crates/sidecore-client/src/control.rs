@@ -2,11 +2,9 @@
 //!
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
-use crate::engine::crypto::SessionSpec;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
-use crate::sys::message::{self, Heard};
+use crate::spec::SessionSpec;
 use crate::sys::packet::{self, MAX_PACKET};
-use crate::sys::peer::Credentials;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::io;
@@ -107,7 +105,7 @@ pub enum Reply {
 ///
 /// # Errors
 /// Those of the socket, or a message beyond [`MAX_PACKET`] bytes.
-pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut buffer = room();
     let packet = encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     packet::send(socket, packet, fds)
@@ -117,29 +115,22 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedF
 ///
 /// # Errors
 /// Those of the socket, or `InvalidData`.
-pub(crate) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
+pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
     let mut buffer = room();
     let (len, fds) = packet::receive(socket, &mut buffer)?;
     Ok((read(&buffer[..len])?, fds))
 }
 
-/// Receives a request, which comes without descriptors, and who wrote it. `UnexpectedEof`: the client is gone.
-///
-/// # Errors
-/// Those of the socket, or `InvalidData`; `PermissionDenied` where the kernel does not say who wrote it.
-pub(crate) fn receive_request(socket: impl AsFd) -> io::Result<(Request, Credentials)> {
-    let mut buffer = room();
-    let Heard { len, speaker } = message::receive(socket, &mut buffer)?;
-    let request = read(&buffer[..len])?;
-    Ok((request, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
-}
-
 /// Room for a packet, wiped after use. Not on the stack: that of a caller's coroutine can be as small as two packets.
-fn room() -> Zeroizing<Vec<u8>> {
+pub fn room() -> Zeroizing<Vec<u8>> {
     Zeroizing::new(vec![0; MAX_PACKET])
 }
 
-fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
+/// Reads a packet as it was received.
+///
+/// # Errors
+/// `UnexpectedEof`: it is empty, so the peer is gone. `InvalidData`: it is no such message.
+pub fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
     if packet.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -168,11 +159,9 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::crypto::Secret;
-    use crate::engine::crypto::sample::sample;
     use crate::keys::Acl;
+    use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, Secret, SignaturePadding};
     use proptest::prelude::*;
-    use sidecore_core::session::Class;
 
     fn round_trip(request: &Request) {
         let mut buffer = [0; MAX_PACKET];
@@ -188,8 +177,15 @@ mod tests {
         round_trip(&Request::Set("notify=park".to_owned()));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
         round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));
-        for class in Class::all() {
-            round_trip(&Request::OpenSession(sample(class, 64, 1).spec));
+        let signature = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
+        let specs = [
+            (Scheme::Noop, KeyMaterial::None),
+            (Scheme::Cipher(Cipher::Aes256Gcm), KeyMaterial::Symmetric(Secret::new(vec![7; 32]))),
+            (signature, KeyMaterial::Stored("www".to_owned())),
+            (Scheme::Ed25519, KeyMaterial::Public(vec![7; 32])),
+        ];
+        for (scheme, key) in specs {
+            round_trip(&Request::OpenSession(SessionSpec { scheme, key }));
         }
     }
 

@@ -1,9 +1,9 @@
 //! The client: one lane to a service, without a thread and without a lock.
 //!
 //! ```no_run
-//! use sidecore::client::{Client, Options};
-//! use sidecore::core::session::Op;
-//! use sidecore::engine::crypto::{Cipher, KeyMaterial, Scheme, Secret, SessionSpec};
+//! use sidecore_client::client::{Client, Options};
+//! use sidecore_client::core::session::Op;
+//! use sidecore_client::spec::{Cipher, KeyMaterial, Scheme, Secret, SessionSpec};
 //!
 //! let mut client = Client::connect(&Options::default())?;
 //! let key = KeyMaterial::Symmetric(Secret::new(vec![7; 32]));
@@ -32,11 +32,11 @@ pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 
-use crate::config::{service_users, socket_of_environment};
 use crate::control::{Reply, Request, Token};
-use crate::engine::crypto::SessionSpec;
+use crate::environment::{service_users, socket_of_environment};
 use crate::keys::KeyInfo;
 use crate::shm::fork::ForkGuard;
+use crate::spec::SessionSpec;
 use lane::Lane;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Algorithm, Op};

@@ -13,7 +13,7 @@ const UNMAPPED_AT_ONCE: usize = 4 << 20;
 
 /// `len` bytes of a file, shared with whoever else maps it. Unmapped when dropped.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
     /// Where forked children do not inherit it: knows whether this process is one.
@@ -26,9 +26,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes. The file must be that long, else `InvalidData`: access behind its end would fault.
-    /// That it stays that long is promised by seals (lanes) or by its only writer (counters).
-    pub(crate) fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
+    /// Maps the first `len` bytes. The file must be that long: access behind its end would fault. That it stays that long is promised by seals (lanes) or by its only writer (counters).
+    ///
+    /// # Errors
+    /// `InvalidData`: it is shorter; else those of the system.
+    pub fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
         let size = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
         if len == 0 || size < len {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{size} bytes, {len} expected")));
@@ -41,7 +43,10 @@ impl Mapping {
     }
 
     /// A forked child does not inherit this mapping.
-    pub(crate) fn not_in_children(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel cannot, or has no memory to say so.
+    pub fn not_in_children(&mut self) -> io::Result<()> {
         self.inherited = Some(ForkGuard::new()?);
         // SAFETY: the range is this mapping; the advice changes nothing in this process.
         unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork)? };
@@ -49,13 +54,13 @@ impl Mapping {
     }
 
     /// May be swapped out, also where all memory of the process is locked.
-    pub(crate) fn not_locked(&self) {
+    pub fn not_locked(&self) {
         // SAFETY: the range is this mapping; its contents stay. It fails only where nothing is mapped.
         let _ = unsafe { munlock(self.start.as_ptr().cast(), self.len) };
     }
 
     /// The whole cache lines of the first `bytes` bytes.
-    pub(crate) fn lines(&self, bytes: usize) -> &[Line] {
+    pub fn lines(&self, bytes: usize) -> &[Line] {
         assert!(bytes <= self.len, "lines beyond the mapping");
         debug_assert!(self.start.as_ptr().addr().is_multiple_of(align_of::<Line>()));
         // SAFETY: the range is mapped for the life of `self`, page-aligned, and any bytes are valid atomics.
@@ -64,7 +69,7 @@ impl Mapping {
 
     /// Address of a byte of the mapping.
     #[inline]
-    pub(crate) fn byte(&self, offset: usize) -> NonNull<u8> {
+    pub fn byte(&self, offset: usize) -> NonNull<u8> {
         assert!(offset <= self.len, "an offset beyond the mapping");
         // SAFETY: within the mapping or one past its end.
         unsafe { self.start.add(offset) }
