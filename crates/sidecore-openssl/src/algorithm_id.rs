@@ -1,9 +1,9 @@
 //! The `AlgorithmIdentifier` of a signature, as certificates and messages carry it.
 
-use crate::digest::Digest;
-use crate::failure::Failure;
-use crate::key::{Key, Public};
-use crate::sign::{Padding, Settings};
+use crate::face::digest::Digest;
+use crate::face::failure::Failure;
+use crate::face::key::{Key, Public};
+use crate::face::sign::{Padding, Settings};
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::{Decode, Encode, Tag, TagNumber};

@@ -8,9 +8,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bare;
-pub mod client;
 pub mod config;
-pub mod control;
 pub mod counters;
 mod device;
 pub mod engine;
@@ -18,8 +16,8 @@ mod ffi;
 pub mod keys;
 pub mod sandbox;
 pub mod service;
-mod shm;
 pub mod sys;
 
-pub use shm::fork::ForkGuard;
+pub(crate) use sidecore_client::shm;
+pub use sidecore_client::{ForkGuard, client, control, spec};
 pub use sidecore_core as core;

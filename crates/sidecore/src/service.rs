@@ -17,8 +17,8 @@ mod turns;
 
 use crate::config::{Config, ConfigError, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
-use crate::engine::crypto::Secret;
 use crate::keys::Store;
+use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;

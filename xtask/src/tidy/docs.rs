@@ -11,7 +11,7 @@ use crate::tree::{Tree, is_kind};
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const ARCHITECTURE_LINES: usize = 250;
 /// Crates whose modules stand on the map one by one.
-const MAPPED: [&str; 2] = ["crates/sidecore-core/src/", "crates/sidecore/src/"];
+const MAPPED: [&str; 3] = ["crates/sidecore-core/src/", "crates/sidecore-client/src/", "crates/sidecore/src/"];
 
 /// Finds a module whose file does not begin with what it is.
 pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {

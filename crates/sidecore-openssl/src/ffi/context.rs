@@ -2,8 +2,8 @@
 
 use super::guard;
 use super::provider::Provider;
-use crate::failure::{Failure, Reason};
-use crate::key::Key;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::Key;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 

@@ -4,11 +4,12 @@ mod authority;
 mod patience;
 mod program;
 
-use crate::call::{Request, call};
+use crate::face::call::{Request, call};
+use crate::face::key::{Curve, Family, Key};
+use crate::face::lanes::{Take, pool};
+use crate::face::pause::Caller;
+use crate::face::sign::Settings;
 use crate::generate::Wish;
-use crate::key::{Curve, Family, Key};
-use crate::lanes::{Take, pool};
-use crate::sign::Settings;
 use sidecore::client::Options;
 use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
@@ -47,8 +48,10 @@ impl Site {
     fn works(&self) -> bool {
         let settings = Settings::default();
         let digest = [7; 32];
-        let signature = settings.sign(&self.options, &self.key, &digest);
-        signature.is_ok_and(|signature| settings.verify(&self.options, &self.key, &signature, &digest).unwrap_or(false))
+        let signature = settings.sign(Caller::thread(&self.options), &self.key, &digest);
+        signature.is_ok_and(|signature| {
+            settings.verify(Caller::thread(&self.options), &self.key, &signature, &digest).unwrap_or(false)
+        })
     }
 }
 
@@ -135,12 +138,11 @@ fn a_refusal_of_the_request_is_told_as_it_is() {
         key: &site.key,
         scheme: Scheme::EcdsaRaw,
         op: Op::SignDigest,
-        iv: &[],
         head: &[],
         input: &[1],
         max_output: 72,
     };
-    assert_eq!(call(&site.options, &request).unwrap(), Err(Refusal::InputLength));
+    assert_eq!(call(Caller::thread(&site.options), &request).unwrap(), Err(Refusal::InputLength));
 }
 
 #[test]
@@ -166,12 +168,12 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
                 key: &site.key,
                 scheme: Scheme::EcdsaRaw,
                 op: Op::SignDigest,
-                iv: &[],
                 head: &[],
                 input: &vec![1; 300 << 10],
                 max_output: 72,
             };
-            let refused = call(&site.options, &request).is_err_and(|failure| failure.text.contains(says));
+            let refused =
+                call(Caller::thread(&site.options), &request).is_err_and(|failure| failure.text.contains(says));
             held.give_back();
             refused && site.works()
         })));

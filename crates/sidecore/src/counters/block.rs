@@ -145,7 +145,7 @@ impl SidecoreBlock {
     /// Stores all that the sidecore's waiter counted.
     pub fn audit(&self, audit: &Audit) {
         let start = sidecore::COUNTERS + SidecoreCounter::Waits as usize;
-        audit_words(audit).into_iter().enumerate().for_each(|(i, value)| self.0.set(start + i, value));
+        audit.words().into_iter().enumerate().for_each(|(i, value)| self.0.set(start + i, value));
     }
 }
 
@@ -235,14 +235,7 @@ impl KeyBlock {
     }
 }
 
-/// The fields of an audit in the order of `SidecoreCounter` from `Waits` and of `LaneCounter` from `ClientWaits` on.
-#[inline]
-pub(super) fn audit_words(audit: &Audit) -> [u64; 8] {
-    let Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns } = *audit;
-    [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns]
-}
-
-/// The audit whose [`audit_words`] these are.
+/// The audit whose [`Audit::words`] these are.
 pub(super) fn audit_of(words: [u64; 8]) -> Audit {
     let [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns] = words;
     Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }

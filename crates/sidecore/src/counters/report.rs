@@ -1,98 +1,25 @@
-//! What a client says of itself: words in its lane that it writes and the service copies.
-//!
-//! | word | meaning |
-//! |---|---|
-//! | 0 | completions received |
-//! | 1..9 | what its waiter counted: waits, empty polls, parks, naps, spun, slept, cost, optimum, ns |
-//! | 9 | its CPU time, ns |
-//! | 10..118 | `deliver`: sum, ns, then 107 buckets |
-//! | 118..226 | `total`: the same |
-//!
-//! The buckets are those of [`sidecore_core::histogram`] from 32 ns to 3.6 s; what is shorter or longer falls in the
-//! first or the last one.
+//! Taking over what a client says of itself in the lines that its lane has for it.
 //!
 //! It is an allegation. [`publish`] takes over no more than can be true: never more receptions than completions, no
 //! stage longer than [`Stamps::LIMIT`], and no number that could overflow a sum.
 
+use super::LaneBlock;
 use super::kinds::LaneCounter;
-use super::{LaneBlock, block, word_of};
-use sidecore_core::histogram::{BUCKETS, bucket};
-use sidecore_core::policy::notify::Audit;
-use sidecore_core::stage::{Stage, Stamps};
-use sidecore_core::sync::{AtomicU64, Ordering};
-use sidecore_core::time::Nanos;
-use sidecore_core::words::{LINE_WORDS, Line, add};
+use sidecore_client::report::{FIRST, KEPT, NUMBERS, ReportWriter, STAGES};
+use sidecore_core::stage::Stamps;
+use sidecore_core::words::Line;
 
 /// Largest number that is taken over: as nanoseconds 2.2 years. That of 256 lanes can be added up.
 pub const CAP: u64 = 1 << 56;
 
-const RECEIVED: usize = 0;
-const AUDIT: usize = 1;
-const CPU: usize = 9;
-const COUNTERS: usize = 10;
-const STAGES: [(Stage, usize); 2] = [(Stage::Deliver, COUNTERS), (Stage::Total, COUNTERS + 1 + KEPT)];
-const WORDS: usize = COUNTERS + STAGES.len() * (1 + KEPT);
-
-/// Buckets that are kept, and the first of them: 32 ns.
-const KEPT: usize = 107;
-const FIRST: usize = 20;
-
-const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize == COUNTERS);
-const _: () = assert!(FIRST + KEPT <= BUCKETS);
-
-/// Writes a report. Made anew for each use, from the lines that the lane has for it.
-#[derive(Clone, Copy, Debug)]
-pub struct ReportWriter<'a>(&'a [Line]);
-
-impl<'a> ReportWriter<'a> {
-    /// Writes to these lines.
-    ///
-    /// # Panics
-    /// They are too few.
-    #[inline]
-    pub fn new(report: &'a [Line]) -> Self {
-        assert!(report.len() * LINE_WORDS >= WORDS, "a report has {WORDS} words");
-        Self(report)
-    }
-
-    /// So many more completions were received.
-    #[inline]
-    pub fn received(&self, count: u64) {
-        add(self.word(RECEIVED), count);
-    }
-
-    /// Times of a sampled completion, ns.
-    #[inline]
-    pub fn record(&self, deliver: Nanos, total: Nanos) {
-        for ((_, start), time) in STAGES.into_iter().zip([deliver, total]) {
-            add(self.word(start), time);
-            add(self.word(start + 1 + kept(time)), 1);
-        }
-    }
-
-    /// Stores all that the client's waiter counted.
-    pub fn store_audit(&self, audit: &Audit) {
-        let words = block::audit_words(audit).into_iter().enumerate();
-        words.for_each(|(i, value)| self.word(AUDIT + i).store(value, Ordering::Relaxed));
-    }
-
-    /// Stores the CPU time that the client used, ns.
-    pub fn store_cpu(&self, time: Nanos) {
-        self.word(CPU).store(time, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn word(&self, word: usize) -> &'a AtomicU64 {
-        word_of(self.0, word)
-    }
-}
+const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize == NUMBERS);
 
 /// Copies a lane's report to its block. Whatever the client wrote there, what is copied can be true.
 ///
 /// # Panics
 /// The report has too few lines.
 pub fn publish(report: &[Line], lane: &LaneBlock) {
-    let said = copy(report);
+    let said = ReportWriter::new(report).copy();
     let completed: u64 = [LaneCounter::Done, LaneCounter::Refused, LaneCounter::Failed]
         .into_iter()
         .fold(0, |sum, counter| sum.saturating_add(lane.get(counter)));
@@ -110,24 +37,17 @@ pub fn publish(report: &[Line], lane: &LaneBlock) {
     }
 }
 
-/// Each word is read once.
-fn copy(report: &[Line]) -> [u64; WORDS] {
-    let writer = ReportWriter::new(report);
-    std::array::from_fn(|word| writer.word(word).load(Ordering::Relaxed))
-}
-
-#[inline]
-fn kept(time: Nanos) -> usize {
-    bucket(time).clamp(FIRST, FIRST + KEPT - 1) - FIRST
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::counters::tests::Scratch;
+    use crate::counters::word_of;
     use crate::counters::{LaneStats, Snapshot};
     use proptest::prelude::*;
     use sidecore_core::histogram::Summary;
+    use sidecore_core::policy::notify::Audit;
+    use sidecore_core::stage::Stage;
+    use sidecore_core::sync::Ordering;
 
     fn lines() -> Vec<Line> {
         (0..sidecore_core::layout::REPORT.len()).map(|_| Line::default()).collect()
@@ -172,13 +92,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_or_too_long_falls_in_the_end_buckets() {
-        assert_eq!((kept(0), kept(31), kept(32)), (0, 0, 0));
-        assert_eq!((kept(u64::MAX), kept(60_000_000_000)), (KEPT - 1, KEPT - 1));
-        assert!(sidecore_core::histogram::lower_bound(FIRST) == 32);
-    }
-
-    #[test]
     fn an_impossible_histogram_leaves_the_last_possible_one() {
         let (scratch, report) = (Scratch::new(), lines());
         let lane = open(&scratch, 1);
@@ -190,12 +103,6 @@ mod tests {
         lane.add(LaneCounter::Refused, 1);
         publish(&report, &lane);
         assert_eq!(summary(&seen(&scratch), Stage::Total).count, 2);
-    }
-
-    #[test]
-    #[should_panic(expected = "a report has 226 words")]
-    fn too_few_lines_are_a_bug() {
-        let _ = ReportWriter::new(&lines()[1..]);
     }
 
     proptest! {

@@ -12,6 +12,7 @@ mod aead;
 mod cipher;
 mod curve25519;
 mod ecdsa;
+mod error;
 mod footprint;
 mod hash;
 mod implicit_rejection;
@@ -20,7 +21,6 @@ mod mechanism;
 mod overlap;
 mod rsa;
 pub mod sample;
-mod spec;
 #[cfg(test)]
 mod tests;
 mod xts;
@@ -31,9 +31,10 @@ use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 
 use crate::ffi::aead::Aead;
 use crate::shm::span::Span;
+pub use error::OpenError;
 use mechanism::{Mechanism, Written, keyless, symmetric};
-pub use spec::{
-    Cipher, DecryptionPadding, Hash, KeyMaterial, OpenError, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
+pub use sidecore_client::spec::{
+    Cipher, DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
 };
 
 /// A key and what is done with it. Threads share it.

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use aws_lc_sys as sys;
 
 use super::{Source, succeeded};
-use crate::engine::crypto::Hash;
+use crate::spec::Hash;
 
 /// Length of the longest digest, in bytes.
 pub(crate) const MAX_LEN: usize = 64;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use aws_lc_sys as sys;
 
 use super::pkey::PKey;
-use crate::engine::crypto::Secret;
+use crate::spec::Secret;
 
 /// Length of the seed (`d` and `z` of FIPS 203), in bytes.
 pub(crate) const SEED_LEN: usize = 64;

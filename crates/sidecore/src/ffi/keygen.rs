@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 use aws_lc_sys as sys;
 
 use super::pkey::PKey;
-use crate::keys::Kind;
+use sidecore_client::keys::Kind;
 
 /// A new key of this kind; `None` only where the library fails. RSA takes tens of milliseconds to seconds.
 pub(crate) fn generate(kind: Kind) -> Option<PKey> {

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use aws_lc_sys as sys;
 use zeroize::Zeroizing;
 
-use crate::engine::crypto::Secret;
-use crate::keys::Kind;
+use crate::spec::Secret;
+use sidecore_client::keys::Kind;
 
 /// An asymmetric key of any kind.
 pub(crate) struct PKey(NonNull<sys::EVP_PKEY>);

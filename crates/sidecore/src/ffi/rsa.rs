@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use aws_lc_sys as sys;
 
 use super::{hash, pkey::PKey, succeeded};
-use crate::engine::crypto::{Hash, SaltLength};
+use crate::spec::{Hash, SaltLength};
 
 /// An RSA key, private or public.
 pub(crate) struct RsaKey {

@@ -1,7 +1,7 @@
 //! Private keys in the files that other programs write, told by content: PEM, DER, PKCS#12.
 
-use crate::engine::crypto::Secret;
 use crate::ffi::{kem, keyfile, pkey::PKey};
+use crate::spec::Secret;
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Sequence, SliceReader, Tag, Tagged};
 use std::ffi::CStr;

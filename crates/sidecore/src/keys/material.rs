@@ -1,12 +1,11 @@
 //! A private key as the store holds it, and what a session of each scheme takes of it.
 
 use super::Kind;
-use crate::engine::crypto::{
-    DecryptionPadding, Hash, KeyMaterial, OpenError, Scheme, Secret, Session, SessionSpec, SignaturePadding,
-};
+use crate::engine::crypto::{OpenError, Session};
 use crate::ffi::kem::DECAPSULATION_KEY_LEN;
 use crate::ffi::pkey::PKey;
 use crate::ffi::{kem, keygen};
+use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore_core::session::Op;
 
 /// Where FIPS 203 puts the encapsulation key inside the decapsulation key, and its length.
@@ -63,7 +62,7 @@ impl Material {
 
     /// A key whose parts do not fit each other would make signatures that nobody can verify.
     fn try_out(&self) -> Result<(), String> {
-        let session = self.open(&self.kind.first_scheme())?;
+        let session = self.open(&first_scheme(self.kind))?;
         if session.class(Op::Sign).is_none() {
             return Ok(());
         }
@@ -87,54 +86,16 @@ fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
     key.to_spki()
 }
 
-impl Kind {
-    /// Whether a key of this kind can serve a session of this scheme.
-    pub fn does(self, scheme: &Scheme) -> bool {
-        match scheme {
-            Scheme::RsaSignature { .. } | Scheme::RsaDecryption { .. } => {
-                matches!(self, Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096)
-            }
-            Scheme::Ecdsa { .. } | Scheme::EcdsaRaw => matches!(self, Self::P256 | Self::P384),
-            Scheme::Ed25519 => self == Self::Ed25519,
-            Scheme::X25519 => self == Self::X25519,
-            Scheme::MlKem768 => self == Self::MlKem768,
-            Scheme::MlDsa65 => self == Self::MlDsa65,
-            Scheme::Noop | Scheme::Cipher(_) | Scheme::Digest(_) | Scheme::Hmac(_) => false,
+/// A scheme that each key of this kind can do.
+fn first_scheme(kind: Kind) -> Scheme {
+    match kind {
+        Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 => {
+            Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
         }
-    }
-
-    /// A scheme that each key of this kind can do.
-    fn first_scheme(self) -> Scheme {
-        match self {
-            Self::Rsa2048 | Self::Rsa3072 | Self::Rsa4096 => {
-                Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
-            }
-            Self::P256 | Self::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
-            Self::Ed25519 => Scheme::Ed25519,
-            Self::X25519 => Scheme::X25519,
-            Self::MlKem768 => Scheme::MlKem768,
-            Self::MlDsa65 => Scheme::MlDsa65,
-        }
-    }
-}
-
-impl Scheme {
-    /// What it is, in a few words.
-    fn what(&self) -> &'static str {
-        match self {
-            Self::Noop => "nothing",
-            Self::Cipher(_) => "symmetric encryption",
-            Self::Digest(_) => "digests",
-            Self::Hmac(_) => "HMAC",
-            Self::RsaSignature { .. } => "RSA signatures",
-            Self::RsaDecryption { padding: DecryptionPadding::Pkcs1 | DecryptionPadding::Oaep { .. } } => {
-                "RSA decryption"
-            }
-            Self::Ecdsa { .. } | Self::EcdsaRaw => "ECDSA",
-            Self::Ed25519 => "Ed25519",
-            Self::X25519 => "X25519",
-            Self::MlKem768 => "ML-KEM-768",
-            Self::MlDsa65 => "ML-DSA-65",
-        }
+        Kind::P256 | Kind::P384 => Scheme::Ecdsa { hash: Hash::Sha256 },
+        Kind::Ed25519 => Scheme::Ed25519,
+        Kind::X25519 => Scheme::X25519,
+        Kind::MlKem768 => Scheme::MlKem768,
+        Kind::MlDsa65 => Scheme::MlDsa65,
     }
 }

@@ -1,6 +1,6 @@
 //! The passphrase, from a file: a systemd credential, or a file that only the reader's user may read.
 
-use crate::engine::crypto::Secret;
+use crate::spec::Secret;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;

@@ -5,7 +5,8 @@ use super::passphrase::check_passphrase;
 use super::vault::{Doubt, Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
 use crate::config::KeysConfig;
-use crate::engine::crypto::{DecryptionPadding, Scheme, Secret, Session};
+use crate::engine::crypto::Session;
+use crate::spec::{DecryptionPadding, Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -348,7 +349,7 @@ fn unknown(name: &str) -> Reason {
 mod tests {
     use super::super::vault;
     use super::*;
-    use crate::engine::crypto::{Hash, SaltLength, SignaturePadding};
+    use crate::spec::{Hash, SaltLength, SignaturePadding};
 
     const RSA: &[u8] = include_bytes!("../engine/crypto/keys/test-rsa-2048.pkcs8.der");
     const EC: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");

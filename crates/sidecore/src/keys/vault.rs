@@ -13,7 +13,7 @@ mod seal;
 
 use super::Acl;
 use crate::config::KeysConfig;
-use crate::engine::crypto::Secret;
+use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
 use list::{List, file_of};

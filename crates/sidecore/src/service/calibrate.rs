@@ -3,7 +3,7 @@
 
 use crate::engine::crypto::Session;
 use crate::engine::crypto::sample::sample;
-use crate::sys::poller::wait_readable;
+use crate::sys::poll::wait_readable;
 use crate::sys::{clock, wake};
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;

@@ -27,6 +27,7 @@ use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use crate::sys::{clock, message, wake};
 use attach::{Attached, Ending};
+use connections::receive_request;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -266,7 +267,7 @@ impl Listener {
     /// One message of one connection.
     fn serve(&mut self, key: LaneKey) {
         let Some(connection) = self.connections.get(&key) else { return };
-        let answered = match control::receive_request(&connection.socket) {
+        let answered = match receive_request(&connection.socket) {
             Ok((request, speaker)) => match self.recognise(key, speaker) {
                 Ok(()) => self.answer(key, request),
                 Err(why) => self.refuse_for_good(key, why),

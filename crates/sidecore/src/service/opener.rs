@@ -6,8 +6,9 @@
 
 use super::command::{Event, LaneKey};
 use super::turns::Turns;
-use crate::engine::crypto::{Scheme, Secret, Session, SessionSpec};
+use crate::engine::crypto::Session;
 use crate::keys::{Acl, Material};
+use crate::spec::{Scheme, Secret, SessionSpec};
 use crate::sys::{clock, wake};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,32 +1,21 @@
-//! Unix sockets that carry whole messages, with file descriptors when needed.
+//! The service's ends of sockets that carry whole messages: those that listen, and what they accept.
 
-use super::clock;
 use super::message;
-use super::own::above_standard;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recvmsg, sendmsg, socket_with, sockopt,
-};
+use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, listen};
+use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
 
-/// Largest control message, bytes.
-pub(crate) const MAX_PACKET: usize = 16 * 1024;
-/// Most descriptors beside one message.
-pub(crate) const MAX_FDS: usize = 4;
+#[cfg(test)]
+pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, send};
+use sidecore_client::sys::packet::{connect_by, socket};
+
 const BACKLOG: i32 = 1024;
 /// How long a service that starts waits for the one that may be at its socket.
 const CONNECT_TIMEOUT: Nanos = 10_000_000_000;
-
-fn socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
-}
 
 /// A socket that accepts clients at `path`.
 pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
@@ -44,65 +33,7 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     connect_by(path, clock::now().saturating_add(CONNECT_TIMEOUT))
 }
 
-/// A connection to the service at `path`, which never blocks afterwards. `TimedOut`: until the deadline the service had no
-/// room for one more, because it accepts none.
-pub(crate) fn connect_by(path: &Path, deadline: Nanos) -> io::Result<OwnedFd> {
-    let (socket, address) = (above_standard(socket()?)?, SocketAddrUnix::new(path)?);
-    loop {
-        let left = deadline.saturating_sub(clock::now());
-        if left == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        // No time at all would mean without end. A signal leaves the socket as it was: unlike others, one of this family is
-        // connected at once or not at all.
-        let left = Duration::from_nanos(left).max(Duration::from_micros(1));
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
-        match connect(&socket, &address) {
-            Ok(()) => break,
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    ioctl_fionbio(&socket, true)?;
-    Ok(socket)
-}
-
 /// The next client of a listening socket, never blocking on it afterwards.
 pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK))
-}
-
-/// Sends one message with descriptors.
-pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL))?;
-    Ok(())
-}
-
-/// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone. A message or descriptors beyond the limits are
-/// an error; descriptors that were received with it are closed.
-pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got =
-        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC))?;
-    let mut fds = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(received) = message {
-            fds.extend(received);
-        }
-    }
-    within_limits(got.flags)?;
-    Ok((got.bytes, fds))
-}
-
-fn within_limits(flags: ReturnFlags) -> io::Result<()> {
-    if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
-    }
-    Ok(())
 }

@@ -4,18 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
+
 /// Number of the option in Linux's `socket.h`; not in all C libraries' headers yet.
 const SO_PEERPIDFD: c_int = 77;
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
-
-/// A process with its user and group. The number of a process in another PID namespace is 0, which is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) pid: u32,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-}
 
 /// On whose behalf something is asked: the process that connected, and the one that speaks now where the kernel says that
 /// it has become another user. Only what each of them may do is done.
@@ -65,24 +59,6 @@ pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
     let mut gids = vec![connected.gid];
     gids.extend(supplementary(&socket)?);
     Ok(Peer { uid: connected.uid, gids })
-}
-
-/// The process that connected this socket, and its effective user and group then.
-///
-/// # Errors
-/// Those of the socket.
-pub(crate) fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
-    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
-    let code = unsafe {
-        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut bytes)
-    };
-    if code != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
 }
 
 /// A descriptor of the very process that connected this socket, which its number might not be any more; readable when it

@@ -1,13 +1,12 @@
 //! Sleeping until one of many things happens.
 
-use super::clock::{self, timespec};
-use super::wake::interrupted;
+use super::clock::timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Events taken at a time.
 pub(crate) const BATCH: usize = 64;
@@ -66,45 +65,6 @@ impl Poller {
             self.numbers.extend(events.iter().map(|event| event.data.u64()));
         }
         self.numbers.iter().copied()
-    }
-}
-
-/// What happened to a pair of descriptors: one to read, one whose peer may hang up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Woken {
-    pub(crate) readable: bool,
-    pub(crate) hung_up: bool,
-}
-
-/// Sleeps at most that long until `wake` can be read or the peer of `socket` is gone. A signal may end it early.
-pub(crate) fn wait_two(wake: BorrowedFd<'_>, socket: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<Woken> {
-    let mut set = [PollFd::from_borrowed_fd(wake, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
-    match poll(&mut set, timeout.map(timespec).as_ref()) {
-        Err(error) if !interrupted(error) => return Err(error.into()),
-        _ => {}
-    }
-    let (wake, socket) = (set[0].revents(), set[1].revents());
-    // The other end of `wake` is the service's as well.
-    let hung_up =
-        socket.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) || wake.contains(PollFlags::HUP);
-    Ok(Woken { readable: wake.contains(PollFlags::IN), hung_up })
-}
-
-/// Sleeps at most that long, through signals, until `source` can be read or has hung up. `false`: the time is over.
-pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<bool> {
-    wait_for(source, PollFlags::IN, timeout.map(|timeout| clock::now().saturating_add(timeout)))
-}
-
-/// Sleeps through signals until something happened at `source` or the deadline is there. `false`: it is there.
-pub(crate) fn wait_for(source: BorrowedFd<'_>, what: PollFlags, deadline: Option<Nanos>) -> io::Result<bool> {
-    let mut set = [PollFd::from_borrowed_fd(source, what)];
-    loop {
-        let left = deadline.map(|deadline| timespec(deadline.saturating_sub(clock::now())));
-        match poll(&mut set, left.as_ref()) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(error) if interrupted(error) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
 }
 

@@ -46,6 +46,13 @@ impl Audit {
         self.optimum_ns = self.optimum_ns.saturating_add(other.optimum_ns);
     }
 
+    /// The numbers in the order in which counters keep them: parks stand before naps.
+    #[inline]
+    pub fn words(&self) -> [u64; 8] {
+        let Self { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns } = *self;
+        [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns]
+    }
+
     #[inline]
     pub(super) fn spun(&mut self, time: Nanos) {
         self.spun_ns = self.spun_ns.saturating_add(time);

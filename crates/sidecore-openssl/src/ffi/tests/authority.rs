@@ -3,11 +3,12 @@
 //! Only root can become another user; elsewhere these tests say so and show nothing.
 
 use super::{in_child, succeeded};
-use crate::failure::Failure;
-use crate::find::find;
-use crate::key::Key;
-use crate::lanes::{Take, pool};
-use crate::sign::Settings;
+use crate::face::failure::Failure;
+use crate::face::find::find;
+use crate::face::key::Key;
+use crate::face::lanes::{Take, pool};
+use crate::face::pause::Caller;
+use crate::face::sign::Settings;
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::keys::{Acl, KeyCommand, Kind};
@@ -51,7 +52,7 @@ impl Site {
     }
 
     fn sign(&self, key: &Arc<Key>) -> Result<Vec<u8>, Failure> {
-        Settings::default().sign(&self.options, key, &[7; 32])
+        Settings::default().sign(Caller::thread(&self.options), key, &[7; 32])
     }
 
     /// Whether a signature is refused because of the user.

@@ -4,8 +4,9 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written};
-use super::{overlap, spec::OpenError};
+use super::overlap;
 use crate::ffi::aead::{Aead, AeadKey, NONCE_LEN, TAG_LEN};
 use crate::shm::span::Span;
 

@@ -4,13 +4,15 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written, check_input, exactly};
+use super::overlap;
 use super::xts::Aes128Xts;
-use super::{overlap, spec::Cipher, spec::OpenError};
 use crate::ffi::aes::{DecryptKey, EncryptKey};
 use crate::ffi::cipher::XtsKey;
 use crate::ffi::{Sink, Source, aes, des};
 use crate::shm::span::Span;
+use crate::spec::Cipher;
 
 /// IEEE 1619 ends a data unit there: 2^20 blocks.
 const MAX_DATA_UNIT: usize = 16 << 20;

@@ -7,8 +7,9 @@ use aws_lc_rs::agreement::{self, PrivateKey, UnparsedPublicKey};
 use aws_lc_rs::signature::{self, Ed25519KeyPair, KeyPair, ParsedPublicKey};
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written, check_input, check_verified, exactly};
-use super::spec::{KeyMaterial, OpenError};
+use crate::spec::KeyMaterial;
 
 const SIGNATURE_LEN: usize = 64;
 /// Length of X25519's keys and secret, in bytes.

@@ -7,12 +7,13 @@ use std::ops::RangeInclusive;
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written, check_hash, check_input, check_verified};
 use super::rsa::signature_output_len;
-use super::spec::{Hash, KeyMaterial, OpenError};
 use crate::ffi::ec::{Curve, EcKey};
 use crate::ffi::hash;
 use crate::ffi::pkey::PKey;
+use crate::spec::{Hash, KeyMaterial};
 
 /// Lengths of the digests that are signed, in bytes: SHA-1's, which old protocols still sign, to SHA-512's.
 const DIGEST_LEN: RangeInclusive<usize> = 20..=64;

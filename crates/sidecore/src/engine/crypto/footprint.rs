@@ -1,6 +1,6 @@
 //! What a session takes of the heap: what its client is charged.
 
-use super::spec::{DecryptionPadding, Scheme};
+use crate::spec::{DecryptionPadding, Scheme};
 use sidecore_core::session::Algorithm;
 
 /// An entry in two tables, and the time it takes to close it with many others at once.

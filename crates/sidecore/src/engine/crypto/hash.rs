@@ -4,10 +4,11 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written, check_hash, check_input, check_verified};
-use super::spec::{Hash, OpenError};
 use crate::ffi::{self, hash};
 use crate::shm::span::Span;
+use crate::spec::Hash;
 
 pub(super) struct DigestSession(Hash);
 

@@ -12,9 +12,10 @@ use std::hint::black_box;
 
 use zeroize::Zeroizing;
 
-use super::spec::{Hash, OpenError};
+use super::error::OpenError;
 use crate::ffi::hash::{self, HmacKey};
 use crate::ffi::rsa::RsaKey;
+use crate::spec::Hash;
 
 /// Length of the longest modulus, in bytes.
 const MAX_MODULUS_LEN: usize = 512;

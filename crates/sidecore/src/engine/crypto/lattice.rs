@@ -7,9 +7,10 @@ use aws_lc_rs::kem::{self, Ciphertext, DecapsulationKey, EncapsulationKey, ML_KE
 use aws_lc_rs::signature::{self, KeyPair, ParsedPublicKey, PqdsaKeyPair};
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::mechanism::{Mechanism, Written, check_input, check_verified};
-use super::spec::{KeyMaterial, OpenError};
 use crate::ffi::kem as seed;
+use crate::spec::KeyMaterial;
 
 const CIPHERTEXT_LEN: usize = 1088;
 const SECRET_LEN: usize = 32;

@@ -2,8 +2,9 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
-use super::spec::{Hash, KeyMaterial, OpenError};
+use super::error::OpenError;
 use crate::shm::span::Span;
+use crate::spec::{Hash, KeyMaterial};
 
 /// Result of a request: the number of bytes written.
 pub(super) type Written = Result<usize, Refusal>;

@@ -7,12 +7,13 @@ use std::ops::RangeInclusive;
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::OpenError;
 use super::implicit_rejection::ImplicitRejection;
 use super::mechanism::{Mechanism, Written, check_hash, check_input, check_verified};
-use super::spec::{DecryptionPadding, Hash, KeyMaterial, OpenError, SaltLength, SignaturePadding};
 use crate::ffi::hash;
 use crate::ffi::pkey::PKey;
 use crate::ffi::rsa::{Oaep, Pss, RsaKey};
+use crate::spec::{DecryptionPadding, Hash, KeyMaterial, SaltLength, SignaturePadding};
 
 /// Longest label of OAEP, bytes: each session keeps its own.
 const MAX_LABEL: usize = 1024;

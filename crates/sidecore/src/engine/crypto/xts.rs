@@ -3,8 +3,8 @@
 //! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
 //! the block cipher. A last block that is not whole borrows ciphertext from the one before.
 
+use super::error::OpenError;
 use super::mechanism::exactly;
-use super::spec::OpenError;
 use crate::ffi::aes::{BLOCK_LEN, EncryptKey};
 use crate::ffi::cipher::EcbKey;
 use crate::ffi::{Sink, Source, wipe};

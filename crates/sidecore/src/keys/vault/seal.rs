@@ -7,7 +7,7 @@
 
 use super::super::Acl;
 use super::list::List;
-use crate::engine::crypto::Secret;
+use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};

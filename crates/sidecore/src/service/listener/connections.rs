@@ -1,15 +1,17 @@
 //! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
 
 use super::attach::Ending;
-use super::{Connection, Listener, Reply, Work};
+use super::{Connection, Listener, Reply, Request, Work};
 use crate::control;
 use crate::service::closer::{Leftover, Remains};
 use crate::service::command::{ClientKey, Command, Freed, LaneKey};
+use crate::sys::message::{self, Heard};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{packet, wake};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Connections accepted before anything else is looked at.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -23,6 +25,18 @@ const HIDDEN: &str = "the service cannot see this process, which is in another P
 pub(super) fn reserved() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
     (limit - (limit / RESERVED).min(MOST_RESERVED)) as i32
+}
+
+/// Receives a request, which comes without descriptors, and who wrote it.
+///
+/// # Errors
+/// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel does not
+/// say who wrote it.
+pub(super) fn receive_request(socket: impl AsFd) -> io::Result<(Request, Credentials)> {
+    let mut buffer = control::room();
+    let Heard { len, speaker } = message::receive(socket, &mut buffer)?;
+    let request = control::read(&buffer[..len])?;
+    Ok((request, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
 }
 
 impl Listener {

@@ -1,9 +1,9 @@
 //! The change of the passphrase: a thread of its own seals the keys anew, for it takes a while. Keys are used meanwhile.
 
 use super::{Listener, Reply};
-use crate::engine::crypto::Secret;
 use crate::keys::{Resealed, Resealing};
 use crate::service::command::{Event, LaneKey};
+use crate::spec::Secret;
 use crate::sys::wake;
 use std::sync::mpsc;
 use std::thread;

@@ -2,10 +2,11 @@
 
 use super::attach::Attached;
 use super::{Listener, Reply};
-use crate::engine::crypto::{KeyMaterial, Scheme, Session, SessionSpec};
+use crate::engine::crypto::Session;
 use crate::keys::{Material, Ready};
 use crate::service::command::{Command, LaneKey};
 use crate::service::opener::Order;
+use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 use std::sync::Arc;
 
 impl Listener {

@@ -1,0 +1,491 @@
+//! The client's end of a lane: submitting, ringing, waiting.
+
+use super::arena::{Arena, Buffer};
+use super::watch::Watch;
+use super::{ConnectError, Error, Options, Session, trust};
+use crate::control::{self, Attach, Reply, Request, Token};
+use crate::report::ReportWriter;
+use crate::shm::LaneMemory;
+use crate::shm::span::Span;
+use crate::sys::own::Own;
+use crate::sys::poll::{wait_for, wait_readable, wait_two};
+use crate::sys::wake::Ringer;
+use crate::sys::{clock, wake};
+use rustix::event::PollFlags;
+use sidecore_core::layout::{ABI, Layout, advice};
+use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
+use sidecore_core::ring::{Consumer, Producer};
+use sidecore_core::stage::{Sampler, Stamps};
+use sidecore_core::sync::Ordering;
+use sidecore_core::time::Nanos;
+use sidecore_core::wire::{Completion, Extent, Status, Submission};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+/// Polls of the ring between two looks at the clock.
+const POLLS: u32 = 32;
+/// So many submissions ahead the transfer of a slot is started.
+const PREFETCH_AHEAD: u64 = 4;
+/// Polls before a wait that may spin is accounted: well under a microsecond.
+const FIRST_POLLS: u32 = 8;
+/// How often a spinning client makes sure that the service still lives, ns.
+const HANG_UP_CHECK: Nanos = 1_000_000;
+/// How often the client reports its CPU time, ns.
+const REPORT_CPU: Nanos = 10_000_000;
+
+/// Numbers lanes within this process, so that a buffer knows its own.
+static NEXT_LANE: AtomicU64 = AtomicU64::new(1);
+
+/// A completion as the client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The tag of the request.
+    pub tag: u32,
+    /// How it ended.
+    pub status: Status,
+    /// If it was sampled: the service's stamps, and when the client had it.
+    pub stages: Option<(Stamps, Nanos)>,
+}
+
+/// What waiting cost a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitReport {
+    /// Completions received.
+    pub received: u64,
+    /// Its waits against the offline optimum.
+    pub audit: Audit,
+}
+
+/// One lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) arena: Arena,
+    memory: LaneMemory,
+    /// The control connection; its end is the service's end. `None`: the lane is of no use any more, because the program closed
+    /// a descriptor of it, or an answer may still come to a question that nobody waits for any more.
+    socket: Option<Own>,
+    ringer: Ringer,
+    wake: Own,
+    /// It was woken through the pipe, which has not been emptied since: that is done before the next sleep, when the
+    /// service has something to do.
+    woken: bool,
+    patience: Duration,
+    /// Beyond this moment no question is waited for.
+    deadline: Nanos,
+    producer: Producer,
+    consumer: Consumer,
+    in_flight: u32,
+    /// Requests were submitted since the doorbell was rung.
+    unrung: bool,
+    max_request_bytes: u32,
+    sampler: Sampler,
+    waiter: Waiter,
+    /// The policy in force polls before it sleeps.
+    spins: bool,
+    /// The program's own choice, before the service's advice.
+    notify: Option<Notify>,
+    /// Under `predict`: what is in flight and how long such requests took.
+    watch: Option<Box<Watch>>,
+    checked_at: Nanos,
+    reported_at: Nanos,
+}
+
+impl Lane {
+    pub(super) fn attach(options: &Options, adopt: Option<Token>) -> Result<(Self, Token), ConnectError> {
+        let Options { slots, arena_bytes, notify, patience, .. } = *options;
+        let deadline = after(patience);
+        let failed = |error| ConnectError::from_io(&options.socket, patience, error);
+        let connection = Own::new(trust::connect(options, deadline)?)?;
+        let descriptor = connection.to_poll()?;
+        let request = Request::Attach(Attach { abi: ABI, slots, arena_bytes, name: options.name.clone(), adopt });
+        // A service that will not have one more connection says so without being asked.
+        let sent = send(descriptor, &request, deadline);
+        let (reply, fds) = answer(descriptor, deadline).map_err(|error| failed(sent.err().unwrap_or(error)))?;
+        let Reply::Attached { slots, arena_bytes, max_request_bytes, token } = reply else {
+            return Err(match reply {
+                Reply::Refused(reason) => ConnectError::Refused(reason),
+                Reply::TooLarge(reason) => ConnectError::TooLarge(reason),
+                other => ConnectError::Protocol(format!("unexpected answer {other:?}")),
+            });
+        };
+        let layout = Layout::new(slots, arena_bytes).map_err(|error| ConnectError::Protocol(error.to_string()))?;
+        let [file, ring, wake, bell]: [OwnedFd; 4] =
+            fds.try_into().map_err(|_| ConnectError::Protocol("four descriptors expected".to_owned()))?;
+        let memory = LaneMemory::open(file, layout)?;
+        let number = NEXT_LANE.fetch_add(1, Ordering::Relaxed);
+        let lane = Self {
+            arena: Arena::new(number, arena_bytes),
+            sampler: Sampler::new(memory.advice(advice::SAMPLE_EVERY).load(Ordering::Relaxed) as u32),
+            waiter: Waiter::new(Notify::Park, 0, false),
+            spins: false,
+            memory,
+            socket: Some(connection),
+            ringer: Ringer::new(bell, ring)?,
+            wake: Own::selectable(wake)?,
+            woken: false,
+            patience,
+            deadline: Nanos::MAX,
+            producer: Producer::new(),
+            consumer: Consumer::new(),
+            in_flight: 0,
+            unrung: false,
+            max_request_bytes,
+            notify,
+            watch: None,
+            checked_at: 0,
+            reported_at: 0,
+        };
+        Ok((lane, token))
+    }
+
+    #[inline]
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    pub(super) fn max_request_bytes(&self) -> u32 {
+        self.max_request_bytes
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        self.memory.layout().slots()
+    }
+
+    pub(super) fn arena_bytes(&self) -> u32 {
+        self.memory.layout().arena_bytes()
+    }
+
+    pub(super) fn wait_report(&self) -> WaitReport {
+        WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
+    }
+
+    pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline =
+            deadline.map_or(Nanos::MAX, |deadline| after(deadline.saturating_duration_since(Instant::now())));
+    }
+
+    /// One question over the socket.
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Error> {
+        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        let answered = question(socket, request, after(self.patience).min(self.deadline));
+        if matches!(answered, Err(Error::NoAnswer(_))) {
+            self.socket = None;
+        }
+        answered
+    }
+
+    /// The connection. `None`: it is of no use any more.
+    pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().and_then(Own::get)
+    }
+
+    /// The bytes from `offset` on of a buffer of this lane.
+    #[inline]
+    pub(super) fn span(&self, buffer: &Buffer, offset: u32, len: usize) -> Result<Span<'_>, Error> {
+        if buffer.lane() != self.arena.lane() {
+            return Err(Error::ForeignBuffer);
+        }
+        let Extent { offset: start, len: room } = buffer.extent();
+        if offset as usize + len > room as usize {
+            return Err(Error::OutOfBounds);
+        }
+        self.memory.span(Extent::new(start + offset, len as u32)).ok_or(Error::OutOfBounds)
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, buffer: &Buffer) {
+        if let Ok(span) = self.span(buffer, 0, buffer.extent().len as usize) {
+            span.prefetch_write();
+        }
+    }
+
+    #[inline]
+    pub(super) fn submit(&mut self, mut submission: Submission, session: Session) -> Result<(), Error> {
+        if self.in_flight == self.memory.layout().slots() {
+            return Err(Error::Full);
+        }
+        if self.sampler.next() || session.long || self.watch.is_some() {
+            let now = clock::now();
+            submission = submission.sampled(now);
+            if let Some(watch) = &mut self.watch {
+                watch.submitted(&submission, session.algorithm, now);
+            }
+        }
+        self.producer.push(self.memory.submission(), submission.words());
+        self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
+        self.in_flight += 1;
+        self.unrung = true;
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        self.unrung = false;
+        if self.memory.submission_doorbell().must_wake() && !self.ringer.ring() {
+            // Told by the next wait.
+            self.socket = None;
+        }
+    }
+
+    pub(super) fn wake_fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.wake.get().ok_or_else(Error::closed)
+    }
+
+    /// Arms the completion doorbell and empties the pipe. `false`: a completion is there.
+    pub(super) fn arm(&mut self) -> Result<bool, Error> {
+        if self.unrung {
+            self.ring();
+        }
+        // Whoever waits elsewhere does not say whether it was woken through the pipe.
+        self.woken = true;
+        self.before_sleep()?;
+        self.memory.completion_doorbell().arm();
+        if self.consumer.ready(self.memory.completion()) {
+            self.memory.completion_doorbell().disarm();
+            return Ok(false);
+        }
+        if wait_readable(self.to_poll()?, Some(0))? { Err(self.gone()) } else { Ok(true) }
+    }
+
+    /// The service says nothing over the socket unless the lane ended.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let socket = self.socket.as_ref().and_then(Own::get).ok_or_else(Error::closed)?;
+        if wait_readable(socket, Some(0))? { Err(self.gone()) } else { Ok(()) }
+    }
+
+    /// The policy in force.
+    pub(super) fn notify(&mut self) -> Notify {
+        self.adopt_advice();
+        self.waiter.policy()
+    }
+
+    #[inline]
+    pub(super) fn poll(&mut self) -> Option<Received> {
+        let words = self.consumer.pop(self.memory.completion())?;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        // A service of this version writes no other words; one that is ill is treated as if it had failed.
+        let Completion { tag, status, stamps } = Completion::parse(&words)?;
+        let report = ReportWriter::new(self.memory.report());
+        report.received(1);
+        let stages = stamps.map(|stamps| (stamps, clock::now()));
+        if let Some((stamps, received)) = &stages {
+            report.record(stamps.deliver(*received), stamps.total(*received));
+        }
+        let received = Received { tag, status, stages };
+        if let Some(watch) = &mut self.watch {
+            watch.completed(&received);
+        }
+        Some(received)
+    }
+
+    #[inline]
+    pub(super) fn wait(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
+        if let Some(received) = self.poll() {
+            return Ok(received);
+        }
+        if self.unrung {
+            // Else it would wait for an answer to what nobody has seen.
+            self.ring();
+        }
+        // What takes less than a look at the clock is not worth accounting.
+        if self.spins {
+            for _ in 0..FIRST_POLLS {
+                std::hint::spin_loop();
+                if let Some(received) = self.poll() {
+                    return Ok(received);
+                }
+            }
+        }
+        self.wait_slowly(timeout)
+    }
+
+    fn wait_slowly(&mut self, timeout: Option<Nanos>) -> Result<Received, Error> {
+        if self.in_flight == 0 {
+            return Err(Error::NothingInFlight);
+        }
+        self.adopt_advice();
+        let start = clock::now();
+        let deadline = timeout.map(|timeout| start.saturating_add(timeout));
+        if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
+            self.waiter.expect(forecast);
+        }
+        self.waiter.begin(start);
+        let mut now = start;
+        let result = loop {
+            if let Some(received) = self.wait_step(now, deadline)? {
+                break Ok(received);
+            }
+            now = clock::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                break self.poll().ok_or(Error::TimedOut);
+            }
+        };
+        now = clock::now();
+        self.waiter.end(now);
+        self.look_out(false);
+        self.report(now);
+        result
+    }
+
+    /// Says what the waits cost, and now and then the CPU time, which takes a system call.
+    fn report(&mut self, now: Nanos) {
+        let report = ReportWriter::new(self.memory.report());
+        report.store_audit(self.waiter.audit());
+        if now.saturating_sub(self.reported_at) > REPORT_CPU {
+            self.reported_at = now;
+            report.store_cpu(clock::thread_cpu());
+        }
+    }
+
+    /// Does what the policy says until it is time to ask it again.
+    fn wait_step(&mut self, now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
+        match self.waiter.step(now) {
+            Step::Spin => {
+                self.look_out(true);
+                for _ in 0..POLLS {
+                    if let Some(received) = self.poll() {
+                        return Ok(Some(received));
+                    }
+                    std::hint::spin_loop();
+                }
+                self.check_service(now)?;
+            }
+            Step::Nap { until } => {
+                let until = deadline.map_or(until, |deadline| until.min(deadline));
+                self.before_sleep()?;
+                self.sleep(now, Some(until))?;
+            }
+            Step::Park => {
+                self.before_sleep()?;
+                self.memory.completion_doorbell().arm();
+                if !self.consumer.ready(self.memory.completion()) {
+                    self.sleep(now, deadline)?;
+                }
+                self.memory.completion_doorbell().disarm();
+            }
+        }
+        Ok(self.poll())
+    }
+
+    /// Tells the watch whether completions are seen as soon as they are there.
+    fn look_out(&mut self, looking: bool) {
+        if let Some(watch) = &mut self.watch {
+            watch.looking = looking;
+        }
+    }
+
+    /// Makes sure that what it will wait on is still its own, and takes earlier wake-ups out of it.
+    fn before_sleep(&mut self) -> Result<(), Error> {
+        let wake = self.wake.get().ok_or_else(Error::closed)?;
+        if std::mem::take(&mut self.woken) {
+            wake::drain_pipe(wake);
+        }
+        Ok(())
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
+        self.look_out(false);
+        let timeout = until.map(|until| until.saturating_sub(now));
+        let woken = wait_two(self.wake.to_poll()?, self.to_poll()?, timeout)?;
+        self.woken |= woken.readable;
+        self.waiter.parked(now, clock::now());
+        if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
+            return Err(self.gone());
+        }
+        Ok(())
+    }
+
+    /// Now and then while spinning: nobody would publish any more if the service were gone.
+    fn check_service(&mut self, now: Nanos) -> Result<(), Error> {
+        if now.saturating_sub(self.checked_at) < HANG_UP_CHECK {
+            return Ok(());
+        }
+        self.checked_at = now;
+        let wake = self.wake.get().ok_or_else(Error::closed)?;
+        let woken = wait_two(wake, self.to_poll()?, Some(0))?;
+        if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
+            return Err(self.gone());
+        }
+        Ok(())
+    }
+
+    /// The connection, ours or not: to poll it.
+    fn to_poll(&self) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.socket.as_ref().ok_or_else(Error::closed)?.to_poll()?)
+    }
+
+    fn gone(&self) -> Error {
+        self.connection().map_or_else(Error::closed, gone)
+    }
+
+    fn adopt_advice(&mut self) {
+        let load = |word| self.memory.advice(word).load(Ordering::Relaxed);
+        let advised = Notify::from_word(load(advice::NOTIFY)).filter(|_| self.notify.is_none());
+        let spins = load(advice::MAY_SPIN) != 0;
+        let park_cost = load(advice::PARK_COST);
+        // Whoever asks for a policy by name has thought about the core it runs on.
+        let policy = self.notify.or(advised).unwrap_or(Notify::Park);
+        self.waiter.set_park_cost(park_cost);
+        let may_spin = spins || self.notify.is_some();
+        self.waiter.set_may_spin(may_spin);
+        self.spins = may_spin && policy.spins();
+        if policy != self.waiter.policy() {
+            self.waiter.set_policy(policy);
+            self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
+        }
+    }
+}
+
+/// One question over a connection.
+pub(super) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
+    let start = clock::now();
+    match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
+        Ok((reply, _)) => Ok(reply),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(Error::NoAnswer(Duration::from_nanos(deadline.saturating_sub(start))))
+        }
+        Err(_) => Err(gone(socket)),
+    }
+}
+
+/// Why the connection ended, if the service still said so.
+fn gone(socket: BorrowedFd<'_>) -> Error {
+    match wait_readable(socket, Some(0)) {
+        Ok(true) => match control::receive::<Reply>(socket) {
+            Ok((reply, _)) => Error::unexpected(reply),
+            Err(_) => Error::Gone("the service is gone".to_owned()),
+        },
+        _ => Error::Gone("the service is gone".to_owned()),
+    }
+}
+
+/// The moment so long after now.
+pub(super) fn after(patience: Duration) -> Nanos {
+    clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// `TimedOut`: until the deadline the service had no room for it.
+fn send(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> io::Result<()> {
+    loop {
+        match control::send(socket, request, &[]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => happens(socket, PollFlags::OUT, deadline)?,
+            other => return other,
+        }
+    }
+}
+
+/// `TimedOut`: until the deadline the service said nothing.
+fn answer(socket: BorrowedFd<'_>, deadline: Nanos) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    happens(socket, PollFlags::IN, deadline)?;
+    match control::receive(socket) {
+        // It hung up with something unread; what it said before is still there.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => control::receive(socket),
+        other => other,
+    }
+}
+
+fn happens(socket: BorrowedFd<'_>, what: PollFlags, deadline: Nanos) -> io::Result<()> {
+    if wait_for(socket, what, Some(deadline))? { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+}

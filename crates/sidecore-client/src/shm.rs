@@ -1,0 +1,10 @@
+//! Memory that other processes can write. With [`crate::sys`] and `ffi` the only place with unsafe code.
+
+pub mod fork;
+mod lane;
+mod mapping;
+pub mod prefetch;
+pub mod span;
+
+pub use lane::LaneMemory;
+pub use mapping::Mapping;

@@ -1,0 +1,184 @@
+//! The memory of one lane.
+//!
+//! The service makes it as a memfd and seals its size before anyone else sees it, so no client can make the service
+//! fault by shrinking it. The client checks the seals as well, so that neither can a service harm its client that way.
+
+use super::mapping::Mapping;
+use super::prefetch;
+use super::span::Span;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::layout::{self, Layout};
+use sidecore_core::sync::AtomicU64;
+use sidecore_core::wire::Extent;
+use sidecore_core::words::{LINE_BYTES, Line};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A mapped lane. Both sides use it; neither trusts what it reads there.
+#[derive(Debug)]
+pub struct LaneMemory {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+impl LaneMemory {
+    /// Makes and seals the memory of a lane. Returns the descriptor that the client maps.
+    ///
+    /// # Errors
+    /// No memory, or no descriptor left.
+    pub fn create(layout: Layout) -> io::Result<(Self, OwnedFd)> {
+        let file = memfd_create("sidecore-lane", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, layout.total_bytes() as u64)?;
+        fcntl_add_seals(&file, SEALS)?;
+        let mapping = Mapping::new(&file, layout.total_bytes())?;
+        // What it holds passes through the client's memory, which the client may not pin either.
+        mapping.not_locked();
+        Ok((Self { mapping, layout }, file))
+    }
+
+    /// Maps the memory that a service handed over.
+    ///
+    /// # Errors
+    /// `InvalidData`: it is not sealed, or too short; else those of the system.
+    pub fn open(file: impl AsFd, layout: Layout) -> io::Result<Self> {
+        if !fcntl_get_seals(&file)?.contains(SEALS) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the lane's memory is not sealed"));
+        }
+        let mut mapping = Mapping::new(file, layout.total_bytes())?;
+        mapping.not_in_children()?;
+        Ok(Self { mapping, layout })
+    }
+
+    /// Where things are in it.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline]
+    fn lines(&self) -> &[Line] {
+        self.mapping.lines(self.layout.lines() * LINE_BYTES)
+    }
+
+    /// Slots of the submission ring.
+    #[inline]
+    pub fn submission(&self) -> &[Line] {
+        &self.lines()[self.layout.submission()]
+    }
+
+    /// Slots of the completion ring.
+    #[inline]
+    pub fn completion(&self) -> &[Line] {
+        &self.lines()[self.layout.completion()]
+    }
+
+    /// The slot of that submission will be written soon.
+    #[inline]
+    pub fn prefetch_submission(&self, number: u64) {
+        prefetch_slot(self.submission(), number);
+    }
+
+    /// The slots of that submission and so many after it will be read soon.
+    #[inline]
+    pub fn prefetch_submissions(&self, first: u64, count: u64) {
+        let slots = self.submission();
+        for number in first..first + count {
+            prefetch::read(&raw const slots[number as usize & (slots.len() - 1)]);
+        }
+    }
+
+    /// The slot of that completion will be written soon.
+    #[inline]
+    pub fn prefetch_completion(&self, number: u64) {
+        prefetch_slot(self.completion(), number);
+    }
+
+    /// Rung by the client.
+    #[inline]
+    pub fn submission_doorbell(&self) -> Doorbell<'_> {
+        Doorbell(&self.lines()[layout::SUBMISSION_DOORBELL].0[0])
+    }
+
+    /// Rung by the sidecore.
+    #[inline]
+    pub fn completion_doorbell(&self) -> Doorbell<'_> {
+        Doorbell(&self.lines()[layout::COMPLETION_DOORBELL].0[0])
+    }
+
+    /// A word of the service's advice, see [`layout::advice`].
+    #[inline]
+    pub fn advice(&self, word: usize) -> &AtomicU64 {
+        &self.lines()[layout::ADVICE].0[word]
+    }
+
+    /// Lines of the client's report.
+    #[inline]
+    pub fn report(&self) -> &[Line] {
+        &self.lines()[layout::REPORT]
+    }
+
+    /// The bytes of an extent, or `None` if it leaves the arena.
+    #[inline]
+    pub fn span(&self, extent: Extent) -> Option<Span<'_>> {
+        let end = extent.offset.checked_add(extent.len)?;
+        if end > self.layout.arena_bytes() {
+            return None;
+        }
+        let start = self.mapping.byte(self.layout.arena_offset() + extent.offset as usize);
+        // SAFETY: the range lies inside the arena, which is mapped for the life of `self`.
+        Some(unsafe { Span::new(start, extent.len as usize) })
+    }
+}
+
+#[inline]
+fn prefetch_slot(slots: &[Line], number: u64) {
+    prefetch::write(&raw const slots[number as usize & (slots.len() - 1)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout::new(8, 8192).unwrap()
+    }
+
+    #[test]
+    fn both_sides_see_the_same_bytes() {
+        let (service, file) = LaneMemory::create(layout()).unwrap();
+        let client = LaneMemory::open(&file, layout()).unwrap();
+        client.span(Extent::new(100, 3)).unwrap().copy_from(b"abc");
+        let mut got = [0; 3];
+        service.span(Extent::new(100, 3)).unwrap().copy_to(&mut got);
+        assert_eq!(&got, b"abc");
+    }
+
+    #[test]
+    fn the_size_is_sealed() {
+        let (_service, file) = LaneMemory::create(layout()).unwrap();
+        assert!(ftruncate(&file, 0).is_err());
+        assert!(ftruncate(&file, 1 << 20).is_err());
+        assert!(fcntl_add_seals(&file, SealFlags::WRITE).is_err());
+    }
+
+    #[test]
+    fn unsealed_or_short_memory_is_refused() {
+        let file = memfd_create("unsealed", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, layout().total_bytes() as u64).unwrap();
+        assert!(LaneMemory::open(&file, layout()).is_err());
+        let (_service, file) = LaneMemory::create(layout()).unwrap();
+        assert!(LaneMemory::open(&file, Layout::new(8, 16384).unwrap()).is_err());
+    }
+
+    #[test]
+    fn extents_outside_the_arena_have_no_span() {
+        let (service, _file) = LaneMemory::create(layout()).unwrap();
+        assert!(service.span(Extent::new(0, 8192)).is_some());
+        for extent in [Extent::new(0, 8193), Extent::new(8192, 1), Extent::new(u32::MAX, 2), Extent::new(1, u32::MAX)] {
+            assert!(service.span(extent).is_none());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A shared mapping of a file, as long as it lives.
+
+use super::fork::ForkGuard;
+use rustix::fs::fstat;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munlock, munmap};
+use sidecore_core::words::{LINE_BYTES, Line};
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+/// So much is unmapped in one system call, bytes: other threads that map or unmap something wait for each.
+const UNMAPPED_AT_ONCE: usize = 4 << 20;
+
+/// `len` bytes of a file, shared with whoever else maps it. Unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    /// Where forked children do not inherit it: knows whether this process is one.
+    inherited: Option<ForkGuard>,
+}
+
+// SAFETY: the mapping is plain memory that belongs to no thread; all access is through atomics or raw copies.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `lines` hands out atomics, `byte` a raw pointer.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes. The file must be that long: access behind its end would fault. That it stays that long is promised by seals (lanes) or by its only writer (counters).
+    ///
+    /// # Errors
+    /// `InvalidData`: it is shorter; else those of the system.
+    pub fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
+        let size = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        if len == 0 || size < len {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{size} bytes, {len} expected")));
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address that the kernel picks overlaps nothing.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)? };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len, inherited: None })
+    }
+
+    /// A forked child does not inherit this mapping.
+    ///
+    /// # Errors
+    /// The kernel cannot, or has no memory to say so.
+    pub fn not_in_children(&mut self) -> io::Result<()> {
+        self.inherited = Some(ForkGuard::new()?);
+        // SAFETY: the range is this mapping; the advice changes nothing in this process.
+        unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork)? };
+        Ok(())
+    }
+
+    /// May be swapped out, also where all memory of the process is locked.
+    pub fn not_locked(&self) {
+        // SAFETY: the range is this mapping; its contents stay. It fails only where nothing is mapped.
+        let _ = unsafe { munlock(self.start.as_ptr().cast(), self.len) };
+    }
+
+    /// The whole cache lines of the first `bytes` bytes.
+    pub fn lines(&self, bytes: usize) -> &[Line] {
+        assert!(bytes <= self.len, "lines beyond the mapping");
+        debug_assert!(self.start.as_ptr().addr().is_multiple_of(align_of::<Line>()));
+        // SAFETY: the range is mapped for the life of `self`, page-aligned, and any bytes are valid atomics.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), bytes / LINE_BYTES) }
+    }
+
+    /// Address of a byte of the mapping.
+    #[inline]
+    pub fn byte(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset <= self.len, "an offset beyond the mapping");
+        // SAFETY: within the mapping or one past its end.
+        unsafe { self.start.add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.inherited.as_ref().is_some_and(ForkGuard::forked) {
+            // It is not here, and its addresses may be in use for something else.
+            return;
+        }
+        for offset in (0..self.len).step_by(UNMAPPED_AT_ONCE) {
+            let len = UNMAPPED_AT_ONCE.min(self.len - offset);
+            // SAFETY: the range was mapped by `new`, and every borrow of it ended with `self`.
+            let _ = unsafe { munmap(self.start.as_ptr().add(offset).cast(), len) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_too_short_is_refused() {
+        let file = rustix::fs::memfd_create("short", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        assert!(Mapping::new(&file, 4097).is_err());
+        assert!(Mapping::new(&file, 0).is_err());
+        assert_eq!(Mapping::new(&file, 4096).unwrap().lines(4096).len(), 64);
+    }
+}

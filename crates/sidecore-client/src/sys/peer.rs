@@ -1,0 +1,34 @@
+//! Which process is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A process with its user and group. The number of a process in another PID namespace is 0, which is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Its number.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+}
+
+/// The process that connected this socket, and its effective user and group then.
+///
+/// # Errors
+/// Those of the socket.
+pub fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
+    let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut bytes)
+    };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
+}
