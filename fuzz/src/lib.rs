@@ -19,8 +19,9 @@ use sidecore::config::{Config, Setting};
 use sidecore::control::{Reply, Request, decode, encode};
 use sidecore::keys::uri::Uri;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::ring::{MESSAGE_WORDS, Message};
+use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
+use sidecore_core::words::Line;
 use sidecore_sim::plan::{MAX_CELLS, Plan};
 use std::fmt::Debug;
 use std::path::Path;
@@ -73,10 +74,14 @@ pub fn submission(mut data: &[u8]) {
 
 /// The words of a slot: a completion that is accepted is the same after one more trip over the wire.
 pub fn completion(mut data: &[u8]) {
-    let words = next_message(&mut data);
-    let Some(got) = Completion::parse(&words) else { return };
+    let (words, slots) = (next_message(&mut data), [Line::default(), Line::default()]);
+    let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
+    producer.push(&slots, &words);
+    let received = Completion::receive(&mut consumer, &slots);
+    let Some(got) = received.expect("a message is there") else { return };
     assert_eq!(got.tag, words[0] as u32);
-    assert_eq!(Completion::parse(&got.encode()), Some(got));
+    got.push(&mut producer, &slots);
+    assert_eq!(Completion::receive(&mut consumer, &slots), Some(Some(got)));
 }
 
 /// A control word, and the same bytes as a spelling: a policy that is accepted is the same by word and by spelling, and

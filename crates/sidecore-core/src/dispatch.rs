@@ -287,21 +287,31 @@ impl Dispatch {
     /// Chooses a device for a request and enters it in the table.
     #[inline]
     pub fn place(&mut self, now: Nanos, work: Work) -> Placed {
+        self.place_run(now, work, 1, 0).0
+    }
+
+    /// As [`Dispatch::place`] for a run of up to `run` requests that differ in their tags only. Where an immediate device is
+    /// to do the first, it does so many of them as the second number says: as long as the client's share lasts, and until
+    /// their time reaches `budget`, ns. Else the second number is 1.
+    #[inline]
+    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
         let Some(device) = self.choose(work) else {
-            return if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice };
+            return (if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice }, 1);
         };
         let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
-            self.balancer.placed(work.class, work.size);
-            self.clients.done_at_once(work.lane, work.urgent, cost);
-            return Placed::Now { device, cost };
+            // Nothing is in flight there: the next request finds what this one found, unless devices take turns.
+            let alike = if self.balancer.takes_turns(self.devices.len()) { 1 } else { run };
+            let count = self.clients.done_at_once(work.lane, work.urgent, cost, alike, budget);
+            self.balancer.placed(work.class, work.size, count);
+            return (Placed::Now { device, cost }, count);
         }
         let entry = Entry::new(work, device as u8, now, cost, 0);
-        let Some(ticket) = self.inflight.insert(entry) else { return Placed::Full };
-        self.balancer.placed(work.class, work.size);
+        let Some(ticket) = self.inflight.insert(entry) else { return (Placed::Full, 1) };
+        self.balancer.placed(work.class, work.size, 1);
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        Placed::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
+        (Placed::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost }), 1)
     }
 
     /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
@@ -328,7 +338,7 @@ impl Dispatch {
     /// that a flood of refused requests stays within its share.
     #[inline]
     pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
-        self.clients.done_at_once(lane, urgent, REFUSAL_COST);
+        self.clients.done_at_once(lane, urgent, REFUSAL_COST, 1, 0);
     }
 
     /// How long an immediate device took for a request, where it was measured.

@@ -34,6 +34,19 @@ pub struct Consumer {
     next: u64,
 }
 
+/// The words of a message that is being taken. The peer may change them at any time.
+#[derive(Debug)]
+pub struct Words<'s>(&'s Line);
+
+impl Words<'_> {
+    /// Reads word `N`. Read it once.
+    #[inline]
+    pub fn get<const N: usize>(&self) -> u64 {
+        const { assert!(N < MESSAGE_WORDS, "no word of a message") };
+        self.0.0[N].load(Ordering::Relaxed)
+    }
+}
+
 #[inline]
 fn slot(slots: &[Line], number: u64) -> &Line {
     debug_assert!(slots.len().is_power_of_two());
@@ -47,9 +60,10 @@ impl Producer {
     }
 
     /// Writes a message into the next slot and publishes it. The caller keeps the rule of the in-flight limit:
-    /// the slot's previous message was answered.
+    /// the slot's previous message was answered. Of a message that is shorter than a slot the other words are undefined.
     #[inline]
-    pub fn push(&mut self, slots: &[Line], message: &Message) {
+    pub fn push<const N: usize>(&mut self, slots: &[Line], message: &[u64; N]) {
+        const { assert!(N <= MESSAGE_WORDS, "longer than a slot") };
         let line = slot(slots, self.next);
         for (word, value) in line.0.iter().zip(message) {
             word.store(*value, Ordering::Relaxed);
@@ -98,6 +112,17 @@ impl Consumer {
         }
         self.next += 1;
         true
+    }
+
+    /// As [`Consumer::pop`], for a message of which only some words are read, each once.
+    #[inline]
+    pub fn pop_words<T>(&mut self, slots: &[Line], read: impl FnOnce(Words<'_>) -> T) -> Option<T> {
+        if !self.ready(slots) {
+            return None;
+        }
+        let read = read(Words(slot(slots, self.next)));
+        self.next += 1;
+        Some(read)
     }
 
     /// Messages taken since the ring was made.

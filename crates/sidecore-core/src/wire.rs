@@ -10,7 +10,7 @@
 //! | 0 | 48..52, 52..56 | number of input and of output extents, at most 4 together |
 //! | 0 | 56..64 | zero |
 //! | 1 | 0..32, 32..64 | session handle; length of the input's head (additional data, or a signature to verify) |
-//! | 2..6 | 0..32, 32..64 | extents: offset and length in the arena; inputs first, unused ones zero |
+//! | 2..6 | 0..32, 32..64 | extents: offset and length in the arena; inputs first, unused ones are not read |
 //! | 6 | | time of submission, ns, if sampled, else zero |
 //!
 //! Completion:
@@ -20,13 +20,14 @@
 //! | 0 | 0..32 | tag |
 //! | 0 | 32..40 | status: 0 done, 1..=127 refused, 128 the device failed |
 //! | 0 | 40..48 | device |
+//! | 0 | 48 | sampled |
 //! | 1 | 0..32 | bytes written to the output extents |
-//! | 2, 3, 4 | | if sampled: submitted, handed to the device, reply taken, ns; else zero |
+//! | 2, 3, 4 | | if sampled: submitted, handed to the device, reply taken, ns; else undefined |
 //!
 //! A submission comes from a process that may be hostile: [`Submission::parse`] is total, and whatever it accepts
 //! lies inside the arena.
 
-use crate::ring::{Consumer, MESSAGE_WORDS, Message};
+use crate::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use crate::session::{Op, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
@@ -48,6 +49,8 @@ const STAMP: usize = 6;
 const FLAG_SAMPLED: u8 = 1;
 const FLAG_URGENT: u8 = 2;
 const STATUS_DEVICE_FAILED: u8 = 128;
+/// Bit of a completion's word 0.
+const SAMPLED: u64 = 1 << 48;
 
 /// A range of the payload arena, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,9 +63,15 @@ pub struct Extent {
 
 /// One request as it crosses the lane: words that were checked, read through its methods.
 ///
-/// It stays the words that it came as, because that is how it is cheapest to keep and to copy.
+/// It stays the words that it came as, because that is how it is cheapest to keep and to copy; its extents were walked once
+/// and their lengths added up.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Submission(Message);
+pub struct Submission {
+    words: Message,
+    /// Bytes of all inputs, and of all outputs.
+    input_len: u64,
+    output_len: u64,
+}
 
 /// How a client broke the protocol. Its lane ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,6 +127,7 @@ fn byte(word: u64, shift: u32) -> u8 {
 
 impl Extent {
     /// An extent of `len` bytes at `offset`.
+    #[inline]
     pub fn new(offset: u32, len: u32) -> Self {
         Self { offset, len }
     }
@@ -130,7 +140,7 @@ impl Extent {
 
 impl Submission {
     /// A no-op, and the place for a request to come: see [`Submission::receive`].
-    pub const EMPTY: Self = Self([0; MESSAGE_WORDS]);
+    pub const EMPTY: Self = Self { words: [0; MESSAGE_WORDS], input_len: 0, output_len: 0 };
 
     /// A request without head, urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
     #[inline]
@@ -145,14 +155,15 @@ impl Submission {
         for (word, extent) in words[EXTENTS..].iter_mut().zip(inputs.iter().chain(outputs)) {
             *word = pack(extent.offset, extent.len);
         }
-        Some(Self(words))
+        let len = |extents: &[Extent]| extents.iter().map(|extent| u64::from(extent.len)).sum();
+        Some(Self { words, input_len: len(inputs), output_len: len(outputs) })
     }
 
     /// The same request whose first `len` input bytes are head: additional data, or a signature to verify.
     #[inline]
     #[must_use]
     pub fn with_head(mut self, len: u32) -> Self {
-        self.0[1] = pack(self.session(), len);
+        self.words[1] = pack(self.session(), len);
         self
     }
 
@@ -160,7 +171,7 @@ impl Submission {
     #[inline]
     #[must_use]
     pub fn urgent(mut self) -> Self {
-        self.0[0] |= u64::from(FLAG_URGENT) << FLAGS;
+        self.words[0] |= u64::from(FLAG_URGENT) << FLAGS;
         self
     }
 
@@ -168,46 +179,46 @@ impl Submission {
     #[inline]
     #[must_use]
     pub fn sampled(mut self, now: Nanos) -> Self {
-        self.0[0] |= u64::from(FLAG_SAMPLED) << FLAGS;
-        self.0[STAMP] = now;
+        self.words[0] |= u64::from(FLAG_SAMPLED) << FLAGS;
+        self.words[STAMP] = now;
         self
     }
 
     /// The client's name for the request.
     #[inline]
     pub fn tag(&self) -> u32 {
-        self.0[0] as u32
+        self.words[0] as u32
     }
 
     /// What to do.
     #[inline]
     pub fn op(&self) -> Op {
         // Checked when the words came in.
-        Op::from_u8(byte(self.0[0], OP)).unwrap_or(Op::Noop)
+        Op::from_u8(byte(self.words[0], OP)).unwrap_or(Op::Noop)
     }
 
     /// Whether the completion is announced at once.
     #[inline]
     pub fn is_urgent(&self) -> bool {
-        byte(self.0[0], FLAGS) & FLAG_URGENT != 0
+        byte(self.words[0], FLAGS) & FLAG_URGENT != 0
     }
 
     /// When the client submitted it, if it is sampled, ns; an allegation.
     #[inline]
     pub fn submitted(&self) -> Option<Nanos> {
-        (byte(self.0[0], FLAGS) & FLAG_SAMPLED != 0).then_some(self.0[STAMP])
+        (byte(self.words[0], FLAGS) & FLAG_SAMPLED != 0).then_some(self.words[STAMP])
     }
 
     /// Handle of the session.
     #[inline]
     pub fn session(&self) -> u32 {
-        self.0[1] as u32
+        self.words[1] as u32
     }
 
     /// Bytes of the input that are head.
     #[inline]
     pub fn head_len(&self) -> u32 {
-        (self.0[1] >> 32) as u32
+        (self.words[1] >> 32) as u32
     }
 
     /// Extents that the operation reads, in order.
@@ -226,19 +237,26 @@ impl Submission {
     /// Bytes of all inputs. Below 2^34, whatever the client wrote.
     #[inline]
     pub fn input_len(&self) -> u64 {
-        self.inputs().map(|e| u64::from(e.len)).sum()
+        self.input_len
     }
 
     /// Bytes of all outputs. Below 2^34, whatever the client wrote.
     #[inline]
     pub fn output_len(&self) -> u64 {
-        self.outputs().map(|e| u64::from(e.len)).sum()
+        self.output_len
+    }
+
+    /// Whether it asks for the same, of other payload of the same length: operation, session, head, urgency and sampling.
+    #[inline]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let head = |submission: &Self| (submission.words[0] >> OP, submission.words[1], submission.input_len);
+        head(self) == head(other)
     }
 
     /// The words of the slot.
     #[inline]
     pub fn words(&self) -> &Message {
-        &self.0
+        &self.words
     }
 
     /// Reads the words of a slot, which the caller copied to private memory.
@@ -247,7 +265,7 @@ impl Submission {
     /// The first rule that the words break. The lane of a client that does this ends.
     #[inline]
     pub fn parse(words: &Message, arena_bytes: u32) -> Result<Self, Fault> {
-        let submission = Self(*words);
+        let mut submission = Self { words: *words, ..Self::EMPTY };
         submission.check(arena_bytes).map(|()| submission)
     }
 
@@ -257,7 +275,7 @@ impl Submission {
     /// As for [`Submission::parse`]; the place is empty then.
     #[inline]
     pub fn receive(&mut self, consumer: &mut Consumer, slots: &[Line], arena_bytes: u32) -> Result<bool, Fault> {
-        if !consumer.pop_into(slots, &mut self.0) {
+        if !consumer.pop_into(slots, &mut self.words) {
             return Ok(false);
         }
         let checked = self.check(arena_bytes);
@@ -270,31 +288,34 @@ impl Submission {
     #[inline]
     fn extents(&self, first: usize, count: usize) -> impl ExactSizeIterator<Item = Extent> {
         // In range since the counts were checked.
-        let words = self.0[EXTENTS..STAMP].get(first..first + count).unwrap_or(&[]);
+        let words = self.words[EXTENTS..STAMP].get(first..first + count).unwrap_or(&[]);
         words.iter().map(|word| extent(*word))
     }
 
     #[inline]
     fn counts(&self) -> (usize, usize) {
-        let counts = byte(self.0[0], COUNTS);
+        let counts = byte(self.words[0], COUNTS);
         (usize::from(counts & 15), usize::from(counts >> 4))
     }
 
     #[inline]
-    fn check(&self, arena_bytes: u32) -> Result<(), Fault> {
-        if usize::from(byte(self.0[0], OP)) >= Op::COUNT {
+    fn check(&mut self, arena_bytes: u32) -> Result<(), Fault> {
+        if usize::from(byte(self.words[0], OP)) >= Op::COUNT {
             return Err(Fault::UnknownOp);
         }
-        if byte(self.0[0], FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(self.0[0], RESERVED) != 0 {
+        if byte(self.words[0], FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(self.words[0], RESERVED) != 0 {
             return Err(Fault::ReservedBits);
         }
         let (inputs, outputs) = self.counts();
-        if inputs + outputs > MAX_EXTENTS {
+        let (Some(ins), Some(outs)) =
+            (self.words[EXTENTS..STAMP].get(..inputs), self.words[EXTENTS..STAMP].get(inputs..inputs + outputs))
+        else {
             return Err(Fault::TooManyExtents);
-        }
-        if !self.0[EXTENTS..STAMP].iter().all(|word| extent(*word).is_inside(arena_bytes)) {
+        };
+        let (Some(input_len), Some(output_len)) = (length(ins, arena_bytes), length(outs, arena_bytes)) else {
             return Err(Fault::ExtentOutsideArena);
-        }
+        };
+        (self.input_len, self.output_len) = (input_len, output_len);
         if u64::from(self.head_len()) > self.input_len() {
             return Err(Fault::HeadTooLong);
         }
@@ -309,6 +330,20 @@ impl fmt::Debug for Submission {
         self.outputs().try_for_each(|e| write!(f, ", to {}+{}", e.offset, e.len))?;
         f.write_str(")")
     }
+}
+
+/// Bytes of these extents together. `None`: one leaves the arena.
+#[inline]
+fn length(words: &[u64], arena_bytes: u32) -> Option<u64> {
+    let mut len = 0;
+    for word in words {
+        let extent = extent(*word);
+        if !extent.is_inside(arena_bytes) {
+            return None;
+        }
+        len += u64::from(extent.len);
+    }
+    Some(len)
 }
 
 #[inline]
@@ -345,33 +380,41 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// The words of the slot.
+    /// Writes it to the next slot: no more words than it needs.
     #[inline]
-    pub fn encode(&self) -> Message {
+    pub fn push(&self, producer: &mut Producer, slots: &[Line]) {
         let (status, device, len) = match self.status {
             Status::Done { len } => (0, 0, len),
             Status::Refused(refusal) => (refusal as u8, 0, 0),
             Status::DeviceFailed { device } => (STATUS_DEVICE_FAILED, device, 0),
         };
-        let mut words = [0; MESSAGE_WORDS];
-        words[0] = pack(self.tag, u32::from(status) | u32::from(device) << 8);
-        words[1] = u64::from(len);
-        if let Some(stamps) = self.stamps {
-            [words[2], words[3], words[4]] = [stamps.submitted, stamps.handed, stamps.taken];
+        let head = pack(self.tag, u32::from(status) | u32::from(device) << 8);
+        match self.stamps {
+            None => producer.push(slots, &[head, u64::from(len)]),
+            Some(Stamps { submitted, handed, taken }) => {
+                producer.push(slots, &[head | SAMPLED, u64::from(len), submitted, handed, taken]);
+            }
         }
-        words
     }
 
-    /// Reads the words of a slot. `None` if they are no completion: the service is of another version, or ill.
+    /// Takes the next one of a ring, each word read once. `None`: none is there. `Some(None)`: the words are no completion;
+    /// the service is of another version, or ill.
     #[inline]
-    pub fn parse(words: &Message) -> Option<Self> {
-        let status = match byte(words[0], 32) {
-            0 => Status::Done { len: words[1] as u32 },
-            STATUS_DEVICE_FAILED => Status::DeviceFailed { device: byte(words[0], 40) },
-            refusal => Status::Refused(Refusal::from_u8(refusal)?),
-        };
-        let stamps = (words[4] != 0).then_some(Stamps { submitted: words[2], handed: words[3], taken: words[4] });
-        Some(Self { tag: words[0] as u32, status, stamps })
+    pub fn receive(consumer: &mut Consumer, slots: &[Line]) -> Option<Option<Self>> {
+        consumer.pop_words(slots, |words| {
+            let (head, len) = (words.get::<0>(), words.get::<1>() as u32);
+            let status = match byte(head, 32) {
+                0 => Status::Done { len },
+                STATUS_DEVICE_FAILED => Status::DeviceFailed { device: byte(head, 40) },
+                refusal => Status::Refused(Refusal::from_u8(refusal)?),
+            };
+            let stamps = (head & SAMPLED != 0).then(|| Stamps {
+                submitted: words.get::<2>(),
+                handed: words.get::<3>(),
+                taken: words.get::<4>(),
+            });
+            Some(Self { tag: head as u32, status, stamps })
+        })
     }
 }
 
@@ -425,13 +468,24 @@ mod tests {
             };
             let stamps = sampled.then_some(Stamps { submitted: 1, handed: stamp / 2, taken: stamp });
             let sent = Completion { tag, status, stamps };
-            prop_assert_eq!(Completion::parse(&sent.encode()), Some(sent));
+            let slots = [Line::default(), Line::default()];
+            let other = Completion { stamps: Some(Stamps { submitted: 7, handed: 8, taken: 9 }), ..sent };
+            let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
+            for sent in [other, other, sent] {
+                sent.push(&mut producer, &slots);
+                prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Some(sent)));
+            }
+            prop_assert_eq!(Completion::receive(&mut consumer, &slots), None);
         }
 
         #[test]
         fn any_completion_words_are_parsed_or_rejected(words: Message) {
-            if let Some(got) = Completion::parse(&words) {
-                prop_assert_eq!(got.tag, words[0] as u32);
+            let slots = [Line::default(), Line::default()];
+            Producer::new().push(&slots, &words);
+            let known = matches!(words[0] >> 32 & 255, 0 | 128) || Refusal::from_u8((words[0] >> 32) as u8).is_some();
+            match Completion::receive(&mut Consumer::new(), &slots) {
+                Some(Some(got)) => prop_assert!(known && got.tag == words[0] as u32),
+                other => prop_assert!(!known && other == Some(None)),
             }
         }
     }

@@ -120,7 +120,7 @@ fn round_robin_is_held_up_by_the_slowest() {
 fn learn_prices(balancer: &mut Balancer, loads: &[Load], time: impl Fn(usize, u32) -> Option<Nanos>) {
     balancer.devices_changed(loads.len());
     for number in 0..1_000 {
-        balancer.placed(Class::NOOP, if number % 20 == 0 { 16_384 } else { 256 });
+        balancer.placed(Class::NOOP, if number % 20 == 0 { 16_384 } else { 256 }, 1);
     }
     balancer.reprice(0, loads, |i, _, size| time(i, size));
 }

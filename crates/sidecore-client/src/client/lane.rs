@@ -263,10 +263,10 @@ impl Lane {
 
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Received> {
-        let words = self.consumer.pop(self.memory.completion())?;
+        let completion = Completion::receive(&mut self.consumer, self.memory.completion())?;
         self.in_flight = self.in_flight.saturating_sub(1);
         // A service of this version writes no other words; one that is ill is treated as if it had failed.
-        let Completion { tag, status, stamps } = Completion::parse(&words)?;
+        let Completion { tag, status, stamps } = completion?;
         let report = ReportWriter::new(self.memory.report());
         report.received(1);
         let stages = stamps.map(|stamps| (stamps, clock::now()));

@@ -13,16 +13,30 @@ use sidecore_core::sync::AtomicU64;
 use sidecore_core::wire::Extent;
 use sidecore_core::words::{LINE_BYTES, Line};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::slice;
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A mapped lane. Both sides use it; neither trusts what it reads there.
 #[derive(Debug)]
 pub struct LaneMemory {
-    mapping: Mapping,
     layout: Layout,
+    /// The first line of the mapping, and that of each ring: found once, used with each request.
+    lines: NonNull<Line>,
+    submission: NonNull<Line>,
+    completion: NonNull<Line>,
+    arena: NonNull<u8>,
+    /// Unmapped when dropped.
+    _mapping: Mapping,
 }
+
+// SAFETY: the pointers lead into the mapping, which may be sent; all access is through atomics or raw copies.
+unsafe impl Send for LaneMemory {}
+// SAFETY: as above; lines are atomics, and spans promise nothing about what others write.
+unsafe impl Sync for LaneMemory {}
 
 impl LaneMemory {
     /// Makes and seals the memory of a lane. Returns the descriptor that the client maps.
@@ -36,7 +50,7 @@ impl LaneMemory {
         let mapping = Mapping::new(&file, layout.total_bytes())?;
         // What it holds passes through the client's memory, which the client may not pin either.
         mapping.not_locked();
-        Ok((Self { mapping, layout }, file))
+        Ok((Self::new(mapping, layout), file))
     }
 
     /// Maps the memory that a service handed over.
@@ -49,7 +63,21 @@ impl LaneMemory {
         }
         let mut mapping = Mapping::new(file, layout.total_bytes())?;
         mapping.not_in_children()?;
-        Ok(Self { mapping, layout })
+        Ok(Self::new(mapping, layout))
+    }
+
+    /// The mapping is as long as the layout says.
+    fn new(mapping: Mapping, layout: Layout) -> Self {
+        let lines = mapping.lines(layout.lines() * LINE_BYTES);
+        let first = |range: Range<usize>| NonNull::from(&lines[range]).cast();
+        Self {
+            lines: first(0..layout.lines()),
+            submission: first(layout.submission()),
+            completion: first(layout.completion()),
+            arena: mapping.byte(layout.arena_offset()),
+            layout,
+            _mapping: mapping,
+        }
     }
 
     /// Where things are in it.
@@ -58,21 +86,26 @@ impl LaneMemory {
         &self.layout
     }
 
+    /// A line before the rings.
     #[inline]
-    fn lines(&self) -> &[Line] {
-        self.mapping.lines(self.layout.lines() * LINE_BYTES)
+    fn line(&self, number: usize) -> &Line {
+        assert!(number < layout::REPORT.end, "a line of the rings");
+        // SAFETY: those lines are mapped for the life of `self`, and any bytes are valid atomics.
+        unsafe { self.lines.add(number).as_ref() }
     }
 
     /// Slots of the submission ring.
     #[inline]
     pub fn submission(&self) -> &[Line] {
-        &self.lines()[self.layout.submission()]
+        // SAFETY: so many lines are mapped from there on for the life of `self`, and any bytes are valid atomics.
+        unsafe { slice::from_raw_parts(self.submission.as_ptr(), self.layout.slots() as usize) }
     }
 
     /// Slots of the completion ring.
     #[inline]
     pub fn completion(&self) -> &[Line] {
-        &self.lines()[self.layout.completion()]
+        // SAFETY: as for `submission`.
+        unsafe { slice::from_raw_parts(self.completion.as_ptr(), self.layout.slots() as usize) }
     }
 
     /// The slot of that submission will be written soon.
@@ -99,25 +132,27 @@ impl LaneMemory {
     /// Rung by the client.
     #[inline]
     pub fn submission_doorbell(&self) -> Doorbell<'_> {
-        Doorbell(&self.lines()[layout::SUBMISSION_DOORBELL].0[0])
+        Doorbell(&self.line(layout::SUBMISSION_DOORBELL).0[0])
     }
 
     /// Rung by the sidecore.
     #[inline]
     pub fn completion_doorbell(&self) -> Doorbell<'_> {
-        Doorbell(&self.lines()[layout::COMPLETION_DOORBELL].0[0])
+        Doorbell(&self.line(layout::COMPLETION_DOORBELL).0[0])
     }
 
     /// A word of the service's advice, see [`layout::advice`].
     #[inline]
     pub fn advice(&self, word: usize) -> &AtomicU64 {
-        &self.lines()[layout::ADVICE].0[word]
+        &self.line(layout::ADVICE).0[word]
     }
 
     /// Lines of the client's report.
     #[inline]
     pub fn report(&self) -> &[Line] {
-        &self.lines()[layout::REPORT]
+        let len = layout::REPORT.len();
+        // SAFETY: those lines are mapped for the life of `self`, and any bytes are valid atomics.
+        unsafe { slice::from_raw_parts(self.lines.add(layout::REPORT.start).as_ptr(), len) }
     }
 
     /// The bytes of an extent, or `None` if it leaves the arena.
@@ -127,9 +162,8 @@ impl LaneMemory {
         if end > self.layout.arena_bytes() {
             return None;
         }
-        let start = self.mapping.byte(self.layout.arena_offset() + extent.offset as usize);
         // SAFETY: the range lies inside the arena, which is mapped for the life of `self`.
-        Some(unsafe { Span::new(start, extent.len as usize) })
+        Some(unsafe { Span::new(self.arena.add(extent.offset as usize), extent.len as usize) })
     }
 }
 

@@ -94,14 +94,24 @@ impl Tables {
         client.share.charge(cost);
     }
 
-    /// A request of the lane was answered without being in flight.
+    /// Requests of the lane are answered without being in flight: as many of `run` as the client's share lets begin, and
+    /// as begin within `budget` ns, but one. Returns how many.
     #[inline]
-    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos) {
+    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos, run: u32, budget: Nanos) -> u32 {
+        let client = self.lane_mut(lane).client;
+        let share = &mut self.client_mut(client).share;
+        let mut count = 1;
+        share.charge(cost);
+        let mut spent = cost;
+        while count < run && spent < budget && share.may_take() {
+            share.charge(cost);
+            spent += cost;
+            count += 1;
+        }
         let lane = self.lane_mut(lane);
-        lane.finished += 1;
+        lane.finished += count;
         lane.urgent |= urgent;
-        let client = lane.client;
-        self.client_mut(client).share.charge(cost);
+        count
     }
 
     /// A request of the lane left the devices. Returns whether the lane is still open.

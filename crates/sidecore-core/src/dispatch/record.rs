@@ -155,11 +155,12 @@ impl Recorded {
         self.dispatch.waits_for_device(client)
     }
 
-    /// See [`Dispatch::place`].
+    /// See [`Dispatch::place_run`]. Where there is a record, each request is placed and recorded by itself.
     #[inline]
-    pub fn place(&mut self, now: Nanos, work: Work) -> Placed {
-        let placed = self.dispatch.place(now, work);
-        self.note(|| Call::Place(now, work), |dispatch| of_placed(dispatch, placed));
+    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
+        let run = if self.tape.is_some() { 1 } else { run };
+        let placed = self.dispatch.place_run(now, work, run, budget);
+        self.note(|| Call::Place(now, work), |dispatch| of_placed(dispatch, placed.0));
         placed
     }
 

@@ -155,12 +155,18 @@ impl Balancer {
         }
     }
 
-    /// A request was given to a device: `priced` learns what arrives.
+    /// So many requests were given to a device: `priced` learns what arrives.
     #[inline]
-    pub fn placed(&mut self, class: Class, size: u32) {
+    pub fn placed(&mut self, class: Class, size: u32, count: u32) {
         if self.policy == Balance::Priced {
-            self.prices.arrived(class, size);
+            (0..count).for_each(|_| self.prices.arrived(class, size));
         }
+    }
+
+    /// Whether the next request may go to another device although nothing else has changed.
+    #[inline]
+    pub fn takes_turns(&self, devices: usize) -> bool {
+        self.policy == Balance::RoundRobin && devices > 1
     }
 
     /// Brings prices up to date; call it often. It costs a comparison unless it is time, and then a bounded number of

@@ -149,16 +149,11 @@ pub trait Host {
     /// Why it is refused.
     fn run(&mut self, lane: &mut Self::Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal>;
 
-    /// What [`Host::run`] did is answered so; with stage times if it was sampled.
-    fn ran(
-        &mut self,
-        lane: &Self::Lane,
-        device: usize,
-        work: &Work,
-        plan: Plan,
-        status: Status,
-        stamps: Option<&Stamps>,
-    );
+    /// So many requests like this one were done.
+    fn ran(&mut self, lane: &Self::Lane, device: usize, work: &Work, count: u32);
+
+    /// The request that was just done was sampled.
+    fn sampled(&mut self, lane: &Self::Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps);
 
     /// What a device needs for this request.
     fn job(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Job;

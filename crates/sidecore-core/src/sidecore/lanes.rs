@@ -49,6 +49,13 @@ impl Pending {
         self.places.get(self.first).unwrap_or(&Submission::EMPTY)
     }
 
+    /// How many from the first on differ in their tags only.
+    #[inline]
+    pub(super) fn run(&self) -> u32 {
+        let Some((first, rest)) = self.places.get(self.first..self.end).and_then(<[_]>::split_first) else { return 0 };
+        1 + rest.iter().take_while(|next| next.is_like(first)).count() as u32
+    }
+
     #[inline]
     pub(super) fn drop_first(&mut self) {
         self.first += 1;

@@ -8,6 +8,7 @@ use crate::inflight::Ticket;
 use crate::policy::order::Schedule;
 use crate::session::Refusal;
 use crate::stage::Stamps;
+use crate::time::Nanos;
 use crate::wire::{Completion, Fault, Status};
 use crate::work::{LaneId, Work};
 use alloc::boxed::Box;
@@ -96,8 +97,6 @@ impl<L, J> Sidecore<L, J> {
             if !self.serve(host, id, lane, turn) {
                 return End::Blocked;
             }
-            lane.pending.drop_first();
-            turn.taken += 1;
             if host.pauses() {
                 return End::Pause;
             }
@@ -162,7 +161,8 @@ impl<L, J> Sidecore<L, J> {
         if end == End::Mail { Next::Obey } else { Next::Step }
     }
 
-    /// The first pending request. `false`: no device has room, and it was not taken.
+    /// The first pending request, and those behind it that differ in their tags only, as far as they may follow at once.
+    /// `false`: no device has room, and none was taken.
     #[inline]
     fn serve<H: Host<Lane = L, Job = J>>(
         &mut self,
@@ -177,63 +177,86 @@ impl<L, J> Sidecore<L, J> {
             Err(refusal) => return self.refuse(host, id, lane, refusal, turn),
         };
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
+        let mut run = 1;
         if submitted.is_some() {
             // The time of handing over is told.
             self.now = host.now();
+        } else if !host.pauses() {
+            run = lane.pending.run().min(self.pace.turn - turn.taken);
         }
         let work = Work { lane: id, tag, class: plan.class, size: plan.size, urgent, submitted };
-        match self.dispatch.place(self.now, work) {
-            Placed::Now { device, cost } => {
-                lane.hold(host, cost);
-                self.do_now(host, lane, device, &work, plan, turn);
-                true
+        match self.dispatch.place_run(self.now, work, run, self.pace.look) {
+            (Placed::Now { device, cost }, count) => {
+                self.run(host, lane, (device, cost, count), &work, plan, turn);
+                return true;
             }
-            Placed::Given(given) => {
+            (Placed::Given(given), _) => {
                 let job = host.job(&lane.end, submission, plan);
                 host.entered(&work, &job, given);
                 self.jobs[given.ticket.index()] = Some(job);
                 if given.begins {
                     self.submit(host, given.device, given.ticket);
                 }
-                true
             }
-            Placed::Full => false,
-            Placed::NoDevice => self.refuse(host, id, lane, Refusal::NoDevice, turn),
+            (Placed::Full, _) => return false,
+            (Placed::NoDevice, _) => return self.refuse(host, id, lane, Refusal::NoDevice, turn),
         }
+        lane.pending.drop_first();
+        turn.taken += 1;
+        true
     }
 
-    /// Does a request here and now.
+    /// Does so many requests here and now.
     #[inline]
-    fn do_now<H: Host<Lane = L, Job = J>>(
+    fn run<H: Host<Lane = L, Job = J>>(
         &mut self,
         host: &mut H,
         lane: &mut Lane<L>,
-        device: usize,
+        (device, cost, count): (usize, Nanos, u32),
         work: &Work,
         plan: Plan,
         turn: &mut Turn,
     ) {
-        let outcome = host.run(&mut lane.end, lane.pending.first(), plan);
-        let stamps = work.submitted.map(|submitted| {
-            let handed = core::mem::replace(&mut self.now, host.now());
-            let stamps = Stamps { submitted, handed, taken: self.now };
-            // A request that is refused in no time says nothing of one that is not.
-            if outcome.is_ok() {
-                self.dispatch.observe(device, work.class, work.size, stamps.device());
+        for _ in 0..count {
+            lane.hold(host, cost);
+            let submission = lane.pending.first();
+            let tag = submission.tag();
+            let outcome = host.run(&mut lane.end, submission, plan);
+            lane.pending.drop_first();
+            match outcome {
+                Ok(len) => {
+                    turn.done += 1;
+                    turn.bytes_out += u64::from(len);
+                }
+                Err(_) => turn.refused += 1,
             }
-            stamps
-        });
-        let status = status(outcome);
-        host.ran(&lane.end, device, work, plan, status, stamps.as_ref());
-        lane.push(host, Completion { tag: work.tag, status, stamps });
-        match outcome {
-            Ok(len) => {
-                turn.done += 1;
-                turn.bytes_out += u64::from(len);
-            }
-            Err(_) => turn.refused += 1,
+            let stamps =
+                work.submitted.map(|submitted| self.ran_sampled(host, lane, (device, submitted), work, plan, outcome));
+            lane.push(host, Completion { tag, status: status(outcome), stamps });
         }
-        turn.bytes_in += u64::from(work.size);
+        host.ran(&lane.end, device, work, count);
+        turn.taken += count;
+        turn.bytes_in += u64::from(count) * u64::from(work.size);
+    }
+
+    /// The stage times of a request that was just done.
+    fn ran_sampled<H: Host<Lane = L, Job = J>>(
+        &mut self,
+        host: &mut H,
+        lane: &Lane<L>,
+        (device, submitted): (usize, Nanos),
+        work: &Work,
+        plan: Plan,
+        outcome: Result<u32, Refusal>,
+    ) -> Stamps {
+        let handed = core::mem::replace(&mut self.now, host.now());
+        let stamps = Stamps { submitted, handed, taken: self.now };
+        // A request that is refused in no time says nothing of one that is not.
+        if outcome.is_ok() {
+            self.dispatch.observe(device, work.class, work.size, stamps.device());
+        }
+        host.sampled(&lane.end, device, work, plan, &stamps);
+        stamps
     }
 
     #[cold]
@@ -250,7 +273,9 @@ impl<L, J> Sidecore<L, J> {
         self.dispatch.refuse(id, submission.is_urgent());
         let completion = Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None };
         lane.push(host, completion);
+        lane.pending.drop_first();
         turn.refused += 1;
+        turn.taken += 1;
         true
     }
 

@@ -7,7 +7,6 @@ use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
 use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
-use sidecore_core::ring::MESSAGE_WORDS;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Extent, Status, Submission};
@@ -280,10 +279,10 @@ impl World<'_> {
             link.pc = Pc::Act;
             return self.act(clock, index);
         }
-        if let Some(words) = link.completion.pop() {
+        if let Some(completion) = link.completion.pop_completion() {
             link.waiter.end(clock.now());
             link.pc = Pc::Act;
-            self.receive(clock, index, &words);
+            self.receive(clock, index, completion);
             return self.go_on(clock, Who::Client(index));
         }
         if link.gone {
@@ -303,13 +302,13 @@ impl World<'_> {
     }
 
     /// A completion came.
-    fn receive(&mut self, clock: &mut Clock, index: u32, words: &[u64; MESSAGE_WORDS]) {
+    fn receive(&mut self, clock: &mut Clock, index: u32, completion: Option<Completion>) {
         let now = clock.now();
-        clock.note(words[0] ^ u64::from(index) << 48);
-        let link = &mut self.links[index as usize];
-        let Some(Completion { tag, status, stamps }) = Completion::parse(words) else {
+        let Some(Completion { tag, status, stamps }) = completion else {
             return self.fail(now, Invariant::Answer, || format!("link {index} got words that are no completion"));
         };
+        clock.note(u64::from(tag) ^ u64::from(index) << 48);
+        let link = &mut self.links[index as usize];
         let Some(request) = link.requests.get_mut(tag as usize) else {
             return self.fail(now, Invariant::Once, || format!("link {index} got tag {tag}, which it never submitted"));
         };

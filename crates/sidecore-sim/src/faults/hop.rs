@@ -4,6 +4,7 @@ use crate::engine::Timer;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::ring::{Consumer, Message, Producer};
 use sidecore_core::time::Nanos;
+use sidecore_core::wire::Completion;
 use sidecore_core::words::Line;
 
 /// A ring with its doorbell: core's own, in private memory that stands for the shared one.
@@ -35,6 +36,15 @@ impl Hop {
     pub(super) fn push(&mut self, message: &Message) {
         self.producer.push(&self.slots, message);
         self.unrung = true;
+    }
+
+    pub(super) fn push_completion(&mut self, completion: &Completion) {
+        completion.push(&mut self.producer, &self.slots);
+        self.unrung = true;
+    }
+
+    pub(super) fn pop_completion(&mut self) -> Option<Option<Completion>> {
+        Completion::receive(&mut self.consumer, &self.slots)
     }
 
     pub(super) fn pop(&mut self) -> Option<Message> {

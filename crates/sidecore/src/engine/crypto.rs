@@ -116,6 +116,12 @@ impl Session {
     pub fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Result<usize, Refusal> {
         let len = self.output_len(op, head_len, input.len())?;
         let output = output.get_mut(..len).ok_or(Refusal::OutputLength)?;
+        self.run_sized(op, head_len, input, output)
+    }
+
+    /// As [`run`](Self::run), where `output` is as long as [`output_len`](Self::output_len) has said.
+    #[inline]
+    pub(crate) fn run_sized(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Result<usize, Refusal> {
         self.mechanism.run(op, head_len, input, output)
     }
 
@@ -141,6 +147,18 @@ impl Session {
         let Some(output) = output.slice(0, len) else {
             return Some(Err(Refusal::OutputLength));
         };
+        self.run_spans_sized(op, head_len, input, output)
+    }
+
+    /// As [`run_spans`](Self::run_spans), where `output` is as long as [`output_len`](Self::output_len) has said.
+    #[inline]
+    pub(crate) fn run_spans_sized(
+        &self,
+        op: Op,
+        head_len: usize,
+        input: Span<'_>,
+        output: Span<'_>,
+    ) -> Option<Result<usize, Refusal>> {
         self.mechanism.run_spans(op, head_len, input, output)
     }
 }

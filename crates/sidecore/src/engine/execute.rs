@@ -45,12 +45,13 @@ pub(crate) fn execute(
     submission: &Submission,
     scratch: &mut Scratch,
 ) -> Result<u32, Refusal> {
+    let needed = needed(session, submission)?;
     if submission.input_len() >= DIRECT_FROM
-        && let Some(written) = direct(session, memory, submission)
+        && let Some(written) = direct(session, memory, submission, needed)
     {
-        return written;
+        return written.map(|written| written as u32);
     }
-    let result = compute(session, memory, submission, scratch)?;
+    let result = compute_into(session, memory, submission, scratch, needed)?;
     deliver(memory, submission, result);
     Ok(result.len() as u32)
 }
@@ -63,22 +64,39 @@ pub(crate) fn compute<'s>(
     submission: &Submission,
     scratch: &'s mut Scratch,
 ) -> Result<&'s [u8], Refusal> {
+    let needed = needed(session, submission)?;
+    compute_into(session, memory, submission, scratch, needed)
+}
+
+/// The most bytes that it writes, for which its output extents have room.
+#[inline]
+fn needed(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
-    let head_len = submission.head_len() as usize;
-    let needed = session.output_len(submission.op(), head_len, input_len)?;
-    if needed as u64 > submission.output_len() {
-        return Err(Refusal::OutputLength);
-    }
-    let input = scratch.input.get_mut(..input_len).ok_or(Refusal::TooLarge)?;
+    let needed = session.output_len(submission.op(), submission.head_len() as usize, input_len)?;
+    if needed as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(needed) }
+}
+
+#[inline]
+fn compute_into<'s>(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    scratch: &'s mut Scratch,
+    needed: usize,
+) -> Result<&'s [u8], Refusal> {
+    let input = scratch.input.get_mut(..submission.input_len() as usize).ok_or(Refusal::TooLarge)?;
     let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
     gather(memory, submission, input);
-    let written = session.run(submission.op(), head_len, input, output)?;
+    let written = session.run_sized(submission.op(), submission.head_len() as usize, input, output)?;
     Ok(&output[..written])
 }
 
 /// Writes a result to the output extents, in order.
 #[inline]
 pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: &[u8]) {
+    if result.is_empty() {
+        return;
+    }
     for span in submission.outputs().filter_map(|extent| memory.span(extent)) {
         let (part, rest) = result.split_at(result.len().min(span.len()));
         span.copy_from(part);
@@ -90,28 +108,35 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
 #[inline]
 pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
     // Where both share lines, as in place, they come once and for writing.
-    submission.outputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch_write());
-    submission.inputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
+    if submission.output_len() > 0 {
+        submission.outputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch_write());
+    }
+    if submission.input_len() > 0 {
+        submission.inputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
+    }
 }
 
-fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<u32, Refusal>> {
+/// `None`: this is not offered for it.
+fn direct(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    needed: usize,
+) -> Option<Result<usize, Refusal>> {
     let (mut inputs, mut outputs) = (submission.inputs(), submission.outputs());
     if (inputs.len(), outputs.len()) != (1, 1) {
         return None;
     }
     let (input, output) = (memory.span(inputs.next()?)?, memory.span(outputs.next()?)?);
-    let head_len = submission.head_len() as usize;
-    match session.output_len(submission.op(), head_len, input.len()) {
-        Ok(needed) if needed > output.len() => return Some(Err(Refusal::OutputLength)),
-        Ok(_) => {}
-        Err(refusal) => return Some(Err(refusal)),
-    }
-    let written = session.run_spans(submission.op(), head_len, input, output)?;
-    Some(written.map(|written| written as u32))
+    let output = output.slice(0, needed)?;
+    session.run_spans_sized(submission.op(), submission.head_len() as usize, input, output)
 }
 
 #[inline]
 fn gather(memory: &LaneMemory, submission: &Submission, mut input: &mut [u8]) {
+    if input.is_empty() {
+        return;
+    }
     for span in submission.inputs().filter_map(|extent| memory.span(extent)) {
         let (part, rest) = input.split_at_mut(span.len());
         span.copy_to(part);

@@ -83,7 +83,7 @@ impl Host for Hands<'_, '_> {
 
     fn write(&mut self, link: &mut u32, completions: &[Completion]) {
         let hop = &mut self.world.links[*link as usize].completion;
-        completions.iter().for_each(|completion| hop.push(&completion.encode()));
+        completions.iter().for_each(|completion| hop.push_completion(completion));
     }
 
     fn arm(&mut self, link: &u32) {
@@ -117,12 +117,14 @@ impl Host for Hands<'_, '_> {
         Ok(result(*link, submission.tag(), plan.size))
     }
 
-    fn ran(&mut self, link: &u32, device: usize, work: &Work, _: Plan, _: Status, _: Option<&Stamps>) {
-        let took = self.world.devices[self.index(device) as usize].plan.time(work.size);
+    fn ran(&mut self, link: &u32, device: usize, work: &Work, count: u32) {
+        let took = self.world.devices[self.index(device) as usize].plan.time(work.size) * u64::from(count);
         let tenant = self.world.links[*link as usize].tenant;
         self.world.tenants[tenant as usize].charged += took;
         self.world.service.worked = took;
     }
+
+    fn sampled(&mut self, _: &u32, _: usize, _: &Work, _: Plan, _: &Stamps) {}
 
     fn job(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
         let (tag, urgent) = (submission.tag(), submission.is_urgent());

@@ -26,10 +26,10 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// A request with that many bytes of input is handed to it.
+    /// So many requests with that many bytes of input are handed to it.
     #[inline]
-    pub(super) fn count(&mut self, bytes: u64) {
-        self.handed.0 += 1;
+    pub(super) fn count(&mut self, requests: u32, bytes: u64) {
+        self.handed.0 += u64::from(requests);
         self.handed.1 += bytes;
     }
 

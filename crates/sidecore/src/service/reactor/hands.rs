@@ -78,10 +78,10 @@ impl Hands {
     }
 
     #[inline]
-    fn count(&mut self, class: Class, bytes: u32) {
+    fn count(&mut self, class: Class, count: u32, bytes: u64) {
         let (requests, total) = &mut self.tally[class.index()];
-        *requests += 1;
-        *total += u64::from(bytes);
+        *requests += u64::from(count);
+        *total += bytes;
     }
 
     fn publish_tally(&mut self) {
@@ -164,19 +164,25 @@ impl Host for Hands {
     #[inline]
     fn run(&mut self, lane: &mut Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {
         let session = lane.sessions.at(plan.token).ok_or(Refusal::NoSession)?;
-        execute(session, &lane.memory, submission, &mut self.scratch)
+        let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
+        if let Some(key) = session.key() {
+            self.count_now(key, plan.class.op(), outcome);
+        }
+        outcome
     }
 
     #[inline]
-    fn ran(&mut self, lane: &Lane, device: usize, work: &Work, plan: Plan, status: Status, stamps: Option<&Stamps>) {
-        self.devices[device].count(u64::from(work.size));
-        self.count(work.class, work.size);
-        if let Some(stamps) = stamps {
-            self.devices[device].counters.record(stamps.device());
-            self.record(work.class, &lane.counters, stamps);
-        }
+    fn ran(&mut self, _: &Lane, device: usize, work: &Work, count: u32) {
+        let bytes = u64::from(count) * u64::from(work.size);
+        self.devices[device].count(count, bytes);
+        self.count(work.class, count, bytes);
+    }
+
+    fn sampled(&mut self, lane: &Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps) {
+        self.devices[device].counters.record(stamps.device());
+        self.record(work.class, &lane.counters, stamps);
         if let Some(key) = lane.sessions.at(plan.token).and_then(|session| session.key()) {
-            self.count_now(key, work.class.op(), status, stamps);
+            self.record_key(key, stamps);
         }
     }
 
@@ -187,7 +193,7 @@ impl Host for Hands {
 
     #[inline]
     fn entered(&mut self, work: &Work, job: &Job, _: Given) {
-        self.count(work.class, work.size);
+        self.count(work.class, 1, u64::from(work.size));
         self.count_given(job.session.key(), work.class.op());
     }
 
@@ -196,7 +202,7 @@ impl Host for Hands {
     }
 
     fn redo(&mut self, device: usize, job: &Job) -> Result<u32, Refusal> {
-        self.devices[device].count(job.submission.input_len());
+        self.devices[device].count(1, job.submission.input_len());
         execute(&job.session, &job.memory, &job.submission, &mut self.scratch)
     }
 
@@ -252,7 +258,7 @@ impl Host for Hands {
 
     fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Job) {
         let device = &mut self.devices[device];
-        device.count(job.submission.input_len());
+        device.count(1, job.submission.input_len());
         device.port.submit(ticket, schedule, job.clone());
     }
 

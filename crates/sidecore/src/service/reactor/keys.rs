@@ -2,18 +2,26 @@
 
 use super::hands::{Hands, times};
 use crate::counters::{KeyBlock, KeyCounter};
-use sidecore_core::session::Op;
+use sidecore_core::session::{Op, Refusal};
 use sidecore_core::stage::Stamps;
 use sidecore_core::wire::Status;
 
 impl Hands {
     /// A request is done here and now.
     #[cold]
-    pub(super) fn count_now(&self, key: u16, op: Op, status: Status, stamps: Option<&Stamps>) {
-        let Some(counters) = self.stored_keys.get(usize::from(key)) else { return };
+    pub(super) fn count_now(&self, key: u16, op: Op, outcome: Result<u32, Refusal>) {
+        let Some(counters) = self.counters_of(Some(key)) else { return };
         counters.add(KeyCounter::Submitted, 1);
         counters.add(KeyCounter::of(op), 1);
-        end(counters, status, stamps);
+        counters.add(if outcome.is_ok() { KeyCounter::Done } else { KeyCounter::Refused }, 1);
+    }
+
+    /// The request that was done here and now was sampled.
+    pub(super) fn record_key(&self, key: u16, stamps: &Stamps) {
+        let Some(counters) = self.counters_of(Some(key)) else { return };
+        for (stage, time) in times(stamps) {
+            counters.record(stage, time);
+        }
     }
 
     /// A request is given to a device that answers later, or kept for one.

@@ -75,7 +75,7 @@ impl Lane {
     #[inline]
     pub(super) fn write(&mut self, completions: &[Completion]) {
         for completion in completions {
-            self.producer.push(self.memory.completion(), &completion.encode());
+            completion.push(&mut self.producer, self.memory.completion());
         }
     }
 
