@@ -96,7 +96,7 @@ fn torn_message(publish: Ordering, look: Ordering) {
         let theirs = slots.clone();
         let sender = thread::spawn(move || push_with(publish, &theirs, 0, &message(0)));
         if let Some(got) = pop_with(look, &slots, 0) {
-            assert_eq!(got, message(0));
+            assert_eq!(got, message(0), "a torn message");
         }
         sender.join().unwrap();
     });
@@ -108,13 +108,13 @@ fn release_and_acquire_keep_messages_whole() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "a torn message")]
 fn twin_without_release_must_fail() {
     torn_message(Ordering::Relaxed, Ordering::Acquire);
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "a torn message")]
 fn twin_without_acquire_must_fail() {
     torn_message(Ordering::Release, Ordering::Relaxed);
 }

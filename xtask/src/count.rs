@@ -1,0 +1,204 @@
+//! `cargo xtask count`: instructions per operation, counted by callgrind, against the limits of a page.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cargo_metadata::{Message, MetadataCommand};
+
+use crate::Result;
+
+/// The page that names the limits.
+const LIMITS: &str = "docs/instructions.md";
+/// Rounds that are counted.
+const ROUNDS: u64 = 50;
+/// Requests in a round: a figure is the difference, by request.
+const DEPTHS: [u64; 2] = [128, 256];
+/// What is run at both depths, as `crates/sidecore/benches/count` knows it.
+const OPERATIONS: [&str; 3] = ["noop", "aes-256-gcm", "library"];
+/// How the workspace's crates are built: as for a release, with one unit of code each in the place of optimisation when
+/// linking. The others are, but for assertions, and so are shared with the tests.
+const AS_RELEASED: [&str; 4] = ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=1"];
+
+/// Instructions that one request costs, by thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cost {
+    client: f64,
+    sidecore: f64,
+}
+
+/// Prints the figures beside their limits. `false`: one is above its limit.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Err("valgrind is missing; run: sudo apt-get install valgrind".into());
+    }
+    let page = fs::read_to_string(root.join(LIMITS))?;
+    let limits = limits(&page)?;
+    let [noop, aes, library] = costs(&build(root)?, &root.join("target/callgrind"))?;
+    let figures = [noop.sidecore, noop.client, aes.sidecore - library.client];
+    if limits.len() != figures.len() {
+        return Err(format!("{LIMITS} has {} limits, counted are {}", limits.len(), figures.len()).into());
+    }
+    let (table, held) = compared(&limits, &figures);
+    println!("{table}");
+    println!(
+        "not limited: AES-256-GCM of 64 bytes costs the library {:.0}, the sidecore {:.0}, the client {:.0}",
+        library.client, aes.sidecore, aes.client
+    );
+    Ok(held)
+}
+
+/// The program, built. The workspace's crates get settings of their own, in the directory that the tests use.
+fn build(root: &Path) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for package in MetadataCommand::new().current_dir(root).no_deps().exec()?.packages {
+        for setting in AS_RELEASED {
+            cargo.arg("--config").arg(format!("profile.dev.package.{}.{setting}", package.name));
+        }
+    }
+    cargo.args([
+        "test",
+        "-p",
+        "sidecore",
+        "--bench",
+        "count",
+        "--no-run",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    let mut child = cargo
+        .current_dir(root)
+        .env("SIDECORE_SLOW_CLOCK", "1")
+        .env("CARGO_INCREMENTAL", "0")
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    let mut program = None;
+    for message in Message::parse_stream(BufReader::new(output)) {
+        if let Message::CompilerArtifact(artifact) = message?
+            && artifact.target.name == "count"
+        {
+            program = artifact.executable;
+        }
+    }
+    child.wait()?;
+    Ok(program.ok_or("the program to count was not built")?.into_std_path_buf())
+}
+
+/// Runs all at once: callgrind counts the same however many run beside it.
+fn costs(program: &Path, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
+    let _ = fs::remove_dir_all(directory);
+    let mut runs = Vec::new();
+    for operation in OPERATIONS {
+        let started =
+            DEPTHS.map(|depth| Run::start(program, operation, depth, &directory.join(format!("{operation}-{depth}"))));
+        runs.push(started);
+    }
+    let mut costs = [Cost::default(); OPERATIONS.len()];
+    for (cost, [few, many]) in costs.iter_mut().zip(runs) {
+        let (few, many) = (few?.end()?, many?.end()?);
+        let each = |few: u64, many: u64| (many as f64 - few as f64) / (ROUNDS * (DEPTHS[1] - DEPTHS[0])) as f64;
+        *cost = Cost { client: each(few[0], many[0]), sidecore: each(few[1], many[1]) };
+    }
+    Ok(costs)
+}
+
+/// One run of the program under callgrind.
+struct Run {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Run {
+    fn start(program: &Path, operation: &str, depth: u64, directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory)?;
+        let mut command = Command::new("valgrind");
+        command.args(["-q", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"]);
+        command.arg(format!("--callgrind-out-file={}", directory.join("out").display()));
+        command.arg(program).arg(operation).args([ROUNDS.to_string(), depth.to_string()]);
+        Ok(Self { child: command.stdin(Stdio::null()).spawn()?, directory: directory.to_owned() })
+    }
+
+    /// Instructions of the first thread, which is the client, and of all others, of which only the sidecore does anything.
+    fn end(mut self) -> Result<[u64; 2]> {
+        if !self.child.wait()?.success() {
+            return Err("the program to count failed under valgrind".into());
+        }
+        let mut counted = [0; 2];
+        for entry in fs::read_dir(&self.directory)? {
+            let (thread, total) = thread_total(&fs::read_to_string(entry?.path())?).unwrap_or_default();
+            counted[usize::from(thread != 1)] += total;
+        }
+        if counted[0] == 0 {
+            Err("callgrind counted nothing: is this an x86-64 processor?".into())
+        } else {
+            Ok(counted)
+        }
+    }
+}
+
+/// Number and total of the thread that one of callgrind's files is of. The file of the whole process names no thread.
+fn thread_total(profile: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| profile.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    Some((field("thread:")?, field("totals:")?))
+}
+
+/// Names and limits: the rows of the page's table that end in a number.
+fn limits(page: &str) -> Result<Vec<(&str, f64)>> {
+    let limits: Vec<_> = page.lines().filter_map(limit).collect();
+    if limits.is_empty() { Err(format!("{LIMITS} has no limits").into()) } else { Ok(limits) }
+}
+
+fn limit(line: &str) -> Option<(&str, f64)> {
+    let (name, limit) = line.strip_prefix('|')?.strip_suffix('|')?.split_once('|')?;
+    Some((name.trim(), limit.trim().parse().ok()?))
+}
+
+/// The figures as a table, and whether all hold.
+fn compared(limits: &[(&str, f64)], figures: &[f64]) -> (String, bool) {
+    let mut table = "| What | Instructions | At most | |\n|---|---|---|---|".to_owned();
+    let mut held = true;
+    for ((name, limit), figure) in limits.iter().zip(figures) {
+        let holds = figure <= limit;
+        held &= holds;
+        let _ = write!(table, "\n| {name} | {figure:.0} | {limit} | {} |", if holds { "held" } else { "EXCEEDED" });
+    }
+    (table, held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_above_its_limit_is_found() -> Result<()> {
+        let page = "Text | with a bar.\n\n| What | At most |\n|---|---|\n| no-op, client | 130 |\n| other | 7.5 |\n";
+        let limits = limits(page)?;
+        assert_eq!(limits, [("no-op, client", 130.0), ("other", 7.5)]);
+        assert!(compared(&limits, &[130.0, 7.0]).1);
+        let (table, held) = compared(&limits, &[130.4, 7.0]);
+        assert!(!held);
+        assert!(table.contains("| no-op, client | 130 | 130 | EXCEEDED |\n| other | 7 | 7.5 | held |"), "{table}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_page_without_limits_is_an_error() {
+        assert!(limits("| What | At most |\n|---|---|\n").is_err());
+    }
+
+    #[test]
+    fn the_page_limits_each_figure() -> Result<()> {
+        assert_eq!(limits(&fs::read_to_string(crate::root()?.join(LIMITS))?)?.len(), 3);
+        Ok(())
+    }
+
+    #[test]
+    fn a_profile_says_whose_it_is() {
+        let profile = "version: 1\npid: 7\nthread: 2\n\nfn=(1) f\n1 2\ntotals: 12891667\n";
+        assert_eq!(thread_total(profile), Some((2, 12_891_667)));
+        assert_eq!(thread_total("totals: 5\n"), None);
+    }
+}
