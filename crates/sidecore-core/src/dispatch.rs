@@ -302,7 +302,8 @@ impl Dispatch {
         if self.devices[device].immediate {
             // Nothing is in flight there: the next request finds what this one found, unless devices take turns.
             let alike = if self.balancer.takes_turns(self.devices.len()) { 1 } else { run };
-            let count = self.clients.done_at_once(work.lane, work.urgent, cost, alike, budget);
+            let fitting = budget.div_ceil(cost.max(1)).clamp(1, u64::from(alike)) as u32;
+            let count = self.clients.done_at_once(work.lane, work.urgent, cost, fitting);
             self.balancer.placed(work.class, work.size, count);
             return (Placed::Now { device, cost }, count);
         }
@@ -338,7 +339,7 @@ impl Dispatch {
     /// that a flood of refused requests stays within its share.
     #[inline]
     pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
-        self.clients.done_at_once(lane, urgent, REFUSAL_COST, 1, 0);
+        self.clients.done_at_once(lane, urgent, REFUSAL_COST, 1);
     }
 
     /// How long an immediate device took for a request, where it was measured.

@@ -28,6 +28,7 @@ impl Span<'_> {
     ///
     /// # Safety
     /// They stay mapped, readable and writable for `'a`, and no Rust reference to them is used meanwhile.
+    #[inline]
     pub unsafe fn new(ptr: NonNull<u8>, len: usize) -> Self {
         Self { ptr, len, _memory: PhantomData }
     }
@@ -81,7 +82,7 @@ impl Span<'_> {
     }
 
     #[inline]
-    fn first_lines(&self, fetch: fn(*const u8)) {
+    fn first_lines(&self, fetch: impl Fn(*const u8)) {
         let end = self.len.min(PREFETCHED);
         let mut offset = 0;
         while offset < end {

@@ -94,20 +94,12 @@ impl Tables {
         client.share.charge(cost);
     }
 
-    /// Requests of the lane are answered without being in flight: as many of `run` as the client's share lets begin, and
-    /// as begin within `budget` ns, but one. Returns how many.
+    /// Up to `run` requests of the lane are answered without being in flight: as many as the client's share lets begin.
+    /// Returns how many.
     #[inline]
-    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos, run: u32, budget: Nanos) -> u32 {
+    pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos, run: u32) -> u32 {
         let client = self.lane_mut(lane).client;
-        let share = &mut self.client_mut(client).share;
-        let mut count = 1;
-        share.charge(cost);
-        let mut spent = cost;
-        while count < run && spent < budget && share.may_take() {
-            share.charge(cost);
-            spent += cost;
-            count += 1;
-        }
+        let count = self.client_mut(client).share.charge_run(cost, run);
         let lane = self.lane_mut(lane);
         lane.finished += count;
         lane.urgent |= urgent;

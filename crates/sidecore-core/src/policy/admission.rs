@@ -50,6 +50,17 @@ impl Share {
         self.balance = (self.balance - cost).max(-LIMIT.cast_signed());
     }
 
+    /// So many requests of this estimated cost (ns) each are taken one after the other, as long as there is credit, but at
+    /// least one. Returns how many.
+    #[inline]
+    pub fn charge_run(&mut self, cost: Nanos, count: u32) -> u32 {
+        let cost = cost.clamp(1, LIMIT);
+        let credit = u64::try_from(self.balance).unwrap_or(0);
+        let taken = u64::from(count).min(credit.div_ceil(cost)).max(1);
+        self.charge(cost.saturating_mul(taken));
+        taken as u32
+    }
+
     /// Nothing waits: credit is forfeit, so that none is hoarded. A debt stays and is paid by the refills that follow;
     /// otherwise large requests with pauses between them would be free.
     #[inline]
@@ -61,6 +72,22 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_charged_as_its_requests_would_be() {
+        for (cost, count) in [(30, 3), (30, 4), (30, 9), (100, 2), (150, 2), (0, 1)] {
+            let [mut one, mut run] = [Share::new(1), Share::new(1)];
+            one.refill(100);
+            run.refill(100);
+            let mut taken = 0;
+            while taken < count && one.may_take() {
+                one.charge(cost);
+                taken += 1;
+            }
+            assert_eq!(run.charge_run(cost, count), taken, "{count} of {cost}");
+            assert!(one.balance - run.balance <= i64::from(cost == 0));
+        }
+    }
 
     #[test]
     fn a_share_is_spent_and_overdrawn_once() {

@@ -125,8 +125,8 @@ pub trait Host {
     #[inline]
     fn expect(&mut self, _: &Self::Lane) {}
 
-    /// Writes these completions, in order.
-    fn write(&mut self, lane: &mut Self::Lane, completions: &[Completion]);
+    /// Writes the next completion.
+    fn write(&mut self, lane: &mut Self::Lane, completion: &Completion);
 
     /// Arms the lane's doorbell: from now on its client rings.
     fn arm(&mut self, lane: &Self::Lane);

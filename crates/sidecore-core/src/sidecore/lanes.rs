@@ -11,8 +11,8 @@ use alloc::boxed::Box;
 const AHEAD: usize = 16;
 /// Completions that are written together.
 const BATCH: usize = 16;
-/// No completion waits for more work than this to be done, ns.
-const HOLD: Nanos = 2_000;
+/// No completion waits for more work than this to be done, ns; nor is more of it done in one run.
+pub(super) const HOLD: Nanos = 2_000;
 
 /// A lane to serve from now on.
 #[derive(Debug)]
@@ -69,7 +69,8 @@ impl Pending {
 /// between two requests each would stop the core until its slot has come from the client's.
 #[derive(Debug)]
 struct Outbox {
-    completions: [Completion; BATCH],
+    /// Tags, and how the requests ended.
+    answers: [(u32, Status); BATCH],
     len: usize,
     /// Work that was done meanwhile, ns.
     work: Nanos,
@@ -96,14 +97,13 @@ pub(super) struct Lane<L> {
 
 impl<L> Lane<L> {
     fn new(new: NewLane<L>, client: ClientId, now: Nanos) -> Self {
-        let nothing = Completion { tag: 0, status: Status::Done { len: 0 }, stamps: None };
         Self {
             end: new.end,
             client,
             client_name: new.client,
             slots: new.slots,
             pending: Pending { places: [Submission::EMPTY; AHEAD], first: 0, end: 0 },
-            outbox: Outbox { completions: [nothing; BATCH], len: 0, work: 0 },
+            outbox: Outbox { answers: [(0, Status::Done { len: 0 }); BATCH], len: 0, work: 0 },
             waits_for_device: false,
             active_at: now,
             dormant: false,
@@ -121,14 +121,15 @@ impl<L> Lane<L> {
     #[inline]
     pub(super) fn take_ahead<H: Host<Lane = L>>(&mut self, host: &mut H, in_flight: u32) -> Result<(), Fault> {
         let Self { pending, end, slots, outbox, .. } = self;
+        let room = (*slots).saturating_sub(in_flight) as usize;
         for (number, place) in pending.places.iter_mut().enumerate() {
             if !host.receive(end, place, outbox.len + number)? {
                 return Ok(());
             }
-            pending.end = number + 1;
-            if in_flight as usize + pending.end > *slots as usize {
+            if number >= room {
                 return Err(Fault::TooManyInFlight);
             }
+            pending.end = number + 1;
         }
         // There was more than one fill: the next one is likely there as well.
         host.expect(end);
@@ -137,12 +138,18 @@ impl<L> Lane<L> {
 
     /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
-    pub(super) fn push<H: Host<Lane = L>>(&mut self, host: &mut H, completion: Completion) {
-        self.outbox.completions[self.outbox.len] = completion;
+    pub(super) fn push<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status) {
+        self.outbox.answers[self.outbox.len] = (tag, status);
         self.outbox.len += 1;
         if self.outbox.len == BATCH {
             self.flush(host);
         }
+    }
+
+    /// Writes a completion with its stage times, after those that wait.
+    pub(super) fn push_sampled<H: Host<Lane = L>>(&mut self, host: &mut H, completion: &Completion) {
+        self.flush(host);
+        host.write(&mut self.end, completion);
     }
 
     /// So much work comes next: completions that would wait for too much are written now.
@@ -157,12 +164,13 @@ impl<L> Lane<L> {
     /// Writes the completions that wait.
     #[inline]
     pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
-        let completions = &self.outbox.completions[..self.outbox.len];
-        if let Some(last) = completions.last() {
-            let lost = host.has(Defect::LoseCompletion);
-            host.write(&mut self.end, &completions[..completions.len() - usize::from(lost)]);
+        for (tag, status) in &self.outbox.answers[..self.outbox.len] {
+            let completion = Completion { tag: *tag, status: *status, stamps: None };
+            if !host.has(Defect::LoseCompletion) {
+                host.write(&mut self.end, &completion);
+            }
             if host.has(Defect::DuplicateCompletion) {
-                host.write(&mut self.end, core::slice::from_ref(last));
+                host.write(&mut self.end, &completion);
             }
         }
         (self.outbox.len, self.outbox.work) = (0, 0);

@@ -1,6 +1,6 @@
 //! The path of a request: taken, planned, placed, done, answered.
 
-use super::lanes::Lane;
+use super::lanes::{HOLD, Lane};
 use super::rounds::At;
 use super::{Defect, Host, Next, Plan, Reply, Sidecore, Turn};
 use crate::dispatch::{Done, Placed};
@@ -185,7 +185,7 @@ impl<L, J> Sidecore<L, J> {
             run = lane.pending.run().min(self.pace.turn - turn.taken);
         }
         let work = Work { lane: id, tag, class: plan.class, size: plan.size, urgent, submitted };
-        match self.dispatch.place_run(self.now, work, run, self.pace.look) {
+        match self.dispatch.place_run(self.now, work, run, HOLD) {
             (Placed::Now { device, cost }, count) => {
                 self.run(host, lane, (device, cost, count), &work, plan, turn);
                 return true;
@@ -217,8 +217,8 @@ impl<L, J> Sidecore<L, J> {
         plan: Plan,
         turn: &mut Turn,
     ) {
+        lane.hold(host, cost.saturating_mul(u64::from(count)));
         for _ in 0..count {
-            lane.hold(host, cost);
             let submission = lane.pending.first();
             let tag = submission.tag();
             let outcome = host.run(&mut lane.end, submission, plan);
@@ -230,9 +230,14 @@ impl<L, J> Sidecore<L, J> {
                 }
                 Err(_) => turn.refused += 1,
             }
-            let stamps =
-                work.submitted.map(|submitted| self.ran_sampled(host, lane, (device, submitted), work, plan, outcome));
-            lane.push(host, Completion { tag, status: status(outcome), stamps });
+            let status = status(outcome);
+            match work.submitted {
+                None => lane.push(host, tag, status),
+                Some(submitted) => {
+                    let stamps = self.ran_sampled(host, lane, (device, submitted), work, plan, outcome);
+                    lane.push_sampled(host, &Completion { tag, status, stamps: Some(stamps) });
+                }
+            }
         }
         host.ran(&lane.end, device, work, count);
         turn.taken += count;
@@ -271,8 +276,8 @@ impl<L, J> Sidecore<L, J> {
         let submission = lane.pending.first();
         host.refused(&lane.end, submission, refusal);
         self.dispatch.refuse(id, submission.is_urgent());
-        let completion = Completion { tag: submission.tag(), status: Status::Refused(refusal), stamps: None };
-        lane.push(host, completion);
+        let tag = submission.tag();
+        lane.push(host, tag, Status::Refused(refusal));
         lane.pending.drop_first();
         turn.refused += 1;
         turn.taken += 1;
@@ -362,7 +367,11 @@ impl<L, J> Sidecore<L, J> {
         let Some(lane) = self.lanes[id.0 as usize].as_mut().filter(|_| done.lane_open) else {
             return host.answered(None, done, job, status, stamps.as_ref());
         };
-        lane.push(host, Completion { tag: done.work.tag, status, stamps });
+        let tag = done.work.tag;
+        match stamps {
+            None => lane.push(host, tag, status),
+            Some(_) => lane.push_sampled(host, &Completion { tag, status, stamps }),
+        }
         lane.flush(host);
         host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, job, status, stamps.as_ref());
         let ring = self.dispatch.announce(self.now, id);

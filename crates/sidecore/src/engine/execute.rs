@@ -45,13 +45,12 @@ pub(crate) fn execute(
     submission: &Submission,
     scratch: &mut Scratch,
 ) -> Result<u32, Refusal> {
-    let needed = needed(session, submission)?;
     if submission.input_len() >= DIRECT_FROM
-        && let Some(written) = direct(session, memory, submission, needed)
+        && let Some(written) = direct(session, memory, submission)
     {
         return written.map(|written| written as u32);
     }
-    let result = compute_into(session, memory, submission, scratch, needed)?;
+    let result = compute(session, memory, submission, scratch)?;
     deliver(memory, submission, result);
     Ok(result.len() as u32)
 }
@@ -65,7 +64,11 @@ pub(crate) fn compute<'s>(
     scratch: &'s mut Scratch,
 ) -> Result<&'s [u8], Refusal> {
     let needed = needed(session, submission)?;
-    compute_into(session, memory, submission, scratch, needed)
+    let input = scratch.input.get_mut(..submission.input_len() as usize).ok_or(Refusal::TooLarge)?;
+    let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
+    gather(memory, submission, input);
+    let written = session.run_sized(submission.op(), submission.head_len() as usize, input, output)?;
+    Ok(&output[..written])
 }
 
 /// The most bytes that it writes, for which its output extents have room.
@@ -74,21 +77,6 @@ fn needed(session: &Session, submission: &Submission) -> Result<usize, Refusal> 
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
     let needed = session.output_len(submission.op(), submission.head_len() as usize, input_len)?;
     if needed as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(needed) }
-}
-
-#[inline]
-fn compute_into<'s>(
-    session: &Session,
-    memory: &LaneMemory,
-    submission: &Submission,
-    scratch: &'s mut Scratch,
-    needed: usize,
-) -> Result<&'s [u8], Refusal> {
-    let input = scratch.input.get_mut(..submission.input_len() as usize).ok_or(Refusal::TooLarge)?;
-    let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
-    gather(memory, submission, input);
-    let written = session.run_sized(submission.op(), submission.head_len() as usize, input, output)?;
-    Ok(&output[..written])
 }
 
 /// Writes a result to the output extents, in order.
@@ -117,18 +105,16 @@ pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
 }
 
 /// `None`: this is not offered for it.
-fn direct(
-    session: &Session,
-    memory: &LaneMemory,
-    submission: &Submission,
-    needed: usize,
-) -> Option<Result<usize, Refusal>> {
+fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<usize, Refusal>> {
     let (mut inputs, mut outputs) = (submission.inputs(), submission.outputs());
     if (inputs.len(), outputs.len()) != (1, 1) {
         return None;
     }
     let (input, output) = (memory.span(inputs.next()?)?, memory.span(outputs.next()?)?);
-    let output = output.slice(0, needed)?;
+    let output = match needed(session, submission) {
+        Ok(needed) => output.slice(0, needed)?,
+        Err(refusal) => return Some(Err(refusal)),
+    };
     session.run_spans_sized(submission.op(), submission.head_len() as usize, input, output)
 }
 

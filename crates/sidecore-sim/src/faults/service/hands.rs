@@ -81,9 +81,8 @@ impl Host for Hands<'_, '_> {
         place.receive(&mut hop.consumer, &hop.slots, ARENA)
     }
 
-    fn write(&mut self, link: &mut u32, completions: &[Completion]) {
-        let hop = &mut self.world.links[*link as usize].completion;
-        completions.iter().for_each(|completion| hop.push_completion(completion));
+    fn write(&mut self, link: &mut u32, completion: &Completion) {
+        self.world.links[*link as usize].completion.push_completion(completion);
     }
 
     fn arm(&mut self, link: &u32) {

@@ -131,8 +131,8 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn write(&mut self, lane: &mut Lane, completions: &[Completion]) {
-        lane.write(completions);
+    fn write(&mut self, lane: &mut Lane, completion: &Completion) {
+        lane.write(completion);
     }
 
     fn arm(&mut self, lane: &Lane) {

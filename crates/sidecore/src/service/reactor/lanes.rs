@@ -73,10 +73,8 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn write(&mut self, completions: &[Completion]) {
-        for completion in completions {
-            completion.push(&mut self.producer, self.memory.completion());
-        }
+    pub(super) fn write(&mut self, completion: &Completion) {
+        completion.push(&mut self.producer, self.memory.completion());
     }
 
     /// Wakes the client, if it must be woken.
