@@ -292,9 +292,14 @@ impl Client {
     pub fn submit(&mut self, tag: u32, job: &Job<'_>) -> Result<(), Error> {
         self.own_lane()?;
         let Job { session, op, head_len, inputs, outputs, urgent } = *job;
-        let submission = Submission::new(tag, op, session.handle, inputs, outputs).ok_or(Error::TooManyExtents)?;
-        let submission = submission.with_head(head_len);
-        self.lane.submit(if urgent { submission.urgent() } else { submission }, session)
+        let Some(mut submission) = Submission::new(tag, op, session.handle, inputs, outputs) else {
+            return Err(Error::TooManyExtents);
+        };
+        submission.set_head(head_len);
+        if urgent {
+            submission.set_urgent();
+        }
+        self.lane.submit(&mut submission, session)
     }
 
     /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].

@@ -159,29 +159,23 @@ impl Submission {
         Some(Self { words, input_len: len(inputs), output_len: len(outputs) })
     }
 
-    /// The same request whose first `len` input bytes are head: additional data, or a signature to verify.
+    /// Its first `len` input bytes are head: additional data, or a signature to verify.
     #[inline]
-    #[must_use]
-    pub fn with_head(mut self, len: u32) -> Self {
+    pub fn set_head(&mut self, len: u32) {
         self.words[1] = pack(self.session(), len);
-        self
     }
 
-    /// The same request, to be announced at once whatever the notify policy.
+    /// It is announced at once whatever the notify policy.
     #[inline]
-    #[must_use]
-    pub fn urgent(mut self) -> Self {
+    pub fn set_urgent(&mut self) {
         self.words[0] |= u64::from(FLAG_URGENT) << FLAGS;
-        self
     }
 
-    /// The same request with its time of submission, ns: its completion will carry stage times.
+    /// With its time of submission, ns: its completion will carry stage times.
     #[inline]
-    #[must_use]
-    pub fn sampled(mut self, now: Nanos) -> Self {
+    pub fn set_sampled(&mut self, now: Nanos) {
         self.words[0] |= u64::from(FLAG_SAMPLED) << FLAGS;
         self.words[STAMP] = now;
-        self
     }
 
     /// The client's name for the request.
@@ -471,9 +465,12 @@ mod tests {
             let op = Op::from_u8(op).unwrap();
             let sent = Submission::new(tag, op, session, inputs, outputs).unwrap();
             let head = sent.input_len() as u32 / 2;
-            let sent = sent.with_head(head);
-            let sent = if urgent { sent.urgent() } else { sent };
-            let sent = submitted.map_or(sent, |now| sent.sampled(now));
+            let mut sent = sent;
+            sent.set_head(head);
+            if urgent {
+                sent.set_urgent();
+            }
+            submitted.inspect(|now| sent.set_sampled(*now));
             let got = Submission::parse(sent.words(), ARENA).unwrap();
             prop_assert_eq!((got.tag(), got.op(), got.session(), got.head_len()), (tag, op, session, head));
             prop_assert_eq!((got.is_urgent(), got.submitted()), (urgent, submitted));

@@ -202,15 +202,15 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn submit(&mut self, mut submission: Submission, session: Session) -> Result<(), Error> {
+    pub(super) fn submit(&mut self, submission: &mut Submission, session: Session) -> Result<(), Error> {
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
         if self.sampler.next() || session.long || self.watch.is_some() {
             let now = clock::now();
-            submission = submission.sampled(now);
+            submission.set_sampled(now);
             if let Some(watch) = &mut self.watch {
-                watch.submitted(&submission, session.algorithm, now);
+                watch.submitted(submission, session.algorithm, now);
             }
         }
         self.producer.push(self.memory.submission(), submission.words());
@@ -273,11 +273,10 @@ impl Lane {
         if let Some((stamps, received)) = &stages {
             report.record(stamps.deliver(*received), stamps.total(*received));
         }
-        let received = Received { tag, status, stages };
         if let Some(watch) = &mut self.watch {
-            watch.completed(&received);
+            watch.completed(tag, status, stages);
         }
-        Some(received)
+        Some(Received { tag, status, stages })
     }
 
     #[inline]

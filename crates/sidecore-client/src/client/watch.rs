@@ -3,9 +3,9 @@
 //! Each request is stamped, so that the time of one that was slept through is known as well: from its submission until
 //! the service had its reply, and from there as long as delivery takes while the client is looking.
 
-use super::Received;
 use sidecore_core::policy::notify::{Forecast, Forecaster};
 use sidecore_core::session::{Algorithm, Class};
+use sidecore_core::stage::Stamps;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Status, Submission};
 use std::collections::VecDeque;
@@ -47,12 +47,12 @@ impl Watch {
         self.sent.push_back(Sent { tag: submission.tag(), class, size: submission.input_len() as u32, at: now });
     }
 
-    pub(super) fn completed(&mut self, received: &Received) {
+    pub(super) fn completed(&mut self, tag: u32, status: Status, stages: Option<(Stamps, Nanos)>) {
         // Mostly the first.
-        let place = self.sent.iter().position(|sent| sent.tag == received.tag);
+        let place = self.sent.iter().position(|sent| sent.tag == tag);
         let sent = place.and_then(|place| self.sent.remove(place));
-        let (Some(Sent { class, size, .. }), Status::Done { .. }) = (sent, received.status) else { return };
-        let Some((stamps, now)) = received.stages else { return };
+        let (Some(Sent { class, size, .. }), Status::Done { .. }) = (sent, status) else { return };
+        let Some((stamps, now)) = stages else { return };
         if self.looking {
             self.delivery = (self.delivery * (WINDOW - 1) + stamps.deliver(now)) / WINDOW;
         }
@@ -85,7 +85,7 @@ mod tests {
     fn serve(watch: &mut Watch, tag: u32, now: Nanos, received: Nanos, status: Status) {
         submit(watch, tag, 1_024, now);
         let stamps = Stamps { submitted: now, handed: now + 1_000, taken: now + 20_000 };
-        watch.completed(&Received { tag, status, stages: Some((stamps, now + received)) });
+        watch.completed(tag, status, Some((stamps, now + received)));
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         submit(&mut watch, 3, 64, 3_002_000);
         assert_eq!(watch.forecast(), Some(Forecast { at: 3_020_000, sigma: 0 }), "not when the client woke up");
         for (tag, expected) in [(2, Some(3_020_000)), (1, None)] {
-            watch.completed(&Received { tag, status: DONE, stages: None });
+            watch.completed(tag, DONE, None);
             assert_eq!(watch.forecast().map(|forecast| forecast.at), expected);
         }
     }
@@ -120,7 +120,7 @@ mod tests {
         for status in [Status::DeviceFailed { device: 0 }, Status::Refused(Refusal::TooLarge)] {
             (0..20).for_each(|i| serve(&mut watch, 7, i * 100_000, 30_000, status));
         }
-        watch.completed(&Received { tag: 99, status: DONE, stages: None });
+        watch.completed(99, DONE, None);
         submit(&mut watch, 1, 1_024, 0);
         assert_eq!(watch.forecast(), None);
     }

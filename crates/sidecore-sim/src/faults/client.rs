@@ -265,10 +265,10 @@ impl World<'_> {
         let extent = [Extent::new(random.below(1_024) as u32, size)];
         let mut submission = Submission::new(tag, op, session, &extent, &extent).unwrap_or(Submission::EMPTY);
         if random.below(8) == 0 {
-            submission = submission.urgent();
+            submission.set_urgent();
         }
         if random.below(4) == 0 {
-            submission = submission.sampled(now);
+            submission.set_sampled(now);
         }
         (submission, expected)
     }

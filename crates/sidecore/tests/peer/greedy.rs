@@ -50,7 +50,9 @@ pub(crate) fn cheat(socket: &str) {
         let [from, to] = [Extent::new(0, len), Extent::new(1024, 512)];
         Submission::new(0, Op::SignDigest, session, &[from], &[to]).expect("two extents")
     };
-    let (honest, short) = (*request(32).words(), *request(31).sampled(1).words());
+    let mut measured = request(31);
+    measured.set_sampled(1);
+    let (honest, short) = (*request(32).words(), *measured.words());
     let done = [AtomicU64::new(0)];
     thread::scope(|scope| {
         scope.spawn(|| answer_lines(&done));
