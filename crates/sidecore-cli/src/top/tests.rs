@@ -239,7 +239,7 @@ fn each_sort_puts_another_client_first() {
     let all: Vec<Sort> = std::iter::successors(Some(Sort::Rate), |sort| Some(sort.next())).take(6).collect();
     assert_eq!((all[5], all[4]), (Sort::Rate, Sort::Pid));
     let columns = clients(&view, Sort::Rate).columns;
-    assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| *name == sort.column())));
+    assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| name == sort.column())));
 }
 
 fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {

@@ -42,8 +42,8 @@ pub(super) fn render(view: &View) -> String {
 fn table(rows: &Rows) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(rows.columns.iter().map(|(heading, _)| *heading)).add_rows(&rows.cells);
-    for (column, (_, number)) in table.column_iter_mut().zip(rows.columns) {
+    table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);
+    for (column, (_, number)) in table.column_iter_mut().zip(&rows.columns) {
         column.set_padding((0, 2));
         column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
     }
