@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
-//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class; histograms of each class and stage
+//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class;
+//!                        histograms of each class and stage
 //! device 0, 1, …         generation, state, sidecore, core, kind, name, whether it may spin; counters; histogram
 //! key 0, 1, …            for each sidecore: generation, name; counters; histograms of the stages in the service
 //! lane 0, 1, …           generation, pid, user, sidecore, name; counters; histograms of each stage
@@ -10,7 +11,8 @@
 //!
 //! Each block begins with its generation: odd while the block is open, one more at each opening and closing. Blocks
 //! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with the
-//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and lanes come last and are holes in the file until used.
+//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and
+//! lanes come last and are holes in the file until used.
 
 use super::about::Front;
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};

@@ -207,6 +207,50 @@ fn keys_come_back_added_up_and_begin_anew() {
 }
 
 #[test]
+fn lanes_add_up_and_the_first_fault_stays() {
+    let scratch = Scratch::new();
+    let counters = scratch.counters();
+    for (index, fault) in [0, Fault::HeadTooLong as u64 + 1, Fault::ReservedBits as u64 + 1].into_iter().enumerate() {
+        let lane = counters.lane(index);
+        lane.open(1, 1, 0, "").unwrap();
+        lane.set(LaneCounter::Fault, fault);
+        lane.set(LaneCounter::InFlight, 2);
+        lane.record(Stage::Total, 1_000);
+    }
+    let lanes = scratch.read().lanes;
+    let mut sum = lanes[0].clone();
+    lanes[1..].iter().for_each(|lane| sum.merge(lane));
+    assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight)), (Some(Fault::HeadTooLong), 6));
+    assert_eq!((sum.stage(Stage::Total).sum(), sum.stage(Stage::Queue).sum()), (3_000, 0));
+    sum.clear_levels();
+    assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight), sum.stage(Stage::Total).sum()), (None, 0, 3_000));
+}
+
+/// Names of the metrics, after a look at each row.
+fn metrics<C: Counter>() -> Vec<String> {
+    for row in C::ROWS {
+        assert!(row.help.ends_with('.') && row.kind != Kind::Times, "{row:?}");
+        assert!(row.heading.is_empty() || row.heading == row.heading.to_uppercase(), "{row:?}");
+        assert!(!(row.kind.is_level() && row.heading.ends_with("/S")), "a level has no rate: {row:?}");
+    }
+    let times = (!C::STAGES.is_empty()).then_some(C::TIMES.0);
+    let names = C::ROWS.iter().map(|row| row.metric).filter(|metric| !metric.is_empty()).chain(times);
+    names.map(|name| C::PREFIX.to_owned() + name).collect()
+}
+
+#[test]
+fn each_row_can_be_shown_and_no_two_have_one_name() {
+    let mut names = [metrics::<SidecoreCounter>(), metrics::<DeviceCounter>(), metrics::<LaneCounter>()].concat();
+    names.extend([metrics::<KeyCounter>(), metrics::<ClassCounter>()].concat());
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    let plain = |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    assert!(names.iter().all(plain), "{names:?}");
+}
+
+#[test]
 fn long_names_are_cut_between_characters() {
     let scratch = Scratch::new();
     let lane = scratch.counters().lane(0);
