@@ -50,7 +50,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Serve(args) => serve::run(&args),
         Command::Keys(args) => keys::run(args),
         Command::Set(args) => set::run(&args),
-        Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL).map_err(|error| error.to_string()),
+        Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
         Command::Sim(args) => return sim::run(&args).map(answer),

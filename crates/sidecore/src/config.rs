@@ -3,7 +3,6 @@
 use crate::keys::read_passphrase;
 use crate::spec::Secret;
 use serde::Deserialize;
-use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -12,11 +11,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 mod error;
+mod limits;
 mod sandbox;
 mod setting;
 mod waiters;
 
 pub use error::ConfigError;
+pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 pub use sidecore_client::environment::{
@@ -151,73 +152,6 @@ pub enum DeviceKind {
     Emulated,
 }
 
-/// What one client may take, and all together.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LimitsConfig {
-    /// Largest input or output of one request, bytes.
-    pub max_request_bytes: u32,
-    /// Most lanes of all clients on one sidecore.
-    pub lanes: u32,
-    /// Most lanes of one client process.
-    pub lanes_per_client: u32,
-    /// Most lanes of one user, over its processes.
-    pub lanes_per_uid: u32,
-    /// Most client processes of one user.
-    pub clients_per_uid: u32,
-    /// Most slots of a ring.
-    pub slots_per_lane: u32,
-    /// Most requests of one client in flight, over its lanes.
-    pub in_flight_per_client: u32,
-    /// Most arena bytes of one client, over its lanes.
-    pub arena_bytes_per_client: u32,
-    /// Most bytes of shared memory of one user's lanes, arenas and rings.
-    pub lane_bytes_per_uid: u64,
-    /// Most sessions of one lane.
-    pub sessions_per_lane: u32,
-    /// Most bytes that sessions on keys of one client's own take in the service.
-    pub session_bytes_per_client: u64,
-    /// The same of one user, over its processes.
-    pub session_bytes_per_uid: u64,
-    /// Most stored keys.
-    pub keys: u16,
-    /// Most requests in flight on one sidecore.
-    pub in_flight: u32,
-    /// Time on devices that a client of weight 1 may use in one round, us.
-    pub quantum_us: u32,
-    /// A device that does not answer one request for so long is taken for dead, ms.
-    pub device_timeout_ms: u32,
-}
-
-/// Other limits for one user. What is left out is as in `limits`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientConfig {
-    /// The user that these apply to.
-    pub uid: u32,
-    /// Share of the sidecore, relative to others; default 1.
-    pub weight: Option<u32>,
-    /// Most lanes of one process.
-    pub lanes: Option<u32>,
-    /// Most requests in flight.
-    pub in_flight: Option<u32>,
-    /// Most arena bytes.
-    pub arena_bytes: Option<u32>,
-}
-
-/// Limits of one client, put together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientLimits {
-    /// Share of the sidecore.
-    pub weight: u32,
-    /// Most lanes.
-    pub lanes: u32,
-    /// Most requests in flight.
-    pub in_flight: u32,
-    /// Most arena bytes.
-    pub arena_bytes: u32,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -243,29 +177,6 @@ impl Default for Config {
 impl Default for NotifyConfig {
     fn default() -> Self {
         Self::all(Notify::BreakEven)
-    }
-}
-
-impl Default for LimitsConfig {
-    fn default() -> Self {
-        Self {
-            max_request_bytes: 128 * 1024,
-            lanes: 2048,
-            lanes_per_client: 1024,
-            lanes_per_uid: 1024,
-            clients_per_uid: 256,
-            slots_per_lane: 1024,
-            in_flight_per_client: 4096,
-            arena_bytes_per_client: 256 << 20,
-            lane_bytes_per_uid: 1 << 30,
-            sessions_per_lane: 1024,
-            session_bytes_per_client: 16 << 20,
-            session_bytes_per_uid: 64 << 20,
-            keys: 256,
-            in_flight: 16384,
-            quantum_us: 20,
-            device_timeout_ms: 2000,
-        }
     }
 }
 
@@ -369,35 +280,26 @@ impl Config {
         self.limits.check()?;
         self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
-        if self.devices.is_empty() {
-            return Err(ConfigError::new(
-                "device = []: without a device nothing can be done; leave the key out or add one",
-            ));
-        }
-        if self.sidecores.cpus.len() > 64 {
-            return Err(ConfigError::new("sidecores.cpus: at most 64"));
-        }
-        if self.sidecores.owned && self.sidecores.cpus.is_empty() {
-            return Err(ConfigError::new(
-                "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
-            ));
-        }
-        let sidecores = self.sidecores.cpus.len().max(1);
+        require(
+            !self.devices.is_empty(),
+            || "device = []: without a device nothing can be done; leave the key out or add one",
+        )?;
+        let cpus = &self.sidecores.cpus;
+        require(cpus.len() <= 64, || "sidecores.cpus: at most 64")?;
+        require(
+            !self.sidecores.owned || !cpus.is_empty(),
+            || "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
+        )?;
+        let last = cpus.len().max(1) - 1;
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
-            if let Some(number) = device.sidecore.filter(|number| *number >= sidecores) {
-                return Err(ConfigError::new(format!(
-                    "device {:?}: sidecore = {number}: use 0 to {}, one for each of sidecores.cpus",
-                    device.name,
-                    sidecores - 1
-                )));
-            }
-            if self.devices[..i].iter().any(|other| other.name == device.name) {
-                return Err(ConfigError::new(format!(
-                    "two devices are named {:?}: give each its own name",
-                    device.name
-                )));
-            }
+            let (name, number) = (&device.name, device.sidecore.unwrap_or(0));
+            require(number <= last, || {
+                format!("device {name:?}: sidecore = {number}: use 0 to {last}, one for each of sidecores.cpus")
+            })?;
+            require(self.devices[..i].iter().all(|other| other.name != *name), || {
+                format!("two devices are named {name:?}: give each its own name")
+            })?;
         }
         self.keys.check()?;
         for client in &self.clients {
@@ -454,42 +356,20 @@ impl KeysConfig {
 
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
     fn check(&self) -> Result<(), ConfigError> {
-        let Some(directory) = &self.directory else {
-            return match (&self.passphrase_file, &self.changes_file) {
-                (None, None) => Ok(()),
-                (Some(_), _) => {
-                    let what = "a passphrase file without keys.directory: name the directory, or leave the file out";
-                    Err(ConfigError::new(what))
-                }
-                _ => Err(ConfigError::new("keys.changes_file without keys.directory: name the directory as well")),
-            };
-        };
-        if self.changes_file.as_ref().is_some_and(|file| file.starts_with(directory)) {
-            let what = "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a                         file elsewhere";
-            return Err(ConfigError::new(what));
-        }
-        Ok(())
-    }
-}
-
-impl LimitsConfig {
-    fn check(&self) -> Result<(), ConfigError> {
-        within("limits.max_request_bytes", self.max_request_bytes, 1, 16 << 20)?;
-        within("limits.lanes", self.lanes, 1, 65_536)?;
-        within("limits.lanes_per_client", self.lanes_per_client, 1, 65_536)?;
-        within("limits.lanes_per_uid", self.lanes_per_uid, 1, 65_536)?;
-        within("limits.clients_per_uid", self.clients_per_uid, 1, 65_536)?;
-        within("limits.slots_per_lane", self.slots_per_lane, MIN_SLOTS, MAX_SLOTS)?;
-        within("limits.in_flight_per_client", self.in_flight_per_client, 1, 1 << 20)?;
-        within("limits.arena_bytes_per_client", self.arena_bytes_per_client, MIN_ARENA, u32::MAX)?;
-        within("limits.lane_bytes_per_uid", self.lane_bytes_per_uid, 1 << 14, 1 << 40)?;
-        within("limits.sessions_per_lane", self.sessions_per_lane, 1, 65_535)?;
-        within("limits.session_bytes_per_client", self.session_bytes_per_client, 1 << 10, 1 << 40)?;
-        within("limits.session_bytes_per_uid", self.session_bytes_per_uid, 1 << 10, 1 << 40)?;
-        within("limits.keys", self.keys.into(), 1, 4096)?;
-        within("limits.in_flight", self.in_flight, 1, 1 << 20)?;
-        within("limits.quantum_us", self.quantum_us, 1, 100_000)?;
-        within("limits.device_timeout_ms", self.device_timeout_ms, 10, 600_000)
+        let Self { directory, passphrase_file, changes_file, .. } = self;
+        require(
+            directory.is_some() || passphrase_file.is_none(),
+            || "a passphrase file without keys.directory: name the directory, or leave the file out",
+        )?;
+        require(
+            directory.is_some() || changes_file.is_none(),
+            || "keys.changes_file without keys.directory: name the directory as well",
+        )?;
+        let inside = |directory| changes_file.as_ref().is_some_and(|file| file.starts_with(directory));
+        require(!directory.as_ref().is_some_and(inside), || {
+            "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a file \
+             elsewhere"
+        })
     }
 }
 
@@ -499,23 +379,18 @@ impl DeviceConfig {
     /// # Errors
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.name.is_empty() || self.name.len() > 32 || self.name.contains(['.', '=']) {
-            return Err(ConfigError::new(format!(
-                "device name {:?}: use 1 to 32 characters without . and =",
-                self.name
-            )));
-        }
-        if self.owned && self.cpu.is_none() {
-            return Err(ConfigError::new(format!(
-                "device {:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1",
-                self.name
-            )));
-        }
+        let name = &self.name;
+        require(!name.is_empty() && name.len() <= 32 && !name.contains(['.', '=']), || {
+            format!("device name {name:?}: use 1 to 32 characters without . and =")
+        })?;
+        require(!self.owned || self.cpu.is_some(), || {
+            format!("device {name:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1")
+        })?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
-        if !(0.0..=1e6).contains(&self.per_byte_ns) || self.fixed_ns > 1_000_000_000 {
-            return Err(ConfigError::new(format!("device {:?}: fixed_ns up to 1e9, per_byte_ns 0 to 1e6", self.name)));
-        }
+        require((0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000, || {
+            format!("device {name:?}: fixed_ns up to 1e9, per_byte_ns 0 to 1e6")
+        })?;
         let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
         match self.ops.iter().find(|family| !means_some(family)) {
             Some(family) => Err(ConfigError::unknown("operation", family, Class::all().flat_map(Class::families))),
@@ -536,10 +411,12 @@ const fn default_depth() -> u32 {
 }
 
 fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), ConfigError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(ConfigError::new(format!("{key} = {value}: use {least} to {most}")))
+    require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
+}
+
+/// Unless it is fine, says what to write instead.
+fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), ConfigError> {
+    if is_fine { Ok(()) } else { Err(ConfigError::new(remedy())) }
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

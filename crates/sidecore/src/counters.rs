@@ -9,7 +9,7 @@
 
 use crate::config::Waiters;
 use crate::shm::Mapping;
-use layout::header;
+use layout::{Filed, header};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -21,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+mod about;
 mod block;
 mod file;
 mod kinds;
@@ -31,11 +32,12 @@ mod snapshot;
 mod tests;
 mod text;
 
-pub use block::{DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
-pub use kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
+pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
+pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
 pub use layout::Shape;
 pub use snapshot::{
-    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot,
+    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot, Stats,
 };
 
 /// Bytes of a word.
@@ -108,8 +110,8 @@ impl Counters {
     pub fn waiters(self: &Arc<Self>) -> Waiters {
         let (sidecores, devices) = (0..self.shape.sidecores as usize, 0..self.shape.devices as usize);
         Waiters {
-            sidecores: sidecores.filter_map(|index| self.sidecore(index).place()).collect(),
-            workers: devices.filter_map(|index| self.device(index).worker()).collect(),
+            sidecores: sidecores.filter_map(|index| Some(self.sidecore(index).about()?.place)).collect(),
+            workers: devices.filter_map(|index| self.device(index).about()?.waits()).collect(),
             clients_may_spin: self.word(header::CLIENTS_MAY_SPIN).load(Ordering::Relaxed) != 0,
         }
     }
@@ -119,7 +121,7 @@ impl Counters {
     /// # Panics
     /// There is none of that number.
     pub fn sidecore(self: &Arc<Self>, index: usize) -> SidecoreBlock {
-        SidecoreBlock::new(self, index)
+        self.block(index)
     }
 
     /// The block of that lane.
@@ -127,7 +129,7 @@ impl Counters {
     /// # Panics
     /// There is none of that number.
     pub fn lane(self: &Arc<Self>, index: usize) -> LaneBlock {
-        LaneBlock::new(self, index)
+        self.block(index)
     }
 
     /// The block of that device.
@@ -135,7 +137,7 @@ impl Counters {
     /// # Panics
     /// There is none of that number.
     pub fn device(self: &Arc<Self>, index: usize) -> DeviceBlock {
-        DeviceBlock::new(self, index)
+        self.block(index)
     }
 
     /// The block in which that sidecore counts for the key at that place.
@@ -143,7 +145,7 @@ impl Counters {
     /// # Panics
     /// There is no such sidecore or place.
     pub fn key(self: &Arc<Self>, sidecore: usize, place: usize) -> KeyBlock {
-        KeyBlock::new(self, sidecore, place)
+        Block::new(self, self.shape.key_on(sidecore, place).start)
     }
 
     /// A key of this name, of which 64 bytes are kept, is at that place now: all sidecores begin anew.
@@ -154,7 +156,7 @@ impl Counters {
     /// # Panics
     /// There is no such place.
     pub fn open_key(self: &Arc<Self>, place: usize, name: &str) -> io::Result<()> {
-        let words = self.shape.key(place);
+        let words = self.shape.block::<KeyCounter>(place);
         self.reserve(words.start, words.len())?;
         self.key_blocks(place).for_each(|block| block.open(name));
         Ok(())
@@ -166,6 +168,10 @@ impl Counters {
     /// There is no such place.
     pub fn close_key(self: &Arc<Self>, place: usize) {
         self.key_blocks(place).for_each(|block| block.close());
+    }
+
+    fn block<C: Filed>(self: &Arc<Self>, index: usize) -> Block<C> {
+        Block::new(self, self.shape.block::<C>(index).start)
     }
 
     fn key_blocks(self: &Arc<Self>, place: usize) -> impl Iterator<Item = KeyBlock> {

@@ -1,116 +1,44 @@
-//! What is exported: name, meaning and kind of each metric.
+//! What is exported: the tables of the counters, and what is said beside them.
 
-use super::account::Account;
-use super::family::{Family, Kind, Labels, Value};
-use Kind::{Bytes, Count, Level, Time, TimeLevel};
+use super::account::Accounts;
+use super::family::{Family, Labels, Value};
 use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::core::stage::Stage;
-use sidecore::counters::{
-    ClassStats, DeviceCounter as D, DeviceStats, Histogram, KeyCounter as K, LaneCounter as L, SidecoreCounter as S,
-    SidecoreStats, Snapshot,
-};
+use sidecore::counters::{ClassStats, Counter, DeviceStats, Kind, LaneCounter, SidecoreStats, Snapshot, Stats};
 
-/// A counter of the file, the name and meaning of its metric, and its kind.
-type Metric<C> = (C, &'static str, &'static str, Kind);
-
-const SIDECORE: [Metric<S>; 16] = [
-    (S::Requests, "requests", "Requests taken from lanes.", Count),
-    (S::Refused, "refused_requests", "Requests refused with a reason.", Count),
-    (S::Replayed, "replayed_requests", "Requests done again on another device because theirs died.", Count),
-    (S::Faults, "protocol_faults", "Lanes that ended because their client broke the protocol.", Count),
-    (S::WakeupsReceived, "wakeups_received", "Wake-ups received from clients and devices.", Count),
-    (S::Waits, "waits", "Finished waits of the sidecore.", Count),
-    (S::EmptyPolls, "empty_polls", "Rounds that found nothing and were answered with another.", Count),
-    (S::Parks, "parks", "Sleeps until woken.", Count),
-    (S::Naps, "naps", "Sleeps to a given time.", Count),
-    (S::SpunNs, "spin", "Time spent polling.", Time),
-    (S::SleptNs, "sleep", "Time spent asleep.", Time),
-    (S::CostNs, "wait_cost", "CPU time that the waits cost.", Time),
-    (S::OptimumNs, "wait_optimum", "CPU time that the waits would have cost had their lengths been known.", Time),
-    (S::CpuNs, "cpu", "CPU time of the sidecore's thread.", Time),
-    (S::Lanes, "lanes", "Open lanes.", Level),
-    (S::DormantLanes, "dormant_lanes", "Open lanes that are not looked at until they ring.", Level),
-];
-
-const DEVICE: [Metric<D>; 6] = [
-    (D::Requests, "device_requests", "Requests handed to the device.", Count),
-    (D::Bytes, "device_input", "Input of the requests handed to the device.", Bytes),
-    (D::Failed, "device_failed_requests", "Requests lost with the device and given up.", Count),
-    (D::Replayed, "device_replayed_requests", "Requests lost with the device and done again elsewhere.", Count),
-    (D::InFlight, "device_in_flight", "Requests that the device has now.", Level),
-    (D::BacklogNs, "device_backlog", "Estimated work given to the device and not done.", TimeLevel),
-];
-
-const CLIENT: [Metric<L>; 19] = [
-    (L::Submitted, "client_requests", "Requests taken from the client.", Count),
-    (L::Done, "client_done_requests", "Requests done.", Count),
-    (L::Refused, "client_refused_requests", "Requests refused with a reason.", Count),
-    (L::Failed, "client_failed_requests", "Requests given up because their devices died.", Count),
-    (L::BytesIn, "client_input", "Input of the requests taken.", Bytes),
-    (L::BytesOut, "client_output", "Results written.", Bytes),
-    (L::InFlight, "client_in_flight", "Requests that devices have now.", Level),
-    (L::WakeupsSent, "client_wakeups_sent", "Wake-ups sent to the client.", Count),
-    (L::WakeupsSaved, "client_wakeups_saved", "Completions announced without a wake-up.", Count),
-    (L::ClientReceived, "client_received", "Completions received, as the client says.", Count),
-    (L::ClientWaits, "client_waits", "Finished waits, as the client says.", Count),
-    (L::ClientEmptyPolls, "client_empty_polls", "Looks that found nothing, as the client says.", Count),
-    (L::ClientParks, "client_parks", "Sleeps until woken, as the client says.", Count),
-    (L::ClientNaps, "client_naps", "Sleeps to a given time, as the client says.", Count),
-    (L::ClientSpunNs, "client_spin", "Time spent polling, as the client says.", Time),
-    (L::ClientSleptNs, "client_sleep", "Time spent asleep, as the client says.", Time),
-    (L::ClientCostNs, "client_wait_cost", "CPU time that the waits cost, as the client says.", Time),
-    (
-        L::ClientOptimumNs,
-        "client_wait_optimum",
-        "CPU time that the waits would have cost had their lengths been known, as the client says.",
-        Time,
-    ),
-    (L::ClientCpuNs, "client_cpu", "CPU time of the client, as it says.", Time),
-];
-
-const KEY: [Metric<K>; 9] = [
-    (K::Submitted, "key_requests", "Requests for the key.", Count),
-    (K::Done, "key_done_requests", "Requests done.", Count),
-    (K::Refused, "key_refused_requests", "Requests refused with a reason.", Count),
-    (K::Failed, "key_failed_requests", "Requests given up because their devices died.", Count),
-    (K::InFlight, "key_in_flight", "Requests that devices have now.", Level),
-    (K::Sign, "key_signatures", "Signatures asked for.", Count),
-    (K::Decrypt, "key_decryptions", "Decryptions asked for.", Count),
-    (K::Derive, "key_derivations", "Shared secrets asked for: key agreement and decapsulation.", Count),
-    (K::Public, "key_public_operations", "Verifications and encapsulations asked for.", Count),
-];
+/// Numbers with their labels.
+type Labelled<'a, C> = Vec<(Labels, &'a Stats<C>)>;
 
 /// The hops as labels; `client` names a client.
 const HOPS: [&str; 4] = ["service", "to_device", "from_device", "client_hop"];
 
 /// Whether the service runs.
 pub(super) fn up(is_up: bool) -> Family {
-    single("up", "Whether the service runs: 1 or 0.", Level, u64::from(is_up))
+    single("up", "Whether the service runs: 1 or 0.", Kind::Level, is_up.into())
 }
 
 /// What concerns the service as a whole.
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
-    let every = u64::from(now.start.sample_every);
+    let every = now.start.sample_every.into();
     vec![
-        single("uptime", "Time since the service started.", TimeLevel, now.uptime()),
-        single("sample_every_requests", "One request in so many carries stage times; 0: none.", Level, every),
-        Family {
-            name: "policies_info",
-            help: "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.",
-            kind: Level,
-            samples: vec![(policies(now), Value::Number(1))],
-        },
-        Family {
-            name: "policy_parks",
-            help: "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.",
-            kind: Level,
-            samples: parked(now),
-        },
+        single("uptime", "Time since the service started.", Kind::TimeLevel, now.uptime()),
+        single("sample_every_requests", "One request in so many carries stage times; 0: none.", Kind::Level, every),
+        Family::new(
+            "policies_info",
+            "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.",
+            Kind::Level,
+            [(policies(now), Value::Number(1))],
+        ),
+        Family::new(
+            "policy_parks",
+            "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.",
+            Kind::Level,
+            parked(now),
+        ),
         single(
             "clients_may_spin",
             "Whether clients are told that they may spin: 1 or 0.",
-            Level,
+            Kind::Level,
             now.clients_may_spin.into(),
         ),
     ]
@@ -118,158 +46,99 @@ pub(super) fn service(now: &Snapshot) -> Vec<Family> {
 
 /// Sidecores.
 pub(super) fn sidecores(all: &[SidecoreStats]) -> Vec<Family> {
-    let labels = |stats: &SidecoreStats| vec![("sidecore", stats.index.to_string())];
-    let mut families = table(&SIDECORE, all, labels, SidecoreStats::get);
-    families.push(Family {
-        name: "may_spin",
-        help: "Whether the sidecore owns its core, so that it may spin: 1 or 0.",
-        kind: Level,
-        samples: all.iter().map(|stats| (labels(stats), Value::Number(stats.place.may_spin.into()))).collect(),
-    });
+    let all = labelled(all, |stats| vec![("sidecore", stats.index.to_string())]);
+    let mut families = table(&all);
+    let help = "Whether the sidecore owns its core, so that it may spin: 1 or 0.";
+    families.push(flags("may_spin", help, &all, |stats| Some(stats.place.may_spin)));
     families
 }
 
 /// Devices.
 pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
-    let mut families = table(&DEVICE, all, device, DeviceStats::get);
-    let active = |stats: &DeviceStats| Value::Number(u64::from(stats.state == Some(DeviceState::Active)));
-    families.push(Family {
-        name: "device_active",
-        help: "Whether the device is given requests: 0 while it is drained and after its death.",
-        kind: Level,
-        samples: all.iter().map(|stats| (device(stats), active(stats))).collect(),
+    let all = labelled(all, |stats| {
+        vec![("device", stats.name.clone()), ("kind", stats.kind.clone()), ("sidecore", stats.sidecore.to_string())]
     });
-    let may_spin = |stats: &DeviceStats| Some((device(stats), Value::Number(stats.worker?.may_spin.into())));
-    families.push(Family {
-        name: "device_may_spin",
-        help: "Whether the worker owns its core, so that it may spin: 1 or 0.",
-        kind: Level,
-        samples: all.iter().filter_map(may_spin).collect(),
-    });
-    families.push(Family {
-        name: "device_time",
-        help: "Time that the device needed for sampled requests.",
-        kind: Kind::Times,
-        samples: all.iter().map(|stats| (device(stats), times(&stats.time))).collect(),
-    });
+    let mut families = table(&all);
+    let help = "Whether the device is given requests: 0 while it is drained and after its death.";
+    families.push(flags("device_active", help, &all, |stats| Some(stats.state == Some(DeviceState::Active))));
+    let help = "Whether the worker owns its core, so that it may spin: 1 or 0.";
+    families.push(flags("device_may_spin", help, &all, |stats| Some(stats.worker?.may_spin)));
     families
 }
 
 /// Classes of requests.
 pub(super) fn classes(all: &[ClassStats]) -> Vec<Family> {
-    let labels = |stats: &ClassStats| vec![("class", stats.class.name().to_owned())];
-    let counts = |value: fn(&ClassStats) -> u64| {
-        all.iter().map(|stats| (labels(stats), Value::Number(value(stats)))).collect::<Vec<_>>()
-    };
-    let requests = counts(|stats| stats.requests);
-    let input = counts(|stats| stats.bytes);
-    let stages = all.iter().flat_map(|stats| staged(&labels(stats), &stats.stages[..=Stage::Host as usize]));
-    vec![
-        Family { name: "class_requests", help: "Requests of the class.", kind: Count, samples: requests },
-        Family { name: "class_input", help: "Input of these requests.", kind: Bytes, samples: input },
-        Family {
-            name: "class_stage",
-            help: "Time of sampled requests in each stage.",
-            kind: Kind::Times,
-            samples: stages.collect(),
-        },
-    ]
+    table(&labelled(all, |stats| vec![("class", stats.class.name().to_owned())]))
 }
 
-/// Clients, by their labels.
-pub(super) fn clients(all: &[(Labels, &Account)]) -> Vec<Family> {
-    let mut families = accounts(&CLIENT, all, |account, counter| account.counters[counter as usize]);
-    families.push(members("client_lanes", "Open lanes of the client.", all));
-    families.push(stages(
-        "client_stage",
-        "Time in each stage; deliver and total as the client says.",
-        all,
-        Stage::COUNT,
-    ));
+/// Clients.
+pub(super) fn clients(all: &Accounts<LaneCounter>) -> Vec<Family> {
+    let members = all.all().map(|(labels, account)| (labels.clone(), Value::Number(account.members)));
+    let mut families = sums(all);
+    families.push(Family::new("client_lanes", "Open lanes of the client.", Kind::Level, members));
     families
 }
 
-/// Stored keys, by their labels.
-pub(super) fn keys(all: &[(Labels, &Account)]) -> Vec<Family> {
-    let mut families = accounts(&KEY, all, |account, counter| account.counters[counter as usize]);
-    families.push(stages("key_stage", "Time in each stage.", all, Stage::Host as usize + 1));
-    families
+/// What each account says of its own.
+pub(super) fn sums<C: Counter<About: Default>>(all: &Accounts<C>) -> Vec<Family> {
+    table(&all.all().map(|(labels, account)| (labels.clone(), &account.sum)).collect())
 }
 
 fn policies(now: &Snapshot) -> Labels {
     let mut labels: Labels = HOPS.into_iter().zip(now.notify.map(|notify| in_force(notify, None))).collect();
     labels.extend([
-        ("balance", now.balance.map_or_else(unknown, |balance| balance.name().to_owned())),
-        ("order", now.order.map_or_else(unknown, |order| order.name().to_owned())),
+        ("balance", now.balance.map_or("unknown", |balance| balance.name()).to_owned()),
+        ("order", now.order.map_or("unknown", |order| order.name()).to_owned()),
     ]);
     labels
 }
 
 /// Of each hop its policy, and why it parks if it would spin.
-fn parked(now: &Snapshot) -> Vec<(Labels, Value)> {
+fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     let hops = HOPS.into_iter().zip(now.notify).zip(now.parked());
-    let sample = |((hop, notify), why): ((&str, _), Option<String>)| {
+    hops.map(|((hop, notify), why)| {
         let parks = Value::Number(why.is_some().into());
         let labels = [("hop", hop.to_owned()), ("policy", in_force(notify, None)), ("why", why.unwrap_or_default())];
         (labels.to_vec(), parks)
-    };
-    hops.map(sample).collect()
+    })
 }
 
-fn unknown() -> String {
-    "unknown".to_owned()
+fn labelled<C: Counter>(all: &[Stats<C>], labels: impl Fn(&Stats<C>) -> Labels) -> Labelled<'_, C> {
+    all.iter().map(|stats| (labels(stats), stats)).collect()
 }
 
-fn device(stats: &DeviceStats) -> Labels {
-    vec![("device", stats.name.clone()), ("kind", stats.kind.clone()), ("sidecore", stats.sidecore.to_string())]
+fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> Family {
+    Family::new(name, help, kind, [(Labels::new(), Value::Number(value))])
 }
 
-fn single(name: &'static str, help: &'static str, kind: Kind, value: u64) -> Family {
-    Family { name, help, kind, samples: vec![(Labels::new(), Value::Number(value))] }
+/// 1 or 0 for those of whom it can be said.
+fn flags<C: Counter>(
+    name: &str,
+    help: &'static str,
+    all: &Labelled<'_, C>,
+    is_so: impl Fn(&Stats<C>) -> Option<bool>,
+) -> Family {
+    let sample = |(labels, stats): &(Labels, &Stats<C>)| Some((labels.clone(), Value::Number(is_so(stats)?.into())));
+    Family::new(name, help, Kind::Level, all.iter().filter_map(sample))
 }
 
-/// A family for each counter, with a sample for each of `all`.
-fn table<C: Copy, T>(
-    metrics: &[Metric<C>],
-    all: &[T],
-    labels: impl Fn(&T) -> Labels,
-    value: impl Fn(&T, C) -> u64,
-) -> Vec<Family> {
-    let family = |(counter, name, help, kind): &Metric<C>| {
-        let samples = all.iter().map(|one| (labels(one), Value::Number(value(one, *counter)))).collect();
-        Family { name, help, kind: *kind, samples }
-    };
-    metrics.iter().map(family).collect()
+/// A family for each counter that has a metric, and one for the times of the stages.
+fn table<C: Counter>(all: &Labelled<'_, C>) -> Vec<Family> {
+    let named = |name: &str| format!("{}{name}", C::PREFIX);
+    let rows = C::ROWS.iter().enumerate().filter(|(_, row)| !row.metric.is_empty());
+    let metrics = rows.map(|(i, row)| {
+        let samples = all.iter().map(|(labels, stats)| (labels.clone(), Value::Number(stats.counters()[i])));
+        Family::new(named(row.metric), row.help, row.kind, samples)
+    });
+    let (name, help) = C::TIMES;
+    let times = all.iter().flat_map(|(labels, stats)| staged(labels, stats));
+    metrics.chain([Family::new(named(name), help, Kind::Times, times)]).collect()
 }
 
-fn accounts<C: Copy>(
-    metrics: &[Metric<C>],
-    all: &[(Labels, &Account)],
-    value: impl Fn(&Account, C) -> u64,
-) -> Vec<Family> {
-    table(metrics, all, |(labels, _)| labels.clone(), |(_, account), counter| value(account, counter))
-}
-
-fn members(name: &'static str, help: &'static str, all: &[(Labels, &Account)]) -> Family {
-    let samples = all.iter().map(|(labels, account)| (labels.clone(), Value::Number(account.members))).collect();
-    Family { name, help, kind: Level, samples }
-}
-
-fn stages(name: &'static str, help: &'static str, all: &[(Labels, &Account)], count: usize) -> Family {
-    let samples = all.iter().flat_map(|(labels, account)| staged(labels, &account.stages[..count])).collect();
-    Family { name, help, kind: Kind::Times, samples }
-}
-
-/// A histogram for each stage, from the first on.
-fn staged(labels: &Labels, stages: &[Histogram]) -> Vec<(Labels, Value)> {
-    let one = |(stage, histogram): (Stage, &Histogram)| {
-        let mut labels = labels.clone();
-        labels.push(("stage", stage.name().to_owned()));
-        (labels, times(histogram))
-    };
-    Stage::ALL.into_iter().zip(stages).map(one).collect()
-}
-
-fn times(histogram: &Histogram) -> Value {
-    Value::Times(Box::new(histogram.clone()))
+/// A histogram for each stage, labelled with it unless it is the only one.
+fn staged<C: Counter>(labels: &Labels, stats: &Stats<C>) -> impl Iterator<Item = (Labels, Value)> {
+    C::STAGES.iter().zip(&stats.stages).map(|(stage, times)| {
+        let stage = (C::STAGES.len() > 1).then(|| ("stage", stage.name().to_owned()));
+        (labels.iter().cloned().chain(stage).collect(), Value::Times(Box::new(times.clone())))
+    })
 }

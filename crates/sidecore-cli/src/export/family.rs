@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use sidecore::core::histogram::bucket;
-use sidecore::counters::Histogram;
+use sidecore::counters::{Histogram, Kind};
 use std::fmt;
 
 /// Before each name.
@@ -15,23 +15,6 @@ const PREFIX: &str = "sidecore";
 const BOUNDS: [u32; 23] = [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 32];
 
 pub(super) type Labels = Vec<(&'static str, String)>;
-
-/// What kind of number it is, and its unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A count that only grows.
-    Count,
-    /// Bytes, a sum that only grows.
-    Bytes,
-    /// Nanoseconds, a sum that only grows; exported in seconds.
-    Time,
-    /// How much there is now.
-    Level,
-    /// Nanoseconds now; exported in seconds.
-    TimeLevel,
-    /// A histogram of durations, exported in seconds.
-    Times,
-}
 
 /// A number or a histogram.
 #[derive(Clone, Debug)]
@@ -43,7 +26,7 @@ pub(super) enum Value {
 /// All metrics of one name.
 #[derive(Debug)]
 pub(super) struct Family {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) help: &'static str,
     pub(super) kind: Kind,
     pub(super) samples: Vec<(Labels, Value)>,
@@ -69,9 +52,18 @@ impl Collector for Families {
 }
 
 impl Family {
+    pub(super) fn new(
+        name: impl Into<String>,
+        help: &'static str,
+        kind: Kind,
+        samples: impl IntoIterator<Item = (Labels, Value)>,
+    ) -> Self {
+        Self { name: name.into(), help, kind, samples: samples.into_iter().collect() }
+    }
+
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let unit = self.kind.unit();
-        let mut metric = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.kind.metric_type())?;
+        let (metric_type, unit) = (metric_type(self.kind), unit(self.kind));
+        let mut metric = encoder.encode_descriptor(&self.name, self.help, unit.as_ref(), metric_type)?;
         for (labels, value) in &self.samples {
             match self.kind {
                 kind if labels.is_empty() => write(&mut metric, kind, value)?,
@@ -82,21 +74,20 @@ impl Family {
     }
 }
 
-impl Kind {
-    fn unit(self) -> Option<Unit> {
-        match self {
-            Self::Time | Self::TimeLevel | Self::Times => Some(Unit::Seconds),
-            Self::Bytes => Some(Unit::Bytes),
-            Self::Count | Self::Level => None,
-        }
+/// Nanoseconds are exported in seconds.
+fn unit(kind: Kind) -> Option<Unit> {
+    match kind {
+        Kind::Time | Kind::TimeLevel | Kind::Times => Some(Unit::Seconds),
+        Kind::Bytes => Some(Unit::Bytes),
+        Kind::Count | Kind::Level | Kind::Code => None,
     }
+}
 
-    fn metric_type(self) -> MetricType {
-        match self {
-            Self::Count | Self::Bytes | Self::Time => MetricType::Counter,
-            Self::Level | Self::TimeLevel => MetricType::Gauge,
-            Self::Times => MetricType::Histogram,
-        }
+fn metric_type(kind: Kind) -> MetricType {
+    match kind {
+        Kind::Times => MetricType::Histogram,
+        kind if kind.is_level() => MetricType::Gauge,
+        _ => MetricType::Counter,
     }
 }
 
@@ -110,7 +101,7 @@ fn write(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Resu
         Value::Number(number) => match kind {
             Kind::Time => metric.encode_counter::<NoLabelSet, f64, f64>(&seconds(*number), None),
             Kind::TimeLevel => metric.encode_gauge(&seconds(*number)),
-            Kind::Level => metric.encode_gauge(number),
+            Kind::Level | Kind::Code => metric.encode_gauge(number),
             Kind::Count | Kind::Bytes | Kind::Times => metric.encode_counter::<NoLabelSet, u64, f64>(number, None),
         },
     }

@@ -283,14 +283,17 @@ fn each_metric_of_the_dashboard_is_exported() {
 }
 
 #[test]
-fn each_metric_is_explained() {
+fn each_metric_is_explained_with_its_type_in_its_own_words() {
     let page = include_str!("../../../../docs/watching.md");
-    let explained: std::collections::HashSet<&str> = metrics(page).collect();
     let text = Service::new().exporter().metrics();
+    let after = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).unwrap().to_lowercase();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {
-        let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
-        assert!(explained.contains(&*name), "{name} is not in docs/watching.md");
+        let full = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{full}` | {kind} |")));
+        let row = row.unwrap_or_else(|| panic!("{full} is not in docs/watching.md as a {kind}"));
+        let help = after(&format!("# HELP {name} "));
+        assert!(row.to_lowercase().contains(help.trim_end_matches('.')), "{row}\ndoes not say: {help}");
     }
     let page = page.split('`').skip(1).step_by(2).filter(|code| code.starts_with("sidecore_"));
     for name in page.filter(|code| metrics(code).next() == Some(*code)) {

@@ -2,14 +2,14 @@
 
 mod table;
 
-use super::TopError;
+use super::read;
 use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
+use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Wrap};
-use ratatui::{DefaultTerminal, Frame};
 use sidecore::counters::Snapshot;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -26,13 +26,13 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const SMALL_TABLE: (u16, u16) = (4, 10);
 
 /// Shows the counters of this file until the user quits.
-pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), TopError> {
-    let mut screen = Screen::new(Snapshot::read(counters)?);
-    end_on_signals().map_err(TopError::Terminal)?;
-    // From here on a panic gives the terminal back before its message.
-    let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
-    let _restored = Restore;
-    show(&mut terminal, &mut screen, counters, interval.max(MIN_INTERVAL))
+pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
+    let mut screen = Screen::new(read(counters)?);
+    show(&mut screen, counters, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
+}
+
+pub(super) fn unusable(error: &io::Error) -> String {
+    format!("the terminal cannot show the live view: {error}; use --once")
 }
 
 /// From now on a signal gives the terminal back and ends the program, on a thread of its own: once the terminal is gone,
@@ -51,17 +51,21 @@ fn end_on_signals() -> io::Result<()> {
     thread::Builder::new().name("sidecore-signals".to_owned()).spawn(wait).map(|_| ())
 }
 
-fn show(terminal: &mut DefaultTerminal, screen: &mut Screen, file: &Path, interval: Duration) -> Result<(), TopError> {
+fn show(screen: &mut Screen, file: &Path, interval: Duration) -> io::Result<()> {
+    end_on_signals()?;
+    // From here on a panic gives the terminal back before its message.
+    let mut terminal = ratatui::try_init()?;
+    let _restored = Restore;
     let mut next = Instant::now() + interval;
     while !screen.quit {
-        terminal.draw(|frame| screen.draw(frame)).map_err(TopError::Terminal)?;
-        if event::poll(next.saturating_duration_since(Instant::now())).map_err(TopError::Terminal)? {
-            if let Event::Key(key) = event::read().map_err(TopError::Terminal)? {
+        terminal.draw(|frame| screen.draw(frame))?;
+        if event::poll(next.saturating_duration_since(Instant::now()))? {
+            if let Event::Key(key) = event::read()? {
                 screen.key(key);
             }
         } else {
             next = Instant::now() + interval;
-            screen.refresh(|| Snapshot::read(file).map_err(|error| error.to_string()));
+            screen.refresh(|| read(file));
         }
     }
     Ok(())

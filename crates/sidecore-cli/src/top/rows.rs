@@ -1,30 +1,22 @@
 //! The tables of both views, as text.
 
-use super::units::{NONE, age, amount, count, percent, quantiles, time};
+use super::units::{NONE, age, count};
 use crate::users::Users;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::notify::Audit;
 use sidecore::core::stage::Stage;
-use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
+use sidecore::counters::{ClassCounter as C, DeviceCounter as D, KeyCounter as K, SidecoreCounter as S, Snapshot};
+use std::cmp::Reverse;
+use table::{Table, seen};
 
 mod clients;
-mod keys;
+mod table;
 
 pub(super) use clients::{Sort, clients};
-pub(super) use keys::keys;
+pub(super) use table::Rows;
 
 /// Under the clients: what the star in their headings means.
 pub(super) const ALLEGED: &str = "* as the client itself says";
-
-/// A heading, and whether its column holds numbers, which stand at the right.
-pub(super) type Column = (&'static str, bool);
-
-/// One table.
-#[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) columns: &'static [Column],
-    pub(super) cells: Vec<Vec<String>>,
-}
 
 /// What there is to show, seen three ways. The latter two come from the first, so they have the same blocks.
 #[derive(Debug)]
@@ -49,15 +41,6 @@ impl View {
     fn times(&self) -> &Snapshot {
         if self.recent_times { &self.recent } else { &self.total }
     }
-
-    fn rate(&self, count: u64) -> String {
-        amount(self.recent.per_second(count))
-    }
-
-    /// Nanoseconds, as a part of the interval.
-    fn part(&self, nanos: u64) -> String {
-        percent(self.recent.per_second(nanos))
-    }
 }
 
 /// What the service is and how it is set, line by line.
@@ -74,111 +57,57 @@ pub(super) fn header(view: &View) -> Vec<String> {
 
 /// Sidecores: what they did and what their waiting cost.
 pub(super) fn sidecores(view: &View) -> Rows {
-    let cells = view.total.sidecores.iter().zip(&view.recent.sidecores).map(|(total, recent)| {
-        let rate = |counter| view.rate(recent.get(counter));
-        let sum = |counter| count(total.get(counter));
-        vec![
-            total.index.to_string(),
-            total.place.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()),
-            rate(SidecoreCounter::Requests),
-            view.part(recent.get(SidecoreCounter::CpuNs)),
-            rate(SidecoreCounter::EmptyPolls),
-            rate(SidecoreCounter::Parks),
-            rate(SidecoreCounter::Naps),
-            ratio(&recent.audit()),
-            format!("{}/{}", sum(SidecoreCounter::DormantLanes), sum(SidecoreCounter::Lanes)),
-            sum(SidecoreCounter::Requests),
-            sum(SidecoreCounter::Refused),
-            sum(SidecoreCounter::Replayed),
-            sum(SidecoreCounter::Faults),
-        ]
-    });
-    Rows {
-        columns: &[
-            ("SIDECORE", false),
-            ("CORE", true),
-            ("REQ/S", true),
-            ("CPU", true),
-            ("EMPTY/S", true),
-            ("PARKS/S", true),
-            ("NAPS/S", true),
-            ("WAIT/OPT", true),
-            ("DORMANT", true),
-            ("REQUESTS", true),
-            ("REFUSED", true),
-            ("REPLAYED", true),
-            ("FAULTS", true),
-        ],
-        cells: cells.collect(),
-    }
+    Table::new(view, seen(view, |snapshot| &snapshot.sidecores))
+        .text("SIDECORE", |one| one.total.index.to_string())
+        .number("CORE", |one| one.total.place.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()))
+        .counters(&[S::Requests, S::CpuNs, S::EmptyPolls, S::Parks, S::Naps])
+        .number("WAIT/OPT", |one| ratio(&one.recent.audit()))
+        .number("DORMANT", |one| {
+            format!("{}/{}", count(one.total.get(S::DormantLanes)), count(one.total.get(S::Lanes)))
+        })
+        .number("REQUESTS", |one| count(one.total.get(S::Requests)))
+        .counters(&[S::Refused, S::Replayed, S::Faults])
+        .rows
 }
 
 /// Devices: what they have and how long they need.
 pub(super) fn devices(view: &View) -> Rows {
-    let devices = view.total.devices.iter().zip(&view.recent.devices).zip(&view.times().devices);
-    let cells = devices.map(|((total, recent), times)| {
-        let sum = |counter| count(total.get(counter));
-        vec![
-            total.name.clone(),
-            total.kind.clone(),
-            state(total.state).to_owned(),
-            view.rate(recent.get(DeviceCounter::Requests)),
-            view.rate(recent.get(DeviceCounter::Bytes)),
-            sum(DeviceCounter::InFlight),
-            time(total.get(DeviceCounter::BacklogNs) as f64),
-            quantiles(&times.time.summary()),
-            total.sidecore.to_string(),
-            sum(DeviceCounter::Requests),
-            sum(DeviceCounter::Failed),
-            sum(DeviceCounter::Replayed),
-        ]
-    });
-    Rows {
-        columns: &[
-            ("DEVICE", false),
-            ("KIND", false),
-            ("STATE", false),
-            ("REQ/S", true),
-            ("BYTES/S", true),
-            ("FLIGHT", true),
-            ("BACKLOG", true),
-            ("TIME p50/p99", true),
-            ("SIDECORE", true),
-            ("REQUESTS", true),
-            ("FAILED", true),
-            ("REPLAYED", true),
-        ],
-        cells: cells.collect(),
-    }
+    Table::new(view, seen(view, |snapshot| &snapshot.devices))
+        .text("DEVICE", |one| one.total.name.clone())
+        .text("KIND", |one| one.total.kind.clone())
+        .text("STATE", |one| state(one.total.state).to_owned())
+        .counters(&[D::Requests, D::Bytes, D::InFlight, D::BacklogNs])
+        .times("TIME", Stage::Device)
+        .number("SIDECORE", |one| one.total.sidecore.to_string())
+        .number("REQUESTS", |one| count(one.total.get(D::Requests)))
+        .counters(&[D::Failed, D::Replayed])
+        .rows
+}
+
+/// Keys: how much they are used, where the time goes, and what is asked for. The most used is first.
+pub(super) fn keys(view: &View) -> Rows {
+    let mut keys = seen(view, |snapshot| &snapshot.keys);
+    keys.sort_by_key(|key| (Reverse(key.recent.get(K::Submitted)), key.total.index));
+    Table::new(view, keys)
+        .text("KEY", |one| one.total.name.clone())
+        .counters(&[K::Submitted, K::InFlight])
+        .times("QUEUE", Stage::Queue)
+        .times("DEVICE", Stage::Device)
+        .times("HOST", Stage::Host)
+        .counters(&[K::Refused, K::Failed, K::Sign, K::Decrypt, K::Derive, K::Public, K::Done])
+        .rows
 }
 
 /// Classes of requests: what is asked for and where its time goes.
 pub(super) fn classes(view: &View) -> Rows {
-    let classes = view.total.classes.iter().zip(&view.recent.classes).zip(&view.times().classes);
-    let cells = classes.map(|((total, recent), times)| {
-        let stage = |stage: Stage| quantiles(&times.stages[stage as usize].summary());
-        vec![
-            total.class.name().to_owned(),
-            view.rate(recent.requests),
-            view.rate(recent.bytes),
-            stage(Stage::Queue),
-            stage(Stage::Device),
-            stage(Stage::Host),
-            count(total.requests),
-        ]
-    });
-    Rows {
-        columns: &[
-            ("CLASS", false),
-            ("REQ/S", true),
-            ("BYTES/S", true),
-            ("QUEUE p50/p99", true),
-            ("DEVICE p50/p99", true),
-            ("HOST p50/p99", true),
-            ("REQUESTS", true),
-        ],
-        cells: cells.collect(),
-    }
+    Table::new(view, seen(view, |snapshot| &snapshot.classes))
+        .text("CLASS", |one| one.total.class.name().to_owned())
+        .counters(&[C::Requests, C::Bytes])
+        .times("QUEUE", Stage::Queue)
+        .times("DEVICE", Stage::Device)
+        .times("HOST", Stage::Host)
+        .number("REQUESTS", |one| count(one.total.get(C::Requests)))
+        .rows
 }
 
 fn alive(now: &Snapshot) -> String {

@@ -1,28 +1,27 @@
 //! The counters once, as plain text.
 
-use super::TopError;
+use super::read;
 use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use sidecore::counters::Snapshot;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 /// Prints the counters of this file. Rates are those of one interval, which is waited for; quantiles and counts those
 /// since the start, as are the rates if there is no interval or the service does not run.
-pub(super) fn run(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), TopError> {
-    let first = Snapshot::read(counters)?;
+pub(super) fn run(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
+    let first = read(counters)?;
     let view = if first.is_alive() && !interval.is_zero() {
         std::thread::sleep(interval);
-        View::new(Snapshot::read(counters)?, Some(&first), false)
+        View::new(read(counters)?, Some(&first), false)
     } else {
         View::new(first, None, false)
     };
     match output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(TopError::Output),
+        result => result.map_err(|error| format!("cannot write to standard output: {error}")),
     }
 }
 
@@ -42,8 +41,8 @@ pub(super) fn render(view: &View) -> String {
 fn table(rows: &Rows) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(rows.columns.iter().map(|(heading, _)| *heading)).add_rows(&rows.cells);
-    for (column, (_, number)) in table.column_iter_mut().zip(rows.columns) {
+    table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);
+    for (column, (_, number)) in table.column_iter_mut().zip(&rows.columns) {
         column.set_padding((0, 2));
         column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
     }

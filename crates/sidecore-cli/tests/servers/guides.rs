@@ -8,7 +8,7 @@ use crate::programs::{is_root, program, run};
 use crate::service::signatures;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use sidecore::core::session::Class;
-use sidecore::counters::Snapshot;
+use sidecore::counters::{ClassCounter, Snapshot};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,11 @@ impl Followed {
     /// Requests of that class.
     fn requests(&self, name: &str) -> u64 {
         let class = Class::from_name(name).unwrap();
-        self.counted.classes.iter().find(|stats| stats.class == class).map_or(0, |stats| stats.requests)
+        self.counted
+            .classes
+            .iter()
+            .find(|stats| stats.class == class)
+            .map_or(0, |stats| stats.get(ClassCounter::Requests))
     }
 
     /// How many signatures each run of `openssl speed` says that it made.

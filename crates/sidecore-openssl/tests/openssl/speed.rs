@@ -2,7 +2,7 @@
 
 use crate::common::Site;
 use sidecore::config::counters_beside;
-use sidecore::counters::Snapshot;
+use sidecore::counters::{ClassCounter, Snapshot};
 use std::fs;
 use std::process::Command;
 
@@ -60,5 +60,5 @@ fn jobs_do_not_overflow_what_select_takes() {
 /// Requests that the service has done by now, as its counters say.
 fn requests(site: &Site) -> u64 {
     let snapshot = Snapshot::read(&counters_beside(&site.path("socket"))).unwrap();
-    snapshot.classes.iter().map(|class| class.requests).sum()
+    snapshot.classes.iter().map(|class| class.get(ClassCounter::Requests)).sum()
 }

@@ -49,18 +49,15 @@ pub enum DeviceAction {
     Kill,
 }
 
-const KEYS: [&str; 10] = [
-    "notify",
-    "notify.service",
-    "notify.to_device",
-    "notify.from_device",
-    "notify.client",
-    "balance",
-    "order",
-    "device",
-    "device.NAME",
-    "record",
+/// The keys of hops, and the other keys.
+const HOPS: [(&str, Hop); 5] = [
+    ("notify", Hop::All),
+    ("notify.service", Hop::Service),
+    ("notify.to_device", Hop::ToDevice),
+    ("notify.from_device", Hop::FromDevice),
+    ("notify.client", Hop::Client),
 ];
+const OTHERS: [&str; 5] = ["balance", "order", "device", "device.NAME", "record"];
 
 impl Setting {
     /// Reads `key=value`.
@@ -71,12 +68,10 @@ impl Setting {
         let Some((key, value)) = text.split_once('=') else {
             return Err(ConfigError::new(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain")));
         };
+        if let Some((_, hop)) = HOPS.iter().find(|(name, _)| *name == key) {
+            return Ok(Self::Notify(*hop, Parse::parse_text(value)?));
+        }
         match key {
-            "notify" => Ok(Self::Notify(Hop::All, Parse::parse_text(value)?)),
-            "notify.service" => Ok(Self::Notify(Hop::Service, Parse::parse_text(value)?)),
-            "notify.to_device" => Ok(Self::Notify(Hop::ToDevice, Parse::parse_text(value)?)),
-            "notify.from_device" => Ok(Self::Notify(Hop::FromDevice, Parse::parse_text(value)?)),
-            "notify.client" => Ok(Self::Notify(Hop::Client, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
@@ -84,7 +79,7 @@ impl Setting {
             "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
-                None => Err(ConfigError::unknown("setting", key, KEYS.into_iter())),
+                None => Err(ConfigError::unknown("setting", key, HOPS.map(|(name, _)| name).into_iter().chain(OTHERS))),
             },
         }
     }
@@ -106,23 +101,17 @@ pub(super) trait Parse: Sized {
     fn parse_text(text: &str) -> Result<Self, ConfigError>;
 }
 
-impl Parse for Notify {
-    fn parse_text(text: &str) -> Result<Self, ConfigError> {
-        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
-    }
+macro_rules! policies {
+    ($($policy:ty)*) => {
+        $(impl Parse for $policy {
+            fn parse_text(text: &str) -> Result<Self, ConfigError> {
+                Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+            }
+        })*
+    };
 }
 
-impl Parse for Balance {
-    fn parse_text(text: &str) -> Result<Self, ConfigError> {
-        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
-    }
-}
-
-impl Parse for Order {
-    fn parse_text(text: &str) -> Result<Self, ConfigError> {
-        Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
-    }
-}
+policies! { Notify Balance Order }
 
 impl Parse for DeviceAction {
     fn parse_text(text: &str) -> Result<Self, ConfigError> {

@@ -1,179 +1,187 @@
-//! What is counted: one enum for each kind of block, dense numbers with names.
+//! What is counted: a table for each kind of thing, of which its numbers in the file, its metrics and its headings are
+//! made.
 
+use super::about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 use sidecore_core::session::Op;
+use sidecore_core::stage::Stage;
+use std::fmt::Debug;
 
-/// Defines an enum whose variants number the words of a block, with their names for exporters.
+/// What kind of number it is, and its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A count that only grows.
+    Count,
+    /// Bytes, a sum that only grows.
+    Bytes,
+    /// Nanoseconds, a sum that only grows.
+    Time,
+    /// How much there is now.
+    Level,
+    /// Nanoseconds now.
+    TimeLevel,
+    /// Stands for something, 0 for nothing: of several numbers the first that stands for something.
+    Code,
+    /// A histogram of durations.
+    Times,
+}
+
+impl Kind {
+    /// Whether it says how much there is now; otherwise it only grows.
+    pub fn is_level(self) -> bool {
+        matches!(self, Self::Level | Self::TimeLevel | Self::Code)
+    }
+}
+
+/// What is known of one counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Kind and unit.
+    pub kind: Kind,
+    /// Heading of its column; `/S` at the end: its rate is shown. Empty: it has none.
+    pub heading: &'static str,
+    /// Name of its metric behind [`Counter::PREFIX`]. Empty: it has none.
+    pub metric: &'static str,
+    /// What it counts, a sentence.
+    pub help: &'static str,
+}
+
+/// What is counted for one kind of thing. Its values have dense numbers.
+pub trait Counter: Copy + Debug + 'static {
+    /// What is said of such a thing beside its numbers.
+    type About: Clone + Debug;
+    /// The rows in the order of the numbers.
+    const ROWS: &'static [Row];
+    /// Before the name of each metric.
+    const PREFIX: &'static str;
+    /// The stages whose times are kept.
+    const STAGES: &'static [Stage];
+    /// Name behind the prefix and meaning of the metric of these times.
+    const TIMES: (&'static str, &'static str);
+
+    /// Its number.
+    fn index(self) -> usize;
+}
+
+/// Defines the enum and its table. After its metrics' prefix: the metric of its stages' times, and the stages; then for
+/// each counter its [`Row`], whose help is its documentation too.
 macro_rules! counters {
-    ($(#[$doc:meta])* $kind:ident { $($(#[$each:meta])* $variant:ident = $name:literal,)* }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident of $about:ident, $prefix:literal, $times:literal: $meaning:literal [$($stage:ident)*];
+        $($variant:ident: $kind:ident, $heading:literal, $metric:literal, $help:literal;)*
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
-        pub enum $kind {
-            $($(#[$each])* $variant,)*
+        pub enum $name {
+            $(#[doc = $help] $variant,)*
         }
 
-        impl $kind {
+        impl $name {
             /// All of them in the order of their numbers.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+            pub const ALL: [Self; [$($metric),*].len()] = [$(Self::$variant),*];
             /// How many there are.
             pub const COUNT: usize = Self::ALL.len();
+        }
 
-            /// Name in exports.
-            pub fn name(self) -> &'static str {
-                [$($name),*][self as usize]
+        impl Counter for $name {
+            type About = $about;
+            const ROWS: &'static [Row] =
+                &[$(Row { kind: Kind::$kind, heading: $heading, metric: $metric, help: $help }),*];
+            const PREFIX: &'static str = $prefix;
+            const STAGES: &'static [Stage] = &[$(Stage::$stage),*];
+            const TIMES: (&'static str, &'static str) = ($times, $meaning);
+
+            #[inline]
+            fn index(self) -> usize {
+                self as usize
             }
         }
     };
 }
 
 counters! {
-    /// What is counted for a lane. From `ClientReceived` on it is the client's own report: an allegation.
-    LaneCounter {
-        /// Requests taken from the lane.
-        Submitted = "submitted",
-        /// Requests done.
-        Done = "done",
-        /// Requests refused with a reason.
-        Refused = "refused",
-        /// Requests given up because their devices died.
-        Failed = "failed",
-        /// Bytes of input of the requests taken.
-        BytesIn = "bytes_in",
-        /// Bytes of results written.
-        BytesOut = "bytes_out",
-        /// Requests in flight now: a level, no sum.
-        InFlight = "in_flight",
-        /// Wake-ups sent to the client.
-        WakeupsSent = "wakeups_sent",
-        /// Completions announced without a wake-up, because the client was awake or woken already.
-        WakeupsSaved = "wakeups_saved",
-        /// Number of the `wire::Fault` that ended the lane plus 1, or 0: a level, no sum.
-        Fault = "fault",
-        /// Completions that the client received.
-        ClientReceived = "client_received",
-        /// Finished waits of the client.
-        ClientWaits = "client_waits",
-        /// Looks of the client that found nothing.
-        ClientEmptyPolls = "client_empty_polls",
-        /// Sleeps of the client until woken.
-        ClientParks = "client_parks",
-        /// Sleeps of the client to a given time.
-        ClientNaps = "client_naps",
-        /// Time that the client polled, ns.
-        ClientSpunNs = "client_spun_ns",
-        /// Time that the client slept, ns.
-        ClientSleptNs = "client_slept_ns",
-        /// What the client's waits cost, ns of CPU time.
-        ClientCostNs = "client_cost_ns",
-        /// What they would have cost had their lengths been known, ns of CPU time.
-        ClientOptimumNs = "client_optimum_ns",
-        /// CPU time of the client, ns.
-        ClientCpuNs = "client_cpu_ns",
-    }
-}
-
-counters! {
     /// What is counted for a sidecore.
-    SidecoreCounter {
-        /// Rounds over its lanes and devices.
-        Rounds = "rounds",
-        /// Requests taken.
-        Requests = "requests",
-        /// Finished waits.
-        Waits = "waits",
-        /// Rounds that found nothing and were answered with another.
-        EmptyPolls = "empty_polls",
-        /// Sleeps until woken.
-        Parks = "parks",
-        /// Sleeps to a given time.
-        Naps = "naps",
-        /// Time spent polling, ns.
-        SpunNs = "spun_ns",
-        /// Time spent asleep, ns.
-        SleptNs = "slept_ns",
-        /// What the waits cost, ns of CPU time.
-        CostNs = "cost_ns",
-        /// What they would have cost had their lengths been known, ns of CPU time.
-        OptimumNs = "optimum_ns",
-        /// CPU time of the sidecore's thread, ns.
-        CpuNs = "cpu_ns",
-        /// Open lanes: a level, no sum.
-        Lanes = "lanes",
-        /// Open lanes that are not looked at until they ring: a level, no sum.
-        DormantLanes = "dormant_lanes",
-        /// Wake-ups received from clients and devices.
-        WakeupsReceived = "wakeups_received",
-        /// Lanes that ended because their client broke the protocol.
-        Faults = "faults",
-        /// Requests refused with a reason.
-        Refused = "refused",
-        /// Requests replayed on another device.
-        Replayed = "replayed",
-    }
+    SidecoreCounter of SidecoreAbout, "", "": "" [];
+    Rounds: Count, "", "", "Rounds over its lanes and devices.";
+    Requests: Count, "REQ/S", "requests", "Requests taken from lanes.";
+    Waits: Count, "", "waits", "Finished waits of the sidecore.";
+    EmptyPolls: Count, "EMPTY/S", "empty_polls", "Rounds that found nothing and were answered with another.";
+    Parks: Count, "PARKS/S", "parks", "Sleeps until woken.";
+    Naps: Count, "NAPS/S", "naps", "Sleeps to a given time.";
+    SpunNs: Time, "", "spin", "Time spent polling.";
+    SleptNs: Time, "", "sleep", "Time spent asleep.";
+    CostNs: Time, "", "wait_cost", "CPU time that the waits cost.";
+    OptimumNs: Time, "", "wait_optimum", "CPU time that the waits would have cost had their lengths been known.";
+    CpuNs: Time, "CPU", "cpu", "CPU time of the sidecore's thread.";
+    Lanes: Level, "", "lanes", "Open lanes.";
+    DormantLanes: Level, "", "dormant_lanes", "Open lanes that are not looked at until they ring.";
+    WakeupsReceived: Count, "", "wakeups_received", "Wake-ups received from clients and devices.";
+    Faults: Count, "FAULTS", "protocol_faults", "Lanes that ended because their client broke the protocol.";
+    Refused: Count, "REFUSED", "refused_requests", "Requests refused with a reason.";
+    Replayed: Count, "REPLAYED", "replayed_requests", "Requests done again on another device because theirs died.";
 }
 
 counters! {
     /// What is counted for a device.
-    DeviceCounter {
-        /// Requests handed to it.
-        Requests = "requests",
-        /// Bytes of input of these requests.
-        Bytes = "bytes",
-        /// Requests that it has now: a level, no sum.
-        InFlight = "in_flight",
-        /// Estimated work given to it and not done, ns: a level, no sum.
-        BacklogNs = "backlog_ns",
-        /// Requests lost with it and given up.
-        Failed = "failed",
-        /// Requests lost with it and replayed elsewhere.
-        Replayed = "replayed",
-    }
+    DeviceCounter of DeviceAbout, "device_", "time": "Time that the device needed for sampled requests." [Device];
+    Requests: Count, "REQ/S", "requests", "Requests handed to the device.";
+    Bytes: Bytes, "BYTES/S", "input", "Input of the requests handed to the device.";
+    InFlight: Level, "FLIGHT", "in_flight", "Requests that the device has now.";
+    BacklogNs: TimeLevel, "BACKLOG", "backlog", "Estimated work given to the device and not done.";
+    Failed: Count, "FAILED", "failed_requests", "Requests lost with the device and given up.";
+    Replayed: Count, "REPLAYED", "replayed_requests", "Requests lost with the device and done again elsewhere.";
+}
+
+counters! {
+    /// What is counted for a lane. From `ClientReceived` on it is the client's own report: an allegation.
+    LaneCounter of LaneAbout, "client_", "stage": "Time in each stage; deliver and total as the client says."
+        [Queue Device Host Deliver Total];
+    Submitted: Count, "REQ/S", "requests", "Requests taken from the client.";
+    Done: Count, "DONE", "done_requests", "Requests done.";
+    Refused: Count, "REFUSED", "refused_requests", "Requests refused with a reason.";
+    Failed: Count, "FAILED", "failed_requests", "Requests given up because their devices died.";
+    BytesIn: Bytes, "", "input", "Input of the requests taken.";
+    BytesOut: Bytes, "", "output", "Results written.";
+    InFlight: Level, "FLIGHT", "in_flight", "Requests that devices have now.";
+    WakeupsSent: Count, "WAKES/S", "wakeups_sent", "Wake-ups sent to the client.";
+    WakeupsSaved: Count, "SAVED/S", "wakeups_saved", "Completions announced without a wake-up.";
+    Fault: Code, "", "", "Number of the `wire::Fault` that ended the lane plus 1.";
+    ClientReceived: Count, "", "received", "Completions received, as the client says.";
+    ClientWaits: Count, "WAITS*/S", "waits", "Finished waits, as the client says.";
+    ClientEmptyPolls: Count, "EMPTY*/S", "empty_polls", "Looks that found nothing, as the client says.";
+    ClientParks: Count, "PARKS*/S", "parks", "Sleeps until woken, as the client says.";
+    ClientNaps: Count, "", "naps", "Sleeps to a given time, as the client says.";
+    ClientSpunNs: Time, "SPIN*", "spin", "Time spent polling, as the client says.";
+    ClientSleptNs: Time, "", "sleep", "Time spent asleep, as the client says.";
+    ClientCostNs: Time, "", "wait_cost", "CPU time that the waits cost, as the client says.";
+    ClientOptimumNs: Time, "", "wait_optimum",
+        "CPU time that the waits would have cost had their lengths been known, as the client says.";
+    ClientCpuNs: Time, "", "cpu", "CPU time of the client, as it says.";
 }
 
 counters! {
     /// What is counted for a stored key.
-    KeyCounter {
-        /// Requests taken.
-        Submitted = "submitted",
-        /// Requests done.
-        Done = "done",
-        /// Requests refused with a reason.
-        Refused = "refused",
-        /// Requests given up because their devices died.
-        Failed = "failed",
-        /// Requests that devices have now: a level, no sum.
-        InFlight = "in_flight",
-        /// Signatures among the requests taken.
-        Sign = "sign",
-        /// Decryptions among them.
-        Decrypt = "decrypt",
-        /// Shared secrets among them: key agreement and decapsulation.
-        Derive = "derive",
-        /// What is done with the public part of the key among them: verification, encapsulation.
-        Public = "public",
-    }
+    KeyCounter of KeyAbout, "key_", "stage": "Time in each stage." [Queue Device Host];
+    Submitted: Count, "REQ/S", "requests", "Requests for the key.";
+    Done: Count, "DONE", "done_requests", "Requests done.";
+    Refused: Count, "REFUSED", "refused_requests", "Requests refused with a reason.";
+    Failed: Count, "FAILED", "failed_requests", "Requests given up because their devices died.";
+    InFlight: Level, "FLIGHT", "in_flight", "Requests that devices have now.";
+    Sign: Count, "SIGN/S", "signatures", "Signatures asked for.";
+    Decrypt: Count, "DECRYPT/S", "decryptions", "Decryptions asked for.";
+    Derive: Count, "DERIVE/S", "derivations", "Shared secrets asked for: key agreement and decapsulation.";
+    Public: Count, "PUBLIC/S", "public_operations", "Verifications and encapsulations asked for.";
 }
 
-impl LaneCounter {
-    /// Whether it says how much there is now; otherwise it only grows.
-    pub fn is_level(self) -> bool {
-        matches!(self, Self::InFlight | Self::Fault)
-    }
-}
-
-impl SidecoreCounter {
-    /// Whether it says how much there is now; otherwise it only grows.
-    pub fn is_level(self) -> bool {
-        matches!(self, Self::Lanes | Self::DormantLanes)
-    }
+counters! {
+    /// What is counted for a class of requests, by each sidecore in its own block.
+    ClassCounter of ClassAbout, "class_", "stage": "Time of sampled requests in each stage." [Queue Device Host];
+    Requests: Count, "REQ/S", "requests", "Requests of the class.";
+    Bytes: Bytes, "BYTES/S", "input", "Input of these requests.";
 }
 
 impl KeyCounter {
-    /// Whether it says how much there is now; otherwise it only grows.
-    pub fn is_level(self) -> bool {
-        matches!(self, Self::InFlight)
-    }
-
     /// The counter of the family that an operation belongs to.
     #[inline]
     pub fn of(op: Op) -> Self {
@@ -183,12 +191,5 @@ impl KeyCounter {
             Op::Derive | Op::Decapsulate => Self::Derive,
             _ => Self::Public,
         }
-    }
-}
-
-impl DeviceCounter {
-    /// Whether it says how much there is now; otherwise it only grows.
-    pub fn is_level(self) -> bool {
-        matches!(self, Self::InFlight | Self::BacklogNs)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
-//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class; histograms of each class and stage
+//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class;
+//!                        histograms of each class and stage
 //! device 0, 1, …         generation, state, sidecore, core, kind, name, whether it may spin; counters; histogram
 //! key 0, 1, …            for each sidecore: generation, name; counters; histograms of the stages in the service
 //! lane 0, 1, …           generation, pid, user, sidecore, name; counters; histograms of each stage
@@ -10,9 +11,11 @@
 //!
 //! Each block begins with its generation: odd while the block is open, one more at each opening and closing. Blocks
 //! are whole cache lines, so no two writers share one. A key has a block for each sidecore, one after the other, with the
-//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and lanes come last and are holes in the file until used.
+//! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and
+//! lanes come last and are holes in the file until used.
 
-use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+use super::about::Front;
+use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use sidecore_core::histogram::BUCKETS;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
@@ -46,64 +49,49 @@ pub(super) mod header {
 
 /// First word of each block.
 pub(super) const GENERATION: usize = 0;
-/// Words of a name, eight bytes each.
-pub(super) const NAME_WORDS: usize = 4;
 /// Words of a histogram: its buckets, then the sum of its values.
 pub(super) const HISTOGRAM: usize = BUCKETS + 1;
 
-/// Words of a sidecore's block.
-pub(super) mod sidecore {
-    use super::{Class, HISTOGRAM, SidecoreCounter, Stage, whole_lines};
-    /// The core it is tied to plus 1, or 0.
-    pub(in crate::counters) const CPU: usize = 1;
-    /// 1: it may spin there.
-    pub(in crate::counters) const MAY_SPIN: usize = 2;
-    pub(in crate::counters) const COUNTERS: usize = 8;
-    /// Two words for each class: requests and bytes.
-    pub(in crate::counters) const CLASSES: usize = whole_lines(COUNTERS + SidecoreCounter::COUNT);
-    pub(in crate::counters) const STAGES: usize = whole_lines(CLASSES + 2 * Class::COUNT);
-    pub(in crate::counters) const WORDS: usize = whole_lines(STAGES + Class::COUNT * Stage::COUNT * HISTOGRAM);
+/// Counters that have blocks of their own in the file: where things are in such a block, in words.
+pub trait Filed: Counter<About: Front> {
+    /// Place of the kind in the file.
+    const ORDER: usize;
+    /// Classes that are counted there too.
+    const CLASSES: usize = 0;
+    /// First counter.
+    const FIRST: usize = Self::About::WORDS;
+    /// Requests and bytes of the first class.
+    const CLASSES_FIRST: usize = whole_lines(Self::FIRST + Self::ROWS.len());
+    /// First histogram.
+    const TIMES_FIRST: usize = whole_lines(Self::CLASSES_FIRST + 2 * Self::CLASSES);
+    /// Words of a block.
+    const WORDS: usize =
+        whole_lines(Self::TIMES_FIRST + (Self::STAGES.len() + Self::CLASSES * Stage::COUNT) * HISTOGRAM);
 }
 
-/// Words of a device's block.
-pub(super) mod device {
-    use super::{DeviceCounter, HISTOGRAM, NAME_WORDS, whole_lines};
-    pub(in crate::counters) const STATE: usize = 1;
-    pub(in crate::counters) const SIDECORE: usize = 2;
-    /// The core that it is tied to plus 1, or 0.
-    pub(in crate::counters) const CPU: usize = 3;
-    pub(in crate::counters) const KIND: usize = 4;
-    pub(in crate::counters) const NAME: usize = KIND + NAME_WORDS;
-    /// 1: it may spin there.
-    pub(in crate::counters) const MAY_SPIN: usize = NAME + NAME_WORDS;
-    pub(in crate::counters) const COUNTERS: usize = 16;
-    pub(in crate::counters) const TIME: usize = whole_lines(COUNTERS + DeviceCounter::COUNT);
-    pub(in crate::counters) const WORDS: usize = whole_lines(TIME + HISTOGRAM);
+impl Filed for SidecoreCounter {
+    const ORDER: usize = 0;
+    const CLASSES: usize = Class::COUNT;
 }
 
-/// Words of a lane's block.
-pub(super) mod lane {
-    use super::{HISTOGRAM, LaneCounter, NAME_WORDS, Stage, whole_lines};
-    pub(in crate::counters) const PID: usize = 1;
-    pub(in crate::counters) const UID: usize = 2;
-    pub(in crate::counters) const SIDECORE: usize = 3;
-    pub(in crate::counters) const NAME: usize = 4;
-    pub(in crate::counters) const COUNTERS: usize = NAME + NAME_WORDS;
-    pub(in crate::counters) const STAGES: usize = whole_lines(COUNTERS + LaneCounter::COUNT);
-    pub(in crate::counters) const WORDS: usize = whole_lines(STAGES + Stage::COUNT * HISTOGRAM);
+impl Filed for DeviceCounter {
+    const ORDER: usize = 1;
 }
 
-/// Words of a key's block for one sidecore.
-pub(super) mod key {
-    use super::{HISTOGRAM, KeyCounter, whole_lines};
-    use crate::keys::MAX_NAME;
-    pub(in crate::counters) const NAME: usize = 1;
-    pub(in crate::counters) const NAME_WORDS: usize = MAX_NAME / 8;
-    pub(in crate::counters) const COUNTERS: usize = NAME + NAME_WORDS;
-    pub(in crate::counters) const STAGES: usize = whole_lines(COUNTERS + KeyCounter::COUNT);
-    /// The stages in the service: queue, device, host. What clients say of the others is not told by key.
-    pub(in crate::counters) const KEPT_STAGES: usize = 3;
-    pub(in crate::counters) const WORDS: usize = whole_lines(STAGES + KEPT_STAGES * HISTOGRAM);
+impl Filed for KeyCounter {
+    const ORDER: usize = 2;
+}
+
+impl Filed for LaneCounter {
+    const ORDER: usize = 3;
+}
+
+impl SidecoreCounter {
+    /// The word of a class's requests; that of its bytes follows.
+    #[inline]
+    pub(super) fn class_first(class: Class) -> usize {
+        Self::CLASSES_FIRST + 2 * class.index()
+    }
 }
 
 /// How many blocks of each kind the file has.
@@ -129,52 +117,47 @@ impl Shape {
         self.sidecores <= sidecores && self.lanes <= lanes && self.devices <= devices && self.keys <= keys
     }
 
-    /// Words of that sidecore's block.
-    pub(super) fn sidecore(&self, index: usize) -> Range<usize> {
-        block(header::WORDS, index, self.sidecores, sidecore::WORDS)
-    }
-
-    /// Words of that device's block.
-    pub(super) fn device(&self, index: usize) -> Range<usize> {
-        let start = header::WORDS + self.sidecores as usize * sidecore::WORDS;
-        block(start, index, self.devices, device::WORDS)
-    }
-
-    /// Words of that key's blocks for all sidecores, in the order of the sidecores.
-    pub(super) fn key(&self, place: usize) -> Range<usize> {
-        block(self.keys_start(), place, self.keys, self.sidecores as usize * key::WORDS)
+    /// Words of what has that number among its kind: of a key its blocks for all sidecores, one after the other.
+    pub(super) fn block<C: Filed>(&self, index: usize) -> Range<usize> {
+        let (count, words) = self.kinds()[C::ORDER];
+        assert!(index < count, "block {index} of {count}");
+        let first = self.start(C::ORDER) + index * words;
+        first..first + words
     }
 
     /// Words of that key's block for one sidecore.
     pub(super) fn key_on(&self, sidecore: usize, place: usize) -> Range<usize> {
-        block(self.key(place).start, sidecore, self.sidecores, key::WORDS)
-    }
-
-    /// Words of that lane's block.
-    pub(super) fn lane(&self, index: usize) -> Range<usize> {
-        block(self.lanes_start(), index, self.lanes, lane::WORDS)
+        assert!(sidecore < self.sidecores as usize, "sidecore {sidecore} of {}", self.sidecores);
+        let first = self.block::<KeyCounter>(place).start + sidecore * KeyCounter::WORDS;
+        first..first + KeyCounter::WORDS
     }
 
     /// First word of the keys, from which on space is taken only by what is used.
     pub(super) fn keys_start(&self) -> usize {
-        header::WORDS + self.sidecores as usize * sidecore::WORDS + self.devices as usize * device::WORDS
-    }
-
-    /// First word of the lanes.
-    fn lanes_start(&self) -> usize {
-        self.keys_start() + self.keys as usize * self.sidecores as usize * key::WORDS
+        self.start(KeyCounter::ORDER)
     }
 
     /// Words of the whole file.
     pub(super) fn words(&self) -> usize {
-        self.lanes_start() + self.lanes as usize * lane::WORDS
+        self.start(self.kinds().len())
     }
-}
 
-fn block(start: usize, index: usize, count: u32, words: usize) -> Range<usize> {
-    assert!(index < count as usize, "block {index} of {count}");
-    let first = start + index * words;
-    first..first + words
+    /// First word behind so many kinds.
+    fn start(&self, kinds: usize) -> usize {
+        self.kinds()[..kinds].iter().fold(header::WORDS, |start, (count, words)| start + count * words)
+    }
+
+    /// How many there are of each kind, and the words of each, in the order of the file.
+    fn kinds(&self) -> [(usize, usize); 4] {
+        let [sidecores, devices, keys, lanes] =
+            [self.sidecores, self.devices, self.keys, self.lanes].map(|count| count as usize);
+        [
+            (sidecores, SidecoreCounter::WORDS),
+            (devices, DeviceCounter::WORDS),
+            (keys, sidecores * KeyCounter::WORDS),
+            (lanes, LaneCounter::WORDS),
+        ]
+    }
 }
 
 const fn whole_lines(words: usize) -> usize {
@@ -188,22 +171,23 @@ mod tests {
     #[test]
     fn blocks_follow_each_other_in_whole_lines() {
         let shape = Shape { sidecores: 2, lanes: 3, devices: 4, keys: 2 };
-        let blocks = (0..2).map(|i| shape.sidecore(i)).chain((0..4).map(|i| shape.device(i)));
+        let sidecores = (0..2).map(|i| shape.block::<SidecoreCounter>(i));
+        let devices = (0..4).map(|i| shape.block::<DeviceCounter>(i));
         let keys = (0..2).flat_map(|place| (0..2).map(move |sidecore| shape.key_on(sidecore, place)));
-        let blocks = blocks.chain(keys);
-        let end = blocks.chain((0..3).map(|i| shape.lane(i))).fold(header::WORDS, |end, block| {
+        let lanes = (0..3).map(|i| shape.block::<LaneCounter>(i));
+        let end = sidecores.chain(devices).chain(keys).chain(lanes).fold(header::WORDS, |end, block| {
             assert_eq!(block.start, end);
             assert!(block.start.is_multiple_of(LINE_WORDS));
             block.end
         });
         assert_eq!(end, shape.words());
-        assert_eq!(shape.key(1), shape.key_on(0, 1).start..shape.key_on(1, 1).end);
+        assert_eq!(shape.block::<KeyCounter>(1), shape.key_on(0, 1).start..shape.key_on(1, 1).end);
     }
 
     #[test]
     #[should_panic(expected = "block 3 of 3")]
     fn a_block_beyond_the_shape_is_a_bug() {
-        let _ = Shape { sidecores: 1, lanes: 3, devices: 1, keys: 0 }.lane(3);
+        let _ = Shape { sidecores: 1, lanes: 3, devices: 1, keys: 0 }.block::<LaneCounter>(3);
     }
 
     #[test]

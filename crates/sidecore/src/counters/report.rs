@@ -32,7 +32,7 @@ pub fn publish(report: &[Line], lane: &LaneBlock) {
         let count = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
         // Scaling down an impossible one would only invent another: the last possible one stays.
         if count <= completed {
-            lane.store(stage, FIRST, counts, sum.min(count.saturating_mul(Stamps::LIMIT)).min(CAP));
+            lane.replace(stage, FIRST, counts, sum.min(count.saturating_mul(Stamps::LIMIT)).min(CAP));
         }
     }
 }

@@ -1,23 +1,21 @@
 //! What the counter file said at one time, as plain data.
 
 use super::block::audit_of;
-use super::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, SidecoreCounter};
 use super::{Shape, Start};
-use crate::config::{Place, Waiters};
-use sidecore_core::dispatch::DeviceState;
+use crate::config::Waiters;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
 use sidecore_core::policy::order::Order;
-use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Fault;
+use std::ops::Deref;
 use std::path::Path;
 
 mod error;
 mod histogram;
 mod reader;
-mod since;
 
 pub use error::{ReadError, ReadReason};
 pub use histogram::Histogram;
@@ -60,81 +58,28 @@ pub struct Snapshot {
     pub classes: Vec<ClassStats>,
 }
 
+/// One thing of which something is counted, with what is said of it.
+#[derive(Clone, Debug)]
+pub struct Stats<C: Counter> {
+    /// Number of its block, or of the class.
+    pub index: usize,
+    generation: u64,
+    about: C::About,
+    counters: Vec<u64>,
+    /// Stages of sampled requests in the order of [`Counter::STAGES`]. `deliver` and `total` are the client's word.
+    pub stages: Vec<Histogram>,
+}
+
 /// One sidecore.
-#[derive(Clone, Debug)]
-pub struct SidecoreStats {
-    /// Its number.
-    pub index: usize,
-    /// Where it runs.
-    pub place: Place,
-    counters: [u64; SidecoreCounter::COUNT],
-}
-
+pub type SidecoreStats = Stats<SidecoreCounter>;
 /// One device.
-#[derive(Clone, Debug)]
-pub struct DeviceStats {
-    /// Number of its block.
-    pub index: usize,
-    generation: u64,
-    /// Name, in printable characters.
-    pub name: String,
-    /// Kind, in printable characters.
-    pub kind: String,
-    /// The sidecore that it serves.
-    pub sidecore: u32,
-    /// Where it runs, if it is a worker.
-    pub worker: Option<Place>,
-    /// How far it may be used. `None`: not known.
-    pub state: Option<DeviceState>,
-    counters: [u64; DeviceCounter::COUNT],
-    /// Time on the device of sampled requests.
-    pub time: Histogram,
-}
-
+pub type DeviceStats = Stats<DeviceCounter>;
 /// One open lane.
-#[derive(Clone, Debug)]
-pub struct LaneStats {
-    /// Number of its block.
-    pub index: usize,
-    generation: u64,
-    /// Process of the client.
-    pub pid: u32,
-    /// User of the client.
-    pub uid: u32,
-    /// The sidecore that it belongs to.
-    pub sidecore: u32,
-    /// Name of the client, in printable characters.
-    pub name: String,
-    counters: [u64; LaneCounter::COUNT],
-    /// Stages of sampled requests in the order of [`Stage::ALL`]. `deliver` and `total` are the client's word.
-    pub stages: [Histogram; Stage::COUNT],
-}
-
+pub type LaneStats = Stats<LaneCounter>;
 /// One stored key, over all sidecores.
-#[derive(Clone, Debug)]
-pub struct KeyStats {
-    /// Its place.
-    pub place: usize,
-    generation: u64,
-    /// Its name, in printable characters.
-    pub name: String,
-    counters: [u64; KeyCounter::COUNT],
-    /// Stages of sampled requests in the order of [`Stage::ALL`]; `deliver` and `total` are not told by key.
-    pub stages: [Histogram; Stage::COUNT],
-}
-
+pub type KeyStats = Stats<KeyCounter>;
 /// One class of requests, over all sidecores.
-#[derive(Clone, Debug)]
-pub struct ClassStats {
-    /// The class.
-    pub class: Class,
-    /// Requests.
-    pub requests: u64,
-    /// Bytes of their input.
-    pub bytes: u64,
-    /// Stages of sampled requests in the order of [`Stage::ALL`].
-    pub stages: [Histogram; Stage::COUNT],
-}
+pub type ClassStats = Stats<ClassCounter>;
 
 impl Snapshot {
     /// Reads the file of a running or ended service.
@@ -145,10 +90,20 @@ impl Snapshot {
         reader::read(path).map_err(|reason| ReadError { path: path.to_owned(), reason })
     }
 
-    /// What was counted since an earlier snapshot. Levels, such as requests in flight, stay what they are now.
+    /// What was counted since an earlier snapshot. Levels, such as requests in flight, stay what they are now. A block that
+    /// was opened since, and all those of a service that started since, count from their opening on.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        since::since(self, earlier)
+        let mut since = self.clone();
+        since.interval = self.interval.min(self.taken.saturating_sub(earlier.taken));
+        if self.start == earlier.start {
+            subtract(&mut since.sidecores, &earlier.sidecores);
+            subtract(&mut since.devices, &earlier.devices);
+            subtract(&mut since.lanes, &earlier.lanes);
+            subtract(&mut since.keys, &earlier.keys);
+            subtract(&mut since.classes, &earlier.classes);
+        }
+        since
     }
 
     /// For each hop of `notify`: why its policy, which would spin, does not.
@@ -158,10 +113,9 @@ impl Snapshot {
 
     /// Who waits.
     pub fn waiters(&self) -> Waiters {
-        let serves = |device: &&DeviceStats| device.state != Some(DeviceState::Gone);
         Waiters {
             sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
-            workers: self.devices.iter().filter(serves).filter_map(|device| device.worker).collect(),
+            workers: self.devices.iter().filter_map(|device| device.waits()).collect(),
             clients_may_spin: self.clients_may_spin,
         }
     }
@@ -188,41 +142,74 @@ impl Snapshot {
     }
 }
 
-impl SidecoreStats {
-    /// Value of a counter.
-    pub fn get(&self, counter: SidecoreCounter) -> u64 {
-        self.counters[counter as usize]
+impl<C: Counter> Stats<C> {
+    /// Nothing counted yet.
+    pub fn new(index: usize, about: C::About) -> Self {
+        let stages = vec![Histogram::default(); C::STAGES.len()];
+        Self { index, generation: 0, about, counters: vec![0; C::ROWS.len()], stages }
     }
 
+    /// Value of a counter.
+    pub fn get(&self, counter: C) -> u64 {
+        self.counters[counter.index()]
+    }
+
+    /// Values of all counters in the order of [`Counter::ROWS`].
+    pub fn counters(&self) -> &[u64] {
+        &self.counters
+    }
+
+    /// Times of sampled requests in a stage.
+    ///
+    /// # Panics
+    /// It is none of [`Counter::STAGES`].
+    pub fn stage(&self, stage: Stage) -> &Histogram {
+        let kept = C::STAGES.iter().position(|kept| *kept == stage);
+        &self.stages[kept.expect("only what is kept can be seen")]
+    }
+
+    /// Adds what another counted. Of a code the first stays that stands for something.
+    pub fn merge(&mut self, more: &Self) {
+        for ((own, more), row) in self.counters.iter_mut().zip(&more.counters).zip(C::ROWS) {
+            *own = if row.kind == Kind::Code && *own != 0 { *own } else { own.saturating_add(*more) };
+        }
+        self.stages.iter_mut().zip(&more.stages).for_each(|(own, more)| own.merge(more));
+    }
+
+    /// Sets all levels to 0.
+    pub fn clear_levels(&mut self) {
+        let levels = self.counters.iter_mut().zip(C::ROWS).filter(|(_, row)| row.kind.is_level());
+        levels.for_each(|(level, _)| *level = 0);
+    }
+
+    fn subtract(&mut self, then: &Self) {
+        let sums = self.counters.iter_mut().zip(&then.counters).zip(C::ROWS);
+        for ((now, then), _) in sums.filter(|(_, row)| !row.kind.is_level()) {
+            *now = now.saturating_sub(*then);
+        }
+        self.stages.iter_mut().zip(&then.stages).for_each(|(now, then)| *now = now.since(then));
+    }
+}
+
+impl<C: Counter> Deref for Stats<C> {
+    type Target = C::About;
+
+    fn deref(&self) -> &C::About {
+        &self.about
+    }
+}
+
+impl SidecoreStats {
     /// What its waits cost.
     pub fn audit(&self) -> Audit {
-        audit_at(&self.counters, SidecoreCounter::Waits as usize)
-    }
-}
-
-impl DeviceStats {
-    /// Value of a counter.
-    pub fn get(&self, counter: DeviceCounter) -> u64 {
-        self.counters[counter as usize]
-    }
-}
-
-impl KeyStats {
-    /// Value of a counter.
-    pub fn get(&self, counter: KeyCounter) -> u64 {
-        self.counters[counter as usize]
+        audit_of(std::array::from_fn(|i| self.counters[SidecoreCounter::Waits as usize + i]))
     }
 }
 
 impl LaneStats {
-    /// Value of a counter.
-    pub fn get(&self, counter: LaneCounter) -> u64 {
-        self.counters[counter as usize]
-    }
-
     /// What the client's waits cost, by its own word.
     pub fn audit(&self) -> Audit {
-        audit_at(&self.counters, LaneCounter::ClientWaits as usize)
+        audit_of(std::array::from_fn(|i| self.counters[LaneCounter::ClientWaits as usize + i]))
     }
 
     /// How the client broke the protocol, if it did.
@@ -232,6 +219,12 @@ impl LaneStats {
     }
 }
 
-fn audit_at(counters: &[u64], first: usize) -> Audit {
-    audit_of(std::array::from_fn(|i| counters[first + i]))
+/// Both are in order of their numbers.
+fn subtract<C: Counter>(now: &mut [Stats<C>], then: &[Stats<C>]) {
+    for now in now {
+        let then = then.binary_search_by_key(&now.index, |then| then.index).ok().map(|at| &then[at]);
+        if let Some(then) = then.filter(|then| then.generation == now.generation) {
+            now.subtract(then);
+        }
+    }
 }

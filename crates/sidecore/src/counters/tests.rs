@@ -99,8 +99,9 @@ fn sidecores_come_back_with_their_classes_added_up() {
     let snapshot = scratch.read();
     assert_eq!([0, 1].map(|index| snapshot.sidecores[index].place), places);
     assert_eq!((snapshot.sidecores[0].audit(), snapshot.sidecores[1].audit()), (Audit::default(), audit));
-    let seen: Vec<_> = snapshot.classes.iter().map(|class| (class.class, class.requests, class.bytes)).collect();
-    assert_eq!(seen, [(gcm, 2, 2000), (rsa, 1, 32)]);
+    let counts = |class: &ClassStats| [ClassCounter::Requests, ClassCounter::Bytes].map(|counter| class.get(counter));
+    let seen: Vec<_> = snapshot.classes.iter().map(|class| (class.class, counts(class))).collect();
+    assert_eq!(seen, [(gcm, [2, 2000]), (rsa, [1, 32])]);
     let host = snapshot.classes[0].stages[Stage::Host as usize].summary();
     assert_eq!((host.count, host.mean), (2, 5_000.0));
 }
@@ -143,7 +144,7 @@ fn devices_come_back() {
     assert_eq!((seen.index, &*seen.name, seen.sidecore, &*seen.kind), (2, "card", 1, "emulated"));
     assert_eq!(seen.state, Some(DeviceState::Gone));
     assert_eq!((seen.get(DeviceCounter::Requests), seen.get(DeviceCounter::BacklogNs)), (9, 700));
-    assert_eq!((seen.time.summary().count, seen.time.sum()), (1, 1_000));
+    assert_eq!((seen.stages[0].summary().count, seen.stages[0].sum()), (1, 1_000));
 }
 
 #[test]
@@ -189,9 +190,10 @@ fn keys_come_back_added_up_and_begin_anew() {
     }
     let earlier = scratch.read();
     let [seen] = &earlier.keys[..] else { panic!("{earlier:?}") };
-    assert_eq!((seen.place, &*seen.name), (2, &*"k".repeat(64)));
+    assert_eq!((seen.index, &*seen.name), (2, &*"k".repeat(64)));
     assert_eq!((seen.get(KeyCounter::Submitted), seen.get(KeyCounter::InFlight)), (10, 2));
-    assert_eq!(seen.stages.each_ref().map(|stage| stage.summary().count), [2, 2, 2, 0, 0]);
+    let times: Vec<u64> = seen.stages.iter().map(|stage| stage.summary().count).collect();
+    assert_eq!(times, [2, 2, 2], "what clients say of the others is not told by key");
     counters.key(1, 2).add(KeyCounter::Submitted, 1);
     let since = scratch.read().since(&earlier);
     assert_eq!((since.keys[0].get(KeyCounter::Submitted), since.keys[0].get(KeyCounter::InFlight)), (1, 2));
@@ -202,6 +204,50 @@ fn keys_come_back_added_up_and_begin_anew() {
     assert_eq!((&*since.keys[0].name, since.keys[0].get(KeyCounter::Submitted)), ("next", 0));
     counters.key(0, 2).sub(KeyCounter::InFlight, 1);
     assert_eq!(scratch.read().keys[0].get(KeyCounter::InFlight), 0, "a request of the key that was here before");
+}
+
+#[test]
+fn lanes_add_up_and_the_first_fault_stays() {
+    let scratch = Scratch::new();
+    let counters = scratch.counters();
+    for (index, fault) in [0, Fault::HeadTooLong as u64 + 1, Fault::ReservedBits as u64 + 1].into_iter().enumerate() {
+        let lane = counters.lane(index);
+        lane.open(1, 1, 0, "").unwrap();
+        lane.set(LaneCounter::Fault, fault);
+        lane.set(LaneCounter::InFlight, 2);
+        lane.record(Stage::Total, 1_000);
+    }
+    let lanes = scratch.read().lanes;
+    let mut sum = lanes[0].clone();
+    lanes[1..].iter().for_each(|lane| sum.merge(lane));
+    assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight)), (Some(Fault::HeadTooLong), 6));
+    assert_eq!((sum.stage(Stage::Total).sum(), sum.stage(Stage::Queue).sum()), (3_000, 0));
+    sum.clear_levels();
+    assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight), sum.stage(Stage::Total).sum()), (None, 0, 3_000));
+}
+
+/// Names of the metrics, after a look at each row.
+fn metrics<C: Counter>() -> Vec<String> {
+    for row in C::ROWS {
+        assert!(row.help.ends_with('.') && row.kind != Kind::Times, "{row:?}");
+        assert!(row.heading.is_empty() || row.heading == row.heading.to_uppercase(), "{row:?}");
+        assert!(!(row.kind.is_level() && row.heading.ends_with("/S")), "a level has no rate: {row:?}");
+    }
+    let times = (!C::STAGES.is_empty()).then_some(C::TIMES.0);
+    let names = C::ROWS.iter().map(|row| row.metric).filter(|metric| !metric.is_empty()).chain(times);
+    names.map(|name| C::PREFIX.to_owned() + name).collect()
+}
+
+#[test]
+fn each_row_can_be_shown_and_no_two_have_one_name() {
+    let mut names = [metrics::<SidecoreCounter>(), metrics::<DeviceCounter>(), metrics::<LaneCounter>()].concat();
+    names.extend([metrics::<KeyCounter>(), metrics::<ClassCounter>()].concat());
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    let plain = |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    assert!(names.iter().all(plain), "{names:?}");
 }
 
 #[test]
@@ -240,7 +286,7 @@ fn an_interval_holds_what_came_since() {
     let lanes: Vec<_> = since.lanes.iter().map(|lane| (lane.get(LaneCounter::Done), lane.stages[0].sum())).collect();
     assert_eq!(lanes, [(5, 0), (4, 0)]);
     assert_eq!(since.lanes[0].get(LaneCounter::InFlight), 3);
-    assert_eq!((since.classes[0].requests, since.classes[0].bytes), (1, 1));
+    assert_eq!([ClassCounter::Requests, ClassCounter::Bytes].map(|counter| since.classes[0].get(counter)), [1, 1]);
     assert_eq!(since.sidecores[0].get(SidecoreCounter::Lanes), 2);
     assert_eq!(since.devices[0].get(DeviceCounter::Requests), 2);
     assert!(since.interval > 0 && since.interval <= since.taken - earlier.taken);

@@ -41,9 +41,9 @@ pub(super) fn draw_table(
 
 fn heading(rows: &Rows, sorted: Option<&str>, columns: &[usize]) -> Row<'static> {
     let cells = columns.iter().map(|column| {
-        let (name, number) = rows.columns[*column];
-        let style = if sorted == Some(name) { Modifier::BOLD | Modifier::REVERSED } else { Modifier::BOLD };
-        cell(name, number).style(Style::new().add_modifier(style))
+        let (name, number) = &rows.columns[*column];
+        let style = if sorted == Some(name.as_str()) { Modifier::BOLD | Modifier::REVERSED } else { Modifier::BOLD };
+        cell(name, *number).style(Style::new().add_modifier(style))
     });
     Row::new(cells)
 }

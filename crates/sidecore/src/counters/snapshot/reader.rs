@@ -1,15 +1,11 @@
 //! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
 
-use super::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadReason, SidecoreStats, Snapshot};
-use crate::config::DeviceKind;
-use crate::counters::block::place_of;
-use crate::counters::kinds::{DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
-use crate::counters::layout::{
-    GENERATION, HISTOGRAM, MAGIC, NAME_WORDS, VERSION, device, header, key as key_block, lane, sidecore as core_block,
-};
-use crate::counters::{Shape, Start, WORD, text};
+use super::{ClassStats, Histogram, ReadReason, SidecoreStats, Snapshot, Stats};
+use crate::counters::about::{ClassAbout, Front};
+use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
+use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
+use crate::counters::{Shape, Start, WORD};
 use crate::sys::clock;
-use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -23,9 +19,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 type Read<T> = Result<T, ReadReason>;
-
-/// Classes by their numbers while the sidecores are added up.
-type Classes = BTreeMap<Class, ClassStats>;
 
 pub(super) fn read(path: &Path) -> Read<Snapshot> {
     let file = File::open(path).map_err(|error| match error.kind() {
@@ -47,24 +40,15 @@ pub(super) fn read(path: &Path) -> Read<Snapshot> {
 
 fn fill(file: &File, snapshot: &mut Snapshot) -> Read<()> {
     let shape = snapshot.shape;
-    let mut classes = Classes::new();
+    let mut classes = BTreeMap::new();
     for index in 0..shape.sidecores as usize {
-        snapshot.sidecores.extend(sidecore(file, shape.sidecore(index), index, &mut classes)?);
-    }
-    for index in 0..shape.devices as usize {
-        let found = block(file, shape.device(index))?;
-        snapshot.devices.extend(found.map(|words| device(&words, index)));
-    }
-    // A key is counted by sidecores; without one there is nothing to read.
-    for place in 0..if shape.sidecores > 0 { shape.keys as usize } else { 0 } {
-        let found = block(file, shape.key(place))?;
-        snapshot.keys.extend(found.map(|words| key(&words, place)));
-    }
-    for index in 0..shape.lanes as usize {
-        let found = block(file, shape.lane(index))?;
-        snapshot.lanes.extend(found.map(|words| lane(&words, index)));
+        snapshot.sidecores.extend(sidecore(file, shape.block::<SidecoreCounter>(index), index, &mut classes)?);
     }
     snapshot.classes = classes.into_values().collect();
+    snapshot.devices = all(file, &shape, shape.devices)?;
+    // A key is counted by sidecores; without one there is nothing to read.
+    snapshot.keys = all(file, &shape, if shape.sidecores > 0 { shape.keys } else { 0 })?;
+    snapshot.lanes = all(file, &shape, shape.lanes)?;
     Ok(())
 }
 
@@ -109,96 +93,57 @@ fn describe(head: &[u64]) -> Read<Snapshot> {
 }
 
 /// Reads a sidecore's block without the histograms of classes that nobody asked for: most of it.
-fn sidecore(file: &File, at: Range<usize>, index: usize, classes: &mut Classes) -> Read<Option<SidecoreStats>> {
-    let front = words(file, at.start..at.start + core_block::STAGES)?;
+fn sidecore(
+    file: &File,
+    at: Range<usize>,
+    index: usize,
+    classes: &mut BTreeMap<Class, ClassStats>,
+) -> Read<Option<SidecoreStats>> {
+    let front = words(file, at.start..at.start + SidecoreCounter::TIMES_FIRST)?;
     if !is_open(front[GENERATION]) {
         return Ok(None);
     }
     for class in Class::all() {
-        let word = core_block::CLASSES + 2 * class.index();
-        let (requests, bytes) = (front[word], front[word + 1]);
-        if requests > 0 {
-            let first = at.start + core_block::STAGES + class.index() * Stage::COUNT * HISTOGRAM;
-            let stages = stages(&words(file, first..first + Stage::COUNT * HISTOGRAM)?);
-            add_class(classes, ClassStats { class, requests, bytes, stages });
+        let counters = &front[SidecoreCounter::class_first(class)..][..ClassCounter::COUNT];
+        if counters[ClassCounter::Requests as usize] > 0 {
+            let first = at.start + SidecoreCounter::TIMES_FIRST + class.index() * Stage::COUNT * HISTOGRAM;
+            let times = words(file, first..first + ClassCounter::STAGES.len() * HISTOGRAM)?;
+            let sum = classes.entry(class).or_insert_with(|| Stats::new(class.index(), ClassAbout { class }));
+            sum.merge(&Stats { counters: counters.to_vec(), stages: histograms(&times), ..sum.clone() });
         }
     }
-    let place = place_of(front[core_block::CPU], front[core_block::MAY_SPIN]);
-    let counters = counters::<{ SidecoreCounter::COUNT }>(&front, core_block::COUNTERS);
-    Ok(Some(SidecoreStats { index, place, counters }))
+    Ok(Some(stats(&front, index)))
 }
 
-fn add_class(classes: &mut Classes, more: ClassStats) {
-    let Some(sum) = classes.get_mut(&more.class) else {
-        classes.insert(more.class, more);
-        return;
-    };
-    sum.requests = sum.requests.saturating_add(more.requests);
-    sum.bytes = sum.bytes.saturating_add(more.bytes);
-    sum.stages.iter_mut().zip(&more.stages).for_each(|(sum, more)| sum.merge(more));
+/// The open ones of a kind, each added up over its blocks.
+fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> Read<Vec<Stats<C>>> {
+    let mut all = Vec::new();
+    for index in 0..count as usize {
+        let Some(words) = open(file, shape.block::<C>(index))? else { continue };
+        let mut blocks = words.chunks_exact(C::WORDS).map(|words| stats(words, index));
+        let Some(mut sum): Option<Stats<C>> = blocks.next() else { continue };
+        blocks.for_each(|more| sum.merge(&more));
+        all.push(sum);
+    }
+    Ok(all)
 }
 
-fn device(words: &[u64], index: usize) -> DeviceStats {
-    let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
-    let (kind, place) = (name(words, device::KIND), place_of(words[device::CPU], words[device::MAY_SPIN]));
-    DeviceStats {
+fn stats<C: Filed>(words: &[u64], index: usize) -> Stats<C> {
+    Stats {
         index,
         generation: words[GENERATION],
-        name: name(words, device::NAME),
-        sidecore: words[device::SIDECORE] as u32,
-        worker: (kind == DeviceKind::Worker.name()).then_some(place),
-        kind,
-        state: states.into_iter().find(|state| *state as u64 == words[device::STATE]),
-        counters: counters::<{ DeviceCounter::COUNT }>(words, device::COUNTERS),
-        time: Histogram::from_words(&words[device::TIME..][..HISTOGRAM]),
+        about: C::About::read(words),
+        counters: words[C::FIRST..][..C::ROWS.len()].to_vec(),
+        stages: histograms(&words[C::TIMES_FIRST..][..C::STAGES.len() * HISTOGRAM]),
     }
 }
 
-/// Adds up what the sidecores counted.
-fn key(words: &[u64], place: usize) -> KeyStats {
-    let mut sum = KeyStats {
-        place,
-        generation: words[GENERATION],
-        name: text::unpack(&words[key_block::NAME..][..key_block::NAME_WORDS]),
-        counters: [0; KeyCounter::COUNT],
-        stages: std::array::from_fn(|_| Histogram::default()),
-    };
-    for words in words.chunks_exact(key_block::WORDS) {
-        let more = counters::<{ KeyCounter::COUNT }>(words, key_block::COUNTERS);
-        sum.counters.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
-        let histograms = words[key_block::STAGES..].chunks_exact(HISTOGRAM).take(key_block::KEPT_STAGES);
-        sum.stages.iter_mut().zip(histograms).for_each(|(sum, more)| sum.merge(&Histogram::from_words(more)));
-    }
-    sum
+fn histograms(words: &[u64]) -> Vec<Histogram> {
+    words.chunks_exact(HISTOGRAM).map(Histogram::from_words).collect()
 }
 
-fn lane(words: &[u64], index: usize) -> LaneStats {
-    LaneStats {
-        index,
-        generation: words[GENERATION],
-        pid: words[lane::PID] as u32,
-        uid: words[lane::UID] as u32,
-        sidecore: words[lane::SIDECORE] as u32,
-        name: name(words, lane::NAME),
-        counters: counters::<{ LaneCounter::COUNT }>(words, lane::COUNTERS),
-        stages: stages(&words[lane::STAGES..]),
-    }
-}
-
-fn name(words: &[u64], first: usize) -> String {
-    text::unpack(&words[first..first + NAME_WORDS])
-}
-
-fn counters<const N: usize>(words: &[u64], first: usize) -> [u64; N] {
-    std::array::from_fn(|i| words[first + i])
-}
-
-fn stages(words: &[u64]) -> [Histogram; Stage::COUNT] {
-    std::array::from_fn(|stage| Histogram::from_words(&words[stage * HISTOGRAM..][..HISTOGRAM]))
-}
-
-/// The words of a block, if it was open and stayed so while it was read.
-fn block(file: &File, at: Range<usize>) -> Read<Option<Vec<u64>>> {
+/// The words of a block, or of several that follow each other, if the first was open and stayed so while it was read.
+fn open(file: &File, at: Range<usize>) -> Read<Option<Vec<u64>>> {
     let generation = word(file, at.start + GENERATION)?;
     if !is_open(generation) {
         return Ok(None);
