@@ -24,6 +24,7 @@ mod admin;
 mod arena;
 mod error;
 mod lane;
+mod made;
 mod trust;
 mod watch;
 
@@ -31,6 +32,7 @@ pub use admin::Admin;
 pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
+pub use made::MadeKey;
 
 use crate::control::{Reply, Request, Token};
 use crate::environment::{service_users, socket_of_environment};

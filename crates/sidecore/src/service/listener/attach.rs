@@ -76,8 +76,8 @@ impl Listener {
         }
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let client = connection.client;
-        if connection.attached.is_some() {
-            return Err("this connection has its lane already: connect again for another".to_owned());
+        if connection.attached.is_some() || connection.own.is_some() {
+            return Err("this connection has its lane or a key already: connect again for another".to_owned());
         }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let master = self.store.is_master(client.0);
@@ -93,7 +93,7 @@ impl Listener {
         }
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
-        let token = new_token().map_err(system)?;
+        let token = Token(random().map_err(system)?);
         let counters = self.counters.lane(block);
         counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
         let (sessions, session_bytes) = adopt.map_or_else(Default::default, |token| self.adopt(key, client, token));
@@ -231,8 +231,9 @@ impl Listener {
     }
 }
 
-fn new_token() -> io::Result<Token> {
-    let mut token = [0; 16];
-    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
-    Ok(Token(token))
+/// Bytes that nobody guesses.
+pub(super) fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
 }
