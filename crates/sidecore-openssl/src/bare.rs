@@ -1,9 +1,9 @@
 //! The public parts of keys that programs give in their raw form: the private part alone. Computed aside: the frames are
 //! large.
 
-use crate::face::aside::aside;
 use aws_lc_rs::agreement::{PrivateKey, X25519};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair, ML_DSA_65_SIGNING, PqdsaKeyPair};
+use sidecore_client::face::aside::aside;
 
 /// Bytes of an ML-KEM-768 decapsulation key.
 const DECAPSULATION_KEY_LEN: usize = 2400;

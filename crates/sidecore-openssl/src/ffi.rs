@@ -21,8 +21,8 @@ mod upcalls;
 
 pub use provider::OSSL_provider_init;
 
-use crate::face::aside::guard;
 use abi::{Algorithm, operation};
+use sidecore_client::face::aside::guard;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

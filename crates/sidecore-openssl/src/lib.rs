@@ -5,7 +5,6 @@
 
 mod algorithm_id;
 mod bare;
-pub mod face;
 pub mod ffi;
 mod generate;
 mod hasher;

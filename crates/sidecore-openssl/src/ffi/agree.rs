@@ -6,9 +6,9 @@ use super::object::key_in;
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
-use crate::face::agree;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
+use sidecore_client::face::agree;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@ use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
-use crate::face::decrypt::{Padding, Settings};
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
+use sidecore_client::face::decrypt::{Padding, Settings};
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -3,10 +3,12 @@
 use super::abi::{Param, select};
 use super::params::Params;
 use crate::bare::{ed25519_public, ml_dsa_public, ml_kem_public, x25519_public};
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ParsedPublicKey};
-use sidecore::engine::crypto::Secret;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{
+    Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private,
+};
+use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 

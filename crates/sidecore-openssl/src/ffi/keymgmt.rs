@@ -6,8 +6,8 @@ use super::params::{List, Misfit, Params, Questions};
 use super::provider::Provider;
 use super::{generate, import};
 use super::{guard, shared};
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Curve, Family, Key, Public};
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Curve, Family, Key, Public};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 

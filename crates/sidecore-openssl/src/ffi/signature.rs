@@ -7,11 +7,11 @@ use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
 use super::{bytes, guard, shared};
 use crate::algorithm_id::algorithm_id;
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
-use crate::face::sign::{Padding, Salt, Settings};
 use crate::hasher::Hasher;
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::sign::{Padding, Salt, Settings};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 

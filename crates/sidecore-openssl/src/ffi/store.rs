@@ -5,10 +5,10 @@ use super::object::KeyObject;
 use super::params::{List, Params};
 use super::provider::Provider;
 use super::{guard, shared};
-use crate::face::failure::{Failure, Reason};
-use crate::face::find::find;
-use crate::face::key::Key;
-use sidecore::keys::uri::Uri;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::Key;
+use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 

@@ -4,17 +4,17 @@ mod authority;
 mod patience;
 mod program;
 
-use crate::face::call::{Request, call};
-use crate::face::key::{Curve, Family, Key};
-use crate::face::lanes::{Take, pool};
-use crate::face::pause::Caller;
-use crate::face::sign::Settings;
 use crate::generate::Wish;
-use sidecore::client::Options;
+use sidecore::client::{Client, Options};
 use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
+use sidecore_client::face::call::{Request, call};
+use sidecore_client::face::key::{Curve, Family, Key};
+use sidecore_client::face::lanes::{Take, pool};
+use sidecore_client::face::pause::Caller;
+use sidecore_client::face::sign::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -129,6 +129,18 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
         };
         assert!(small.spawn_scoped(scope, works).unwrap().join().unwrap());
     });
+}
+
+#[test]
+fn a_buffer_is_wiped_to_its_end() {
+    let site = Site::new();
+    let mut client = Client::connect(&site.options).unwrap();
+    let buffer = client.alloc(3000).unwrap();
+    client.write(&buffer, 0, &[7; 3000]).unwrap();
+    client.wipe(&buffer);
+    let mut left = [1; 3000];
+    client.read(&buffer, 0, &mut left).unwrap();
+    assert!(left.iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What programs do to the libraries in them: they close descriptors, are interrupted, and open many files.
 
 use super::{Site, in_child, succeeded};
-use crate::face::lanes;
 use crate::jobs::no_number;
 use crate::jobs::waiting::Waiting;
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,6 +8,7 @@ use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sidecore::sys::own::SELECT_LIMIT;
+use sidecore_client::face::lanes;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

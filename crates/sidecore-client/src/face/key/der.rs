@@ -2,13 +2,13 @@
 
 use super::{Curve, Public, unreadable};
 use crate::face::failure::Failure;
+use crate::spec::Secret;
+use der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use der::{Decode, Encode};
 use pkcs1::{RsaPrivateKey, RsaPublicKey, UintRef};
-use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
-use pkcs8::der::{Decode, Encode};
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
-use sidecore::engine::crypto::Secret;
 use zeroize::Zeroizing;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -50,7 +50,7 @@ impl Public {
         self.write().map_err(|_| unreadable("the public key"))
     }
 
-    fn write(&self) -> pkcs8::der::Result<Vec<u8>> {
+    fn write(&self) -> der::Result<Vec<u8>> {
         match self {
             Self::Rsa { n, e } => {
                 let key = RsaPublicKey { modulus: UintRef::new(n)?, public_exponent: UintRef::new(e)? }.to_der()?;
@@ -73,7 +73,7 @@ fn ec(curve: Curve) -> AlgorithmIdentifierRef<'static> {
     AlgorithmIdentifierRef { oid: EC, parameters: Some(curve.oid().into()) }
 }
 
-fn spki(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> pkcs8::der::Result<Vec<u8>> {
+fn spki(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Vec<u8>> {
     SubjectPublicKeyInfoRef { algorithm, subject_public_key: BitStringRef::from_bytes(key)? }.to_der()
 }
 
@@ -120,7 +120,7 @@ pub struct RsaParts {
 /// The parts are none of a key.
 pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
     let number = |bytes| UintRef::new(bytes);
-    let encode = || -> pkcs8::der::Result<Secret> {
+    let encode = || -> der::Result<Secret> {
         let key = RsaPrivateKey {
             modulus: number(&parts.n)?,
             public_exponent: number(&parts.e)?,
@@ -143,7 +143,7 @@ pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
 /// # Errors
 /// The parts are none of a key.
 pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
-    let encode = || -> pkcs8::der::Result<Secret> {
+    let encode = || -> der::Result<Secret> {
         let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: Some(point) };
         pkcs8(ec(curve), &Zeroizing::new(key.to_der()?))
     };
@@ -155,14 +155,14 @@ pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, F
 /// # Errors
 /// The parts are none of a key.
 pub fn ed25519_private(seed: &[u8; 32]) -> Result<Secret, Failure> {
-    let encode = || -> pkcs8::der::Result<Secret> {
+    let encode = || -> der::Result<Secret> {
         let key = Zeroizing::new(OctetStringRef::new(seed)?.to_der()?);
         pkcs8(AlgorithmIdentifierRef { oid: ED25519, parameters: None }, &key)
     };
     encode().map_err(|_| unreadable("the Ed25519 key"))
 }
 
-fn pkcs8(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> pkcs8::der::Result<Secret> {
+fn pkcs8(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Secret> {
     Ok(Secret::new(PrivateKeyInfoRef::new(algorithm, OctetStringRef::new(key)?).to_der()?))
 }
 

@@ -18,4 +18,3 @@ pub mod lanes;
 pub mod pause;
 pub mod pem;
 pub mod sign;
-mod sys;

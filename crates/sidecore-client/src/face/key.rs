@@ -3,7 +3,7 @@
 mod der;
 
 use crate::face::failure::{Failure, Reason};
-use sidecore::engine::crypto::{KeyMaterial, Secret};
+use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 

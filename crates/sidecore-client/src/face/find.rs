@@ -3,11 +3,11 @@
 //! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
 //! with them later is not.
 
+use crate::client::{Admin, ConnectError, Error, Options};
 use crate::face::aside::aside;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Private, Public};
-use sidecore::client::{Admin, ConnectError, Error, Options};
-use sidecore::keys::KeyInfo;
+use crate::keys::KeyInfo;
 use std::time::Instant;
 
 /// The key of this name, as far as this process may know it.

@@ -1,6 +1,6 @@
 //! Why an operation failed: what a face tells its programs.
 
-use sidecore::sys::own::closed;
+use crate::sys::own::closed;
 use std::ffi::CStr;
 use std::io;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
 
+use crate::client::{Client, Error, Session};
 use crate::face::aside::aside;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Private, Public};
-use sidecore::client::{Client, Error, Session};
-use sidecore::engine::crypto::{Scheme, SessionSpec};
+use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
 
 /// Most sessions of a lane.

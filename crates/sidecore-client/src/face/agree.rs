@@ -4,7 +4,7 @@ use crate::face::call::{self, Request};
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Public};
 use crate::face::pause::Caller;
-use sidecore::engine::crypto::Scheme;
+use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use zeroize::Zeroizing;

@@ -5,7 +5,7 @@ use crate::face::digest::Digest;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Public};
 use crate::face::pause::Caller;
-use sidecore::engine::crypto::{Hash, SaltLength, Scheme, SignaturePadding};
+use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
