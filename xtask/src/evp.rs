@@ -17,8 +17,6 @@ const DATA: &str = "crates/sidecore-openssl/tests/evp/data";
 
 /// Which stanzas of a file are taken.
 enum Which {
-    /// Of these ciphers or digests.
-    Named(&'static [&'static str]),
     /// Those whose keys begin with one of these.
     Keys(&'static [&'static str]),
     /// The first ones, of the operation with this name, and their keys, until so many bytes are full.
@@ -26,19 +24,14 @@ enum Which {
 }
 
 /// A file of OpenSSL's, and what of it is taken.
-const FILES: [(&str, Which); 9] = [
+const FILES: [(&str, Which); 6] = [
     ("evppkey_rsa_common.txt", Which::Keys(&["RSA-"])),
     ("evppkey_rsa.txt", Which::Keys(&["RSA-"])),
     ("evppkey_ecdsa.txt", Which::Keys(&["P-256", "P-384"])),
     ("evppkey_ecx.txt", Which::Keys(&["Alice-25519", "Bob-25519", "ED25519-", "Wyche", "EDDSA-TV-"])),
     ("evppkey_ml_dsa_65_wycheproof_verify.txt", Which::First("Verify-Message-Public", 90_000)),
     ("evppkey_ml_kem_768_decap.txt", Which::First("Kem", 60_000)),
-    ("evpciph_aes_common.txt", Which::Named(&AES)),
-    ("evpciph_chacha.txt", Which::Named(&["CHACHA20-POLY1305"])),
-    ("evpmd_sha.txt", Which::Named(&["SHA256", "SHA384", "SHA512"])),
 ];
-
-const AES: [&str; 6] = ["AES-128-GCM", "AES-256-GCM", "AES-128-CTR", "AES-256-CTR", "AES-128-CBC", "AES-256-CBC"];
 
 /// Makes all files again.
 pub(crate) fn run(root: &Path, directory: &Path) -> Result<bool> {
@@ -71,15 +64,9 @@ fn select(stanzas: Vec<Stanza>, which: &Which) -> Vec<Stanza> {
     let apply = stanzas.into_iter().filter(|stanza| !stanza.of_fips()).map(Stanza::plain);
     let apply: Vec<Stanza> = apply.filter(|stanza| !stanza.lines.is_empty()).collect();
     match which {
-        Which::Named(names) => apply.into_iter().filter(|stanza| named(stanza, names)).collect(),
         Which::Keys(prefixes) => with_keys(apply, |key| prefixes.iter().any(|prefix| key.starts_with(prefix))),
         Which::First(operation, bytes) => first(apply, operation, *bytes),
     }
-}
-
-fn named(stanza: &Stanza, names: &[&str]) -> bool {
-    let (operation, name) = stanza.first();
-    matches!(operation, "Cipher" | "Digest") && names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Operations with these keys, and the keys that they use.
@@ -151,11 +138,6 @@ Key = 00
         assert_eq!(kept.len(), 2, "not the foreign key, not what only FIPS does: {kept:?}");
         assert!(kept[0].starts_with("PrivateKey = A-1\n-----BEGIN"));
         assert_eq!(kept[1], "Sign = A-1\nOutput = 02\n");
-    }
-
-    #[test]
-    fn names_are_compared_without_case() {
-        assert_eq!(texts(&Which::Named(&["AES-128-GCM"])), ["Cipher = aes-128-gcm\nKey = 00\n"]);
     }
 
     #[test]

@@ -277,6 +277,16 @@ impl Client {
         Ok(())
     }
 
+    /// Overwrites a buffer with zeros: the service sees it for as long as the lane lasts.
+    pub fn wipe(&mut self, buffer: &Buffer) {
+        let zeros = [0; 1024];
+        for offset in (0..buffer.extent().len).step_by(zeros.len()) {
+            let left = zeros.len().min((buffer.extent().len - offset) as usize);
+            // It fits; in a forked child the memory is the parent's.
+            let _ = self.write(buffer, offset, &zeros[..left]);
+        }
+    }
+
     /// Starts the transfer of a buffer's first lines to this core, for reading and writing. After taking many completions
     /// and before looking at their results, so that the transfers overlap.
     #[inline]

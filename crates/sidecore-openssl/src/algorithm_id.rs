@@ -1,13 +1,13 @@
 //! The `AlgorithmIdentifier` of a signature, as certificates and messages carry it.
 
-use crate::digest::Digest;
-use crate::failure::Failure;
-use crate::key::{Key, Public};
-use crate::sign::{Padding, Settings};
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::{Decode, Encode, Tag, TagNumber};
 use pkcs8::spki::AlgorithmIdentifierRef;
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::{Key, Public};
+use sidecore_client::face::sign::{Padding, Settings};
 
 const MGF1: &str = "1.2.840.113549.1.1.8";
 const PSS: &str = "1.2.840.113549.1.1.10";

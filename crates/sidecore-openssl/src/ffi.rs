@@ -3,32 +3,27 @@
 pub(crate) mod abi;
 mod agree;
 mod asym_cipher;
-mod cipher;
-pub(crate) mod connections;
 mod context;
 mod decoder;
-pub(crate) mod fibre;
 mod generate;
 mod import;
 mod keymgmt;
+mod libcrypto;
+mod object;
 mod params;
-pub(crate) mod process;
 mod provider;
 mod signature;
-pub(crate) mod stack;
 mod store;
 mod strings;
-mod sum;
 #[cfg(test)]
 mod tests;
 mod upcalls;
 
 pub use provider::OSSL_provider_init;
 
-use crate::aside::with_room;
 use abi::{Algorithm, operation};
+use sidecore_client::face::aside::guard;
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const OURS: &std::ffi::CStr = c"provider=sidecore";
@@ -41,63 +36,6 @@ const ML_DSA_65: &std::ffi::CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.1
 /// Keys of TLS's exchanges are made for one connection each: a program that prefers this provider for its own keys does
 /// not mean those. So these match no `provider=sidecore`; stored keys reach them all the same.
 const EXCHANGE: &std::ffi::CStr = c"sidecore.exchange=yes";
-
-/// A program that prefers this provider for its keys does not mean its bulk encryption, which costs more to send than to
-/// do: this is for those who ask.
-const BULK: &std::ffi::CStr = c"sidecore.bulk=yes";
-
-static CIPHER: [Algorithm; 8] = [
-    Algorithm::new(
-        c"AES-128-GCM:id-aes128-GCM:2.16.840.1.101.3.4.1.6",
-        BULK,
-        &cipher::aes_128_gcm::FUNCTIONS,
-        c"AES-128-GCM by sidecore",
-    ),
-    Algorithm::new(
-        c"AES-256-GCM:id-aes256-GCM:2.16.840.1.101.3.4.1.46",
-        BULK,
-        &cipher::aes_256_gcm::FUNCTIONS,
-        c"AES-256-GCM by sidecore",
-    ),
-    Algorithm::new(c"AES-128-CTR", BULK, &cipher::aes_128_ctr::FUNCTIONS, c"AES-128-CTR by sidecore"),
-    Algorithm::new(c"AES-256-CTR", BULK, &cipher::aes_256_ctr::FUNCTIONS, c"AES-256-CTR by sidecore"),
-    Algorithm::new(
-        c"AES-128-CBC:AES128:2.16.840.1.101.3.4.1.2",
-        BULK,
-        &cipher::aes_128_cbc::FUNCTIONS,
-        c"AES-128-CBC by sidecore",
-    ),
-    Algorithm::new(
-        c"AES-256-CBC:AES256:2.16.840.1.101.3.4.1.42",
-        BULK,
-        &cipher::aes_256_cbc::FUNCTIONS,
-        c"AES-256-CBC by sidecore",
-    ),
-    Algorithm::new(c"ChaCha20-Poly1305", BULK, &cipher::chacha20_poly1305::FUNCTIONS, c"ChaCha20-Poly1305 by sidecore"),
-    Algorithm::END,
-];
-
-static DIGEST: [Algorithm; 4] = [
-    Algorithm::new(
-        c"SHA2-256:SHA-256:SHA256:2.16.840.1.101.3.4.2.1",
-        BULK,
-        &sum::sha_256::FUNCTIONS,
-        c"SHA-256 by sidecore",
-    ),
-    Algorithm::new(
-        c"SHA2-384:SHA-384:SHA384:2.16.840.1.101.3.4.2.2",
-        BULK,
-        &sum::sha_384::FUNCTIONS,
-        c"SHA-384 by sidecore",
-    ),
-    Algorithm::new(
-        c"SHA2-512:SHA-512:SHA512:2.16.840.1.101.3.4.2.3",
-        BULK,
-        &sum::sha_512::FUNCTIONS,
-        c"SHA-512 by sidecore",
-    ),
-    Algorithm::END,
-];
 
 static KEYMGMT: [Algorithm; 7] = [
     Algorithm::new(RSA, OURS, &keymgmt::rsa::FUNCTIONS, c"RSA keys of sidecore"),
@@ -143,8 +81,6 @@ static DECODER: [Algorithm; 8] = [
 /// What is offered, by operation.
 fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     match number {
-        operation::DIGEST => Some(&DIGEST),
-        operation::CIPHER => Some(&CIPHER),
         operation::KEYMGMT => Some(&KEYMGMT),
         operation::KEYEXCH => Some(&KEYEXCH),
         operation::KEM => Some(&KEM),
@@ -154,11 +90,6 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
         operation::DECODER => Some(&DECODER),
         _ => None,
     }
-}
-
-/// No panic reaches OpenSSL: one becomes `failed`. Nor does the program's stack need much room.
-fn guard<T>(failed: T, function: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(|| with_room(function))).unwrap_or(failed)
 }
 
 /// One more owner of what OpenSSL keeps for us.

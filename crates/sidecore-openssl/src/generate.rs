@@ -1,16 +1,16 @@
 //! Keys that OpenSSL has made here: for `openssl speed`, and for whoever asks for keys by property. They belong to the
 //! process that made them, not to the service's store: that is `sidecore keys generate`.
 
-use crate::aside::aside;
-use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Private, Public};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::{self, KeySize};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
     ML_DSA_65_SIGNING, PqdsaKeyPair,
 };
-use sidecore::engine::crypto::Secret;
+use sidecore_client::face::aside::aside;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public};
+use sidecore_client::spec::Secret;
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Wish {
                 let public = Public::MlDsa65(pair.public_key().as_ref().to_vec());
                 Ok(imported(public, pair.to_pkcs8v1().map_err(failed)?.as_ref()))
             }
-            Family::X25519 | Family::MlKem768 | Family::Symmetric => {
+            Family::X25519 | Family::MlKem768 => {
                 Err(Failure::unsupported("making keys of this type here: use OpenSSL's own code, or sidecore keys"))
             }
         }

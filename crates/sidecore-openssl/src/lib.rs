@@ -3,20 +3,9 @@
 //! OpenSSL loads the library and calls `OSSL_provider_init`. What touches OpenSSL's memory is under `ffi`; the rest
 //! is safe code. It does not link libcrypto: numbers of functions and names of parameters are OpenSSL's stable interface.
 
-mod agree;
 mod algorithm_id;
-mod aside;
-mod bulk;
-mod call;
-mod credentials;
-mod decrypt;
-mod digest;
-pub mod failure;
+mod bare;
 pub mod ffi;
-mod find;
 mod generate;
-mod key;
-mod lanes;
-mod pem;
-mod sign;
-mod waiting;
+mod hasher;
+mod jobs;

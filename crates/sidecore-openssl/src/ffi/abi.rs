@@ -4,10 +4,8 @@
 //! entry of a dispatch table, so that number and type cannot disagree.
 
 pub(crate) mod asym_cipher;
-pub(crate) mod cipher;
 pub(crate) mod core;
 pub(crate) mod decoder;
-pub(crate) mod digest;
 pub(crate) mod kem;
 pub(crate) mod keyexch;
 pub(crate) mod keymgmt;
@@ -108,8 +106,6 @@ pub(crate) use functions;
 pub(crate) mod operation {
     use std::ffi::c_int;
 
-    pub(crate) const DIGEST: c_int = 1;
-    pub(crate) const CIPHER: c_int = 2;
     pub(crate) const KEYMGMT: c_int = 10;
     pub(crate) const KEYEXCH: c_int = 11;
     pub(crate) const SIGNATURE: c_int = 12;

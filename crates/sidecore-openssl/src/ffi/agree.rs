@@ -2,13 +2,13 @@
 
 use super::abi::{Dispatch, Param, kem, keyexch};
 use super::context::{Operation, dupctx, freectx, given, with};
-use super::keymgmt::key_in;
+use super::object::key_in;
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
-use crate::agree;
-use crate::failure::Failure;
-use crate::key::Key;
+use sidecore_client::face::agree;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ unsafe extern "C" fn derive(context: *mut c_void, room: *mut u8, len: *mut usize
                 return Ok(true);
             }
             let peer = context.peer.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
-            output.put(&agree::derive(context.provider.options()?, context.key()?, peer)?)
+            output.put(&agree::derive(context.provider.caller()?, context.key()?, peer)?)
         })
     }
 }
@@ -125,7 +125,7 @@ unsafe extern "C" fn encapsulate(
             if only_lengths {
                 return Ok(true);
             }
-            let both = agree::encapsulate(context.provider.options()?, context.key()?)?;
+            let both = agree::encapsulate(context.provider.caller()?, context.key()?)?;
             let (ciphertext, shared) = both.split_at(agree::CIPHERTEXT_LEN);
             Ok(output.put(ciphertext)? && secret.put(shared)?)
         })
@@ -150,7 +150,7 @@ unsafe extern "C" fn decapsulate(
                 return Ok(true);
             }
             let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&agree::decapsulate(context.provider.options()?, context.key()?, ciphertext)?)
+            output.put(&agree::decapsulate(context.provider.caller()?, context.key()?, ciphertext)?)
         })
     }
 }

@@ -2,15 +2,15 @@
 
 use super::abi::{Dispatch, Param, asym_cipher as entry};
 use super::context::{Operation, dupctx, freectx, given, with};
-use super::keymgmt::key_in;
+use super::object::key_in;
 use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
 use super::signature::Output;
 use super::{bytes, guard, shared};
-use crate::decrypt::{Padding, Settings};
-use crate::digest::Digest;
-use crate::failure::Failure;
-use crate::key::Key;
+use sidecore_client::face::decrypt::{Padding, Settings};
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ unsafe extern "C" fn decrypt(
                 return Ok(true);
             }
             let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&context.settings.decrypt(context.provider.options()?, key, ciphertext)?)
+            output.put(&context.settings.decrypt(context.provider.caller()?, key, ciphertext)?)
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::guard;
 use super::provider::Provider;
-use crate::failure::{Failure, Reason};
-use crate::key::Key;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::Key;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 

@@ -9,11 +9,11 @@ use super::params::List;
 use super::provider::Provider;
 use super::store::offer;
 use super::{guard, shared};
-use crate::failure::{Failure, Reason};
-use crate::find::find;
-use crate::key::{Family, Key, Private, Public};
-use crate::pem::Block;
-use sidecore::keys::uri::{PEM_LABEL, Uri};
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::{Family, Key, Private, Public};
+use sidecore_client::face::pem::Block;
+use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ unsafe fn decode_der(
             Ok(uri) => uri,
             Err(error) => {
                 // Only a file with our label comes here; others have another structure.
-                if crate::pem::looks_like_uri(&der) {
+                if sidecore_client::face::pem::looks_like_uri(&der) {
                     // The search ends here: OpenSSL forgets what a decoder says that leaves it to others.
                     return provider.fail(c"decode", &Failure::new(Reason::Key, error.to_string()));
                 }

@@ -2,12 +2,12 @@
 
 use super::abi::{Param, select};
 use super::guard;
-use super::keymgmt::KeyObject;
+use super::object::KeyObject;
 use super::params::Params;
 use super::provider::Provider;
-use crate::failure::Failure;
 use crate::generate::Wish;
-use crate::key::{Curve, Family, Public};
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::{Curve, Family, Public};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -2,11 +2,13 @@
 
 use super::abi::{Param, select};
 use super::params::Params;
-use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, ed25519_public};
-use crate::key::{ml_dsa_public, ml_kem_public, rsa_private, x25519_public};
+use crate::bare::{ed25519_public, ml_dsa_public, ml_kem_public, x25519_public};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ParsedPublicKey};
-use sidecore::engine::crypto::Secret;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{
+    Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private,
+};
+use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
@@ -29,7 +31,6 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
     static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
     static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
     static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
-    static NOTHING: [Param; 1] = [Param::END];
     static RAW: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
     static SEEDED: [Param; 4] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::bytes(c"seed"), Param::END];
     static RAW_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
@@ -38,7 +39,6 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
         (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
         (Family::Ec, true) => EC.as_ptr(),
         (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::Symmetric, _) => NOTHING.as_ptr(),
         (Family::MlKem768 | Family::MlDsa65, true) => SEEDED.as_ptr(),
         (Family::Ed25519 | Family::X25519, true) => RAW.as_ptr(),
         (Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65, false) => RAW_PUBLIC.as_ptr(),
@@ -54,7 +54,6 @@ pub(super) fn read(family: Family, private: bool, params: Params<'_>) -> Result<
         Family::X25519 => x25519(private, params),
         Family::MlKem768 => ml_kem(private, params),
         Family::MlDsa65 => ml_dsa(private, params),
-        Family::Symmetric => Err(missing()),
     }
 }
 
@@ -96,7 +95,7 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let group = params.text(c"group").ok_or_else(missing)?;
     let curve = Curve::from_name(group)
         .ok_or_else(|| Failure::unsupported(format!("the curve {group}: use prime256v1 or secp384r1")))?;
-    let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.len() + 1 && point[0] == 4);
+    let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.size() + 1 && point[0] == 4);
     let point =
         point.ok_or_else(|| Failure::unsupported("the point is missing or compressed: give it uncompressed"))?;
     if !is_on_curve(curve, point) {
@@ -104,8 +103,8 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     }
     let public = Public::Ec { curve, point: point.to_vec() };
     let Some(scalar) = secret(params, c"priv").filter(|_| private) else { return Ok(Key::new(public, Private::None)) };
-    let mut full = Zeroizing::new(vec![0; curve.len()]);
-    let start = curve.len().checked_sub(scalar.len()).ok_or_else(missing)?;
+    let mut full = Zeroizing::new(vec![0; curve.size()]);
+    let start = curve.size().checked_sub(scalar.len()).ok_or_else(missing)?;
     full[start..].copy_from_slice(&scalar);
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
 }

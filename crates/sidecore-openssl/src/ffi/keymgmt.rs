@@ -1,51 +1,15 @@
 //! Key management: what OpenSSL may know of a key, and how it gets one.
 
-use super::abi::{Callback, Dispatch, Param, keymgmt as entry, object, operation, select};
+use super::abi::{Callback, Dispatch, Param, keymgmt as entry, operation, select};
+use super::object::{KeyObject, key_in};
 use super::params::{List, Misfit, Params, Questions};
 use super::provider::Provider;
 use super::{generate, import};
 use super::{guard, shared};
-use crate::failure::{Failure, Reason};
-use crate::key::{Curve, Family, Key, Public};
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Curve, Family, Key, Public};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-
-/// A key object: empty until it is imported or loaded.
-pub(crate) struct KeyObject {
-    pub(crate) provider: Arc<Provider>,
-    pub(crate) family: Family,
-    pub(crate) key: Option<Arc<Key>>,
-    /// Parameters without a key.
-    pub(crate) parameters: Option<Curve>,
-}
-
-impl KeyObject {
-    /// Without a key yet.
-    pub(crate) fn new(provider: Arc<Provider>, family: Family) -> Self {
-        Self { provider, family, key: None, parameters: None }
-    }
-
-    /// Tells a store's or decoder's callback of this object, which [`load`] takes over.
-    ///
-    /// # Safety
-    /// `callback` is OpenSSL's and goes with `argument`.
-    pub(crate) unsafe fn offer(self, list: List, callback: Callback, argument: *mut c_void) -> c_int {
-        let mut object: *mut Self = Box::into_raw(Box::new(self));
-        let reference: *mut *mut Self = &raw mut object;
-        let result = list
-            .integer(c"type", object::PKEY)
-            .borrowed(c"reference", reference.cast(), size_of::<*mut Self>())
-            // SAFETY: see above.
-            .with(|list| unsafe { callback(list, argument) });
-        // SAFETY: written by `load` if it took the object over.
-        let left = unsafe { reference.read_volatile() };
-        if !left.is_null() {
-            // SAFETY: made above, and nobody took it.
-            drop(unsafe { Box::from_raw(left) });
-        }
-        result
-    }
-}
 
 /// The functions of one family differ in its name only.
 macro_rules! family {
@@ -152,15 +116,6 @@ fn query_operation_name(number: c_int, family: Family) -> *const c_char {
 unsafe fn from_pointer<'a>(pointer: *const c_void) -> Option<&'a KeyObject> {
     // SAFETY: see above.
     unsafe { pointer.cast::<KeyObject>().as_ref() }
-}
-
-/// The key in a key object that OpenSSL hands to an operation.
-///
-/// # Safety
-/// `object` is null or a key object of this provider.
-pub(super) unsafe fn key_in(object: *const c_void) -> Option<Arc<Key>> {
-    // SAFETY: see above.
-    unsafe { object.cast::<KeyObject>().as_ref()?.key.clone() }
 }
 
 /// # Safety
@@ -363,7 +318,7 @@ fn gettable(family: Family) -> &'static [Param] {
     match family {
         Family::Rsa => &RSA,
         Family::Ec => &EC,
-        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 | Family::Symmetric => &RAW,
+        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 => &RAW,
     }
 }
 
@@ -416,7 +371,7 @@ fn answer_ec(curve: Curve, point: &[u8], questions: &mut Questions<'_>) -> Resul
     answer_curve(curve, questions)?;
     questions.bytes(c"pub", point)?;
     questions.bytes(c"encoded-pub-key", point)?;
-    let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.len()).unwrap_or_default();
+    let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.size()).unwrap_or_default();
     questions.number(c"qx", x)?;
     questions.number(c"qy", y)
 }

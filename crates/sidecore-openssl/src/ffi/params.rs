@@ -108,12 +108,6 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The length of what stands, or is to stand, under this name.
-    pub(crate) fn size(self, name: &CStr) -> Option<usize> {
-        // SAFETY: the list is valid, see `new`.
-        unsafe { find(self.list, name)?.as_ref().map(|param| param.data_size) }
-    }
-
     /// The integer of this name.
     pub(crate) fn integer(self, name: &CStr) -> Option<i64> {
         match self.get(name)? {
@@ -300,19 +294,6 @@ impl Questions<'_> {
     /// Whether this is asked.
     pub(crate) fn asks(&mut self, name: &CStr) -> bool {
         self.find(name).is_some()
-    }
-
-    /// The room for the answer to this question, in bytes.
-    pub(crate) fn room(&mut self, name: &CStr) -> Option<usize> {
-        self.find(name).map(|param| param.data_size)
-    }
-
-    /// Answers with bytes or a pointer to them, which stay where they are while the context is not changed.
-    pub(crate) fn bytes_or_pointer(&mut self, name: &CStr, bytes: &[u8]) -> Result<(), Misfit> {
-        match self.find(name).map(|param| param.data_type) {
-            Some(BYTES_POINTER) => self.pointer(name, bytes),
-            _ => self.bytes(name, bytes),
-        }
     }
 
     /// Answers with bytes.

@@ -2,14 +2,17 @@
 
 use super::abi::core::Handle;
 use super::abi::{Algorithm, Dispatch, Param, provider as entry};
+use super::libcrypto::Libcrypto;
 use super::params::Questions;
 use super::upcalls::Core;
-use crate::aside::aside;
-use crate::failure::Failure;
-use crate::lanes;
-use sidecore::client::Options;
-use sidecore::config::named_users;
-use sidecore::core::policy::notify::Notify;
+use crate::jobs::{self, Jobs};
+use sidecore_client::client::Options;
+use sidecore_client::environment::named_users;
+use sidecore_client::face::aside::aside;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::lanes;
+use sidecore_client::face::pause::Caller;
+use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +45,11 @@ impl Provider {
             let _ = self.known.set(aside(|| looked_up(options)));
         }
         Ok(self.known.get().unwrap_or(options))
+    }
+
+    /// Who has its operations done.
+    pub(crate) fn caller(&self) -> Result<Caller<'_>, Failure> {
+        Ok(Caller { options: self.options()?, pause: &Jobs })
     }
 
     /// Puts a failure into OpenSSL's queue of errors; what a function returns then.
@@ -123,8 +131,10 @@ pub unsafe extern "C" fn OSSL_provider_init(
     super::guard(0, || {
         // SAFETY: OpenSSL's own table and handle.
         let core = unsafe { Core::new(handle, upcalls.cast()) };
-        super::fibre::find(&core);
-        super::strings::register(&core);
+        let library = Libcrypto::with(core.address_in_libcrypto());
+        // SAFETY: libcrypto's own addresses.
+        unsafe { jobs::ffi::find(|name| library.address(name)) };
+        super::strings::register(&library);
         let provider = Arc::new(Provider::new(core));
         // SAFETY: OpenSSL wants its answers here.
         unsafe {

@@ -2,15 +2,16 @@
 
 use super::abi::{Dispatch, Param, signature as entry};
 use super::context::{Operation, dupctx, freectx, given, with};
-use super::keymgmt::key_in;
+use super::object::key_in;
 use super::params::{Misfit, Params, Questions, Value};
 use super::provider::Provider;
 use super::{bytes, guard, shared};
 use crate::algorithm_id::algorithm_id;
-use crate::digest::{Digest, Hasher};
-use crate::failure::Failure;
-use crate::key::Key;
-use crate::sign::{Padding, Salt, Settings};
+use crate::hasher::Hasher;
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::sign::{Padding, Salt, Settings};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -222,12 +223,12 @@ impl Context {
         if self.deterministic {
             return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
         }
-        let signature = self.settings.sign(self.provider.options()?, self.key()?, tbs)?;
+        let signature = self.settings.sign(self.provider.caller()?, self.key()?, tbs)?;
         output.put(&signature)
     }
 
     fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
-        self.settings.verify(self.provider.options()?, self.key()?, signature, tbs)
+        self.settings.verify(self.provider.caller()?, self.key()?, signature, tbs)
     }
 
     fn longest(&self) -> Result<usize, Failure> {
@@ -245,7 +246,7 @@ impl Context {
     fn answer_settings(&self, questions: &mut Questions<'_>) -> Result<(), Misfit> {
         let digest = self.settings.digest;
         questions.text(c"digest", digest.map_or(c"", Digest::name))?;
-        questions.length(c"digest-size", digest.map_or(0, Digest::len))?;
+        questions.length(c"digest-size", digest.map_or(0, Digest::size))?;
         questions.text(c"mgf1-digest", self.settings.mgf1.or(digest).map_or(c"", Digest::name))?;
         let (number, text) = match self.settings.padding {
             Padding::Pkcs1 => (1, c"pkcs1"),

@@ -1,14 +1,14 @@
 //! `sidecore:NAME` where OpenSSL takes a URI.
 
 use super::abi::{Callback, Dispatch, Param, PassphraseCallback, expect, store as entry};
-use super::keymgmt::KeyObject;
+use super::object::KeyObject;
 use super::params::{List, Params};
 use super::provider::Provider;
 use super::{guard, shared};
-use crate::failure::{Failure, Reason};
-use crate::find::find;
-use crate::key::Key;
-use sidecore::keys::uri::Uri;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::Key;
+use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 

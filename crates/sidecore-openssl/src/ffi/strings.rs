@@ -3,10 +3,9 @@
 //! They are registered as an engine registers its own, and not through `get_reason_strings`: those OpenSSL takes away again
 //! with the provider, which after `OPENSSL_cleanup` is a crash in whatever program frees a key so late.
 
-use super::fibre::libcrypto;
-use super::upcalls::Core;
-use crate::failure::Reason;
-use std::ffi::{CStr, c_char, c_int, c_ulong};
+use super::libcrypto::Libcrypto;
+use sidecore_client::face::failure::Reason;
+use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
@@ -27,8 +26,8 @@ const LIBRARY_SHIFT: u32 = 23;
 static LIBRARY: OnceLock<u32> = OnceLock::new();
 
 /// Registers the texts, once.
-pub(super) fn register(core: &Core) {
-    LIBRARY.get_or_init(|| load(core).unwrap_or(0));
+pub(super) fn register(library: &Libcrypto) {
+    LIBRARY.get_or_init(|| load(library).unwrap_or(0));
 }
 
 /// The code of a reason, with our library's number.
@@ -36,17 +35,11 @@ pub(super) fn code(reason: Reason) -> u32 {
     LIBRARY.get().copied().unwrap_or(0) << LIBRARY_SHIFT | reason as u32
 }
 
-fn load(core: &Core) -> Option<u32> {
-    let library = libcrypto(core);
-    let address = |name: &CStr| {
-        // SAFETY: a handle of the loader and a C string.
-        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
-    };
+fn load(libcrypto: &Libcrypto) -> Option<u32> {
     // SAFETY: OpenSSL's functions have these types, see openssl/err.h. The list ends, and stays as long as the process.
     unsafe {
-        let next = transmute::<*mut libc::c_void, NextLibrary>(address(c"ERR_get_next_error_library")?);
-        let load = transmute::<*mut libc::c_void, LoadStrings>(address(c"ERR_load_strings")?);
+        let next = transmute::<*mut c_void, NextLibrary>(libcrypto.address(c"ERR_get_next_error_library")?);
+        let load = transmute::<*mut c_void, LoadStrings>(libcrypto.address(c"ERR_load_strings")?);
         let library = u32::try_from(next()).ok()?;
         let texts = Box::leak(Box::new(texts(library)));
         load(library.cast_signed(), texts.as_mut_ptr());

@@ -4,16 +4,17 @@ mod authority;
 mod patience;
 mod program;
 
-use crate::call::{Request, call};
 use crate::generate::Wish;
-use crate::key::{Curve, Family, Key};
-use crate::lanes::{Take, pool};
-use crate::sign::Settings;
-use sidecore::client::Options;
+use sidecore::client::{Client, Options};
 use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
+use sidecore_client::face::call::{Request, call};
+use sidecore_client::face::key::{Curve, Family, Key};
+use sidecore_client::face::lanes::{Take, pool};
+use sidecore_client::face::pause::Caller;
+use sidecore_client::face::sign::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -47,8 +48,10 @@ impl Site {
     fn works(&self) -> bool {
         let settings = Settings::default();
         let digest = [7; 32];
-        let signature = settings.sign(&self.options, &self.key, &digest);
-        signature.is_ok_and(|signature| settings.verify(&self.options, &self.key, &signature, &digest).unwrap_or(false))
+        let signature = settings.sign(Caller::thread(&self.options), &self.key, &digest);
+        signature.is_ok_and(|signature| {
+            settings.verify(Caller::thread(&self.options), &self.key, &signature, &digest).unwrap_or(false)
+        })
     }
 }
 
@@ -129,18 +132,29 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
 }
 
 #[test]
+fn a_buffer_is_wiped_to_its_end() {
+    let site = Site::new();
+    let mut client = Client::connect(&site.options).unwrap();
+    let buffer = client.alloc(3000).unwrap();
+    client.write(&buffer, 0, &[7; 3000]).unwrap();
+    client.wipe(&buffer);
+    let mut left = [1; 3000];
+    client.read(&buffer, 0, &mut left).unwrap();
+    assert!(left.iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_refusal_of_the_request_is_told_as_it_is() {
     let site = Site::new();
     let request = Request {
         key: &site.key,
         scheme: Scheme::EcdsaRaw,
         op: Op::SignDigest,
-        iv: &[],
         head: &[],
         input: &[1],
         max_output: 72,
     };
-    assert_eq!(call(&site.options, &request).unwrap(), Err(Refusal::InputLength));
+    assert_eq!(call(Caller::thread(&site.options), &request).unwrap(), Err(Refusal::InputLength));
 }
 
 #[test]
@@ -166,12 +180,12 @@ fn a_request_that_no_lane_will_ever_hold_is_refused_while_lanes_are_in_use() {
                 key: &site.key,
                 scheme: Scheme::EcdsaRaw,
                 op: Op::SignDigest,
-                iv: &[],
                 head: &[],
                 input: &vec![1; 300 << 10],
                 max_output: 72,
             };
-            let refused = call(&site.options, &request).is_err_and(|failure| failure.text.contains(says));
+            let refused =
+                call(Caller::thread(&site.options), &request).is_err_and(|failure| failure.text.contains(says));
             held.give_back();
             refused && site.works()
         })));

@@ -7,7 +7,7 @@ mod job;
 mod key;
 mod operation;
 
-pub(crate) use bulk::{Cipher, Digest, fetched_from};
+pub(crate) use bulk::fetched_from;
 pub(crate) use job::{WaitContext, becomes_readable, close_all};
 pub(crate) use key::Key;
 pub(crate) use operation::{Action, Message, Operation};
@@ -118,10 +118,6 @@ symbols! {
     digest_provider = "EVP_MD_get0_provider": unsafe extern "C" fn(Object) -> Object;
     digest_context = "EVP_MD_CTX_new": unsafe extern "C" fn() -> Object;
     digest_context_free = "EVP_MD_CTX_free": Free;
-    digest_copy = "EVP_MD_CTX_copy_ex": unsafe extern "C" fn(Object, Object) -> c_int;
-    digest_init = "EVP_DigestInit_ex2": unsafe extern "C" fn(Object, Object, *const c_void) -> c_int;
-    digest_update = "EVP_DigestUpdate": unsafe extern "C" fn(Object, *const c_void, usize) -> c_int;
-    digest_final = "EVP_DigestFinal_ex": unsafe extern "C" fn(Object, *mut c_uchar, *mut c_uint) -> c_int;
     message_sign_init = "EVP_DigestSignInit_ex": MessageInit;
     message_sign_update = "EVP_DigestSignUpdate": unsafe extern "C" fn(Object, *const c_void, usize) -> c_int;
     message_sign_final = "EVP_DigestSignFinal": unsafe extern "C" fn(Object, *mut c_uchar, *mut usize) -> c_int;
@@ -134,18 +130,6 @@ symbols! {
     cipher_fetch = "EVP_CIPHER_fetch": Fetch;
     cipher_free = "EVP_CIPHER_free": Free;
     cipher_provider = "EVP_CIPHER_get0_provider": unsafe extern "C" fn(Object) -> Object;
-    cipher_context = "EVP_CIPHER_CTX_new": unsafe extern "C" fn() -> Object;
-    cipher_context_free = "EVP_CIPHER_CTX_free": Free;
-    cipher_copy = "EVP_CIPHER_CTX_copy": unsafe extern "C" fn(Object, Object) -> c_int;
-    cipher_init = "EVP_CipherInit_ex2":
-        unsafe extern "C" fn(Object, Object, *const c_uchar, *const c_uchar, c_int, *const c_void) -> c_int;
-    cipher_control = "EVP_CIPHER_CTX_ctrl": unsafe extern "C" fn(Object, c_int, c_int, *mut c_void) -> c_int;
-    cipher_padding = "EVP_CIPHER_CTX_set_padding": unsafe extern "C" fn(Object, c_int) -> c_int;
-    cipher_iv_len = "EVP_CIPHER_CTX_get_iv_length": unsafe extern "C" fn(Object) -> c_int;
-    cipher_updated_iv = "EVP_CIPHER_CTX_get_updated_iv": unsafe extern "C" fn(Object, *mut c_void, usize) -> c_int;
-    cipher_update = "EVP_CipherUpdate":
-        unsafe extern "C" fn(Object, *mut c_uchar, *mut c_int, *const c_uchar, c_int) -> c_int;
-    cipher_final = "EVP_CipherFinal_ex": unsafe extern "C" fn(Object, *mut c_uchar, *mut c_int) -> c_int;
 }
 
 static API: LazyLock<Api> = LazyLock::new(|| {

@@ -64,27 +64,6 @@ fn openssls_vectors_of_lattices() {
 }
 
 #[test]
-fn openssls_vectors_of_ciphers_and_digests() {
-    let site = Site::start();
-    let mut tally = Tally::default();
-    bulk::run(&site, "evpciph_aes_common.txt", include_str!("data/evpciph_aes_common.txt"), &mut tally);
-    bulk::run(&site, "evpciph_chacha.txt", include_str!("data/evpciph_chacha.txt"), &mut tally);
-    bulk::run(&site, "evpmd_sha.txt", include_str!("data/evpmd_sha.txt"), &mut tally);
-    tally.is_complete(&[
-        ("evpciph_aes_common.txt AES-128-GCM", 316),
-        ("evpciph_aes_common.txt AES-256-GCM", 280),
-        ("evpciph_aes_common.txt AES-128-CTR", 10),
-        ("evpciph_aes_common.txt AES-256-CTR", 6),
-        ("evpciph_aes_common.txt AES-128-CBC", 28),
-        ("evpciph_aes_common.txt AES-256-CBC", 16),
-        ("evpciph_chacha.txt CHACHA20-POLY1305", 20),
-        ("evpmd_sha.txt SHA256", 3),
-        ("evpmd_sha.txt SHA384", 3),
-        ("evpmd_sha.txt SHA512", 4),
-    ]);
-}
-
-#[test]
 fn wycheproofs_vectors_of_rsa_signatures() {
     let site = Site::start();
     let mut tally = Tally::default();

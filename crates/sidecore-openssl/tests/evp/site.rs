@@ -19,9 +19,6 @@ pub(crate) const REQUIRED: &str = "provider=sidecore";
 /// A program that wants the provider's key exchange and encapsulation.
 pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
 
-/// A program that wants the provider's ciphers and digests.
-pub(crate) const BULK: &str = "sidecore.bulk=yes";
-
 pub(crate) struct Site {
     pub(crate) context: Context,
     _service: Service,

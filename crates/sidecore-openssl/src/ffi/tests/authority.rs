@@ -3,15 +3,16 @@
 //! Only root can become another user; elsewhere these tests say so and show nothing.
 
 use super::{in_child, succeeded};
-use crate::failure::Failure;
-use crate::find::find;
-use crate::key::Key;
-use crate::lanes::{Take, pool};
-use crate::sign::Settings;
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::lanes::{Take, pool};
+use sidecore_client::face::pause::Caller;
+use sidecore_client::face::sign::Settings;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -51,7 +52,7 @@ impl Site {
     }
 
     fn sign(&self, key: &Arc<Key>) -> Result<Vec<u8>, Failure> {
-        Settings::default().sign(&self.options, key, &[7; 32])
+        Settings::default().sign(Caller::thread(&self.options), key, &[7; 32])
     }
 
     /// Whether a signature is refused because of the user.

@@ -1,15 +1,16 @@
 //! A service that is stopped, not dead: operations fail in time.
 
 use super::Site;
-use crate::call::{Request, call};
-use crate::find::find;
-use crate::lanes;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sidecore::client::Options;
 use sidecore::config::Config;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
+use sidecore_client::face::call::{Request, call};
+use sidecore_client::face::find::find;
+use sidecore_client::face::lanes;
+use sidecore_client::face::pause::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -64,7 +65,7 @@ fn this_program_serves_where_it_is_told() {
 }
 
 /// What came in how long, of something that has to fail.
-fn fails<T>(work: impl FnOnce() -> Result<T, crate::failure::Failure>) -> String {
+fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::face::failure::Failure>) -> String {
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");
     let took = start.elapsed();
@@ -80,9 +81,8 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let site = Site { options: Options { socket, patience: PATIENCE, ..Options::default() }, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);
-        let (iv, head) = (&[][..], &[][..]);
-        let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, iv, head, input, max_output: 72 };
-        call(&site.options, &request)
+        let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, head: &[], input, max_output: 72 };
+        call(Caller::thread(&site.options), &request)
     };
     assert!(site.works());
     service.stop();

@@ -1,13 +1,14 @@
 //! What programs do to the libraries in them: they close descriptors, are interrupted, and open many files.
 
 use super::{Site, in_child, succeeded};
-use crate::lanes;
-use crate::waiting::{Waiting, no_number};
+use crate::jobs::no_number;
+use crate::jobs::waiting::Waiting;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sidecore::sys::own::SELECT_LIMIT;
+use sidecore_client::face::lanes;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -143,7 +144,7 @@ fn one_wait_context_does_not_close_another_at_its_number() {
 
 #[test]
 fn a_child_takes_its_parents_number_over_if_it_is_still_the_sets() {
-    let pool = || -> &'static lanes::Pool { Box::leak(Box::new(lanes::Pool::new())) };
+    let pool = || -> &'static lanes::Pool { Box::leak(Box::new(lanes::Pool::default())) };
     let (first, second) = (pool(), pool());
     assert!(succeeded(in_child(|| {
         let mut waiting = Waiting::new(first).unwrap();

@@ -1,0 +1,79 @@
+//! Shared secrets: X25519 and ML-KEM-768.
+
+use crate::face::call::{self, Request};
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
+use crate::spec::Scheme;
+use sidecore_core::session::{Op, Refusal};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Bytes of a secret, of either algorithm.
+pub const SECRET_LEN: usize = 32;
+/// Bytes of an encapsulation.
+pub const CIPHERTEXT_LEN: usize = 1088;
+
+/// The secret that this private key and the peer's public one share.
+///
+/// # Errors
+/// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
+pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    has_private(key)?;
+    let Public::X25519(point) = &peer.public else {
+        return Err(Failure::input("the peer's key is of another type: give one of X25519"));
+    };
+    secret(caller, key, Scheme::X25519, Op::Derive, point)
+}
+
+/// The secret in an encapsulation.
+///
+/// # Errors
+/// A key without private part, an encapsulation of another length, or the service does not do it.
+pub fn decapsulate(caller: Caller<'_>, key: &Arc<Key>, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    has_private(key)?;
+    secret(caller, key, Scheme::MlKem768, Op::Decapsulate, ciphertext)
+}
+
+/// A fresh encapsulation, and after it its secret.
+///
+/// # Errors
+/// The service does not do it.
+pub fn encapsulate(caller: Caller<'_>, key: &Arc<Key>) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    request(caller, key, Scheme::MlKem768, Op::Encapsulate, &[], CIPHERTEXT_LEN + SECRET_LEN)
+}
+
+fn secret(
+    caller: Caller<'_>,
+    key: &Arc<Key>,
+    scheme: Scheme,
+    op: Op,
+    input: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    request(caller, key, scheme, op, input, SECRET_LEN)
+}
+
+fn request(
+    caller: Caller<'_>,
+    key: &Arc<Key>,
+    scheme: Scheme,
+    op: Op,
+    input: &[u8],
+    max_output: usize,
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let request = Request { key, scheme, op, head: &[], input, max_output };
+    match call::call(caller, &request)? {
+        Ok(output) if output.len() == max_output => Ok(Zeroizing::new(output)),
+        Ok(_) => Err(Failure::new(Reason::Service, "an answer of another length: update sidecore")),
+        Err(Refusal::Authentication) => Err(Failure::input("the peer's key gives a secret that everybody knows")),
+        Err(Refusal::InputLength) => Err(Failure::input("an encapsulation of another length than 1088 bytes")),
+        Err(refusal) => Err(Failure::new(Reason::Service, refusal.message())),
+    }
+}
+
+fn has_private(key: &Key) -> Result<(), Failure> {
+    if key.has_private() {
+        return Ok(());
+    }
+    Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"))
+}

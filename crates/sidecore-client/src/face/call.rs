@@ -1,0 +1,206 @@
+//! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
+//! the service ended.
+
+use crate::client::{Buffer, Client, Error, Job as Submission, Session};
+use crate::face::credentials::Credentials;
+use crate::face::failure::{Failure, Reason, Trouble};
+use crate::face::key::Key;
+use crate::face::lanes::OpenError;
+use crate::face::lanes::{self, Pool, Take, Taken};
+use crate::face::pause::Caller;
+use crate::spec::Scheme;
+use sidecore_core::session::{Op, Refusal};
+use sidecore_core::wire::{Extent, Status};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// What to do with which bytes.
+pub struct Request<'r> {
+    /// The key, and so where its private part is.
+    pub key: &'r Arc<Key>,
+    /// How the key is used.
+    pub scheme: Scheme,
+    /// What is done.
+    pub op: Op,
+    /// A signature to verify, else nothing.
+    pub head: &'r [u8],
+    /// What it is done to.
+    pub input: &'r [u8],
+    /// Length of the longest result, bytes.
+    pub max_output: usize,
+}
+
+impl Request<'_> {
+    fn input_len(&self) -> usize {
+        self.head.len() + self.input.len()
+    }
+}
+
+/// The result, or why the service refused the request itself.
+pub type Outcome = Result<Vec<u8>, Refusal>;
+
+/// Has a request done. The service's refusal of the request itself is an outcome.
+///
+/// # Errors
+/// No service, a key that it does not have or give to this user, a request that is too large, or no answer in time.
+pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
+    let deadline = Instant::now() + caller.options.patience;
+    let first = once(caller, request, None, deadline);
+    let second = match first {
+        // The service may have started again since, or have ended the sessions of a key whose users changed; or this
+        // thread is another user by now.
+        Err(Trouble::Stale(_)) if Instant::now() < deadline => {
+            once(caller, request, Some(&Credentials::present()), deadline)
+        }
+        other => other,
+    };
+    second.map_err(|trouble| match trouble {
+        Trouble::Late => Failure::late(caller.options.patience),
+        Trouble::Stale(_) if Instant::now() >= deadline => Failure::late(caller.options.patience),
+        Trouble::Stale(why) => Failure::new(Reason::Service, why),
+        Trouble::Failure(failure) => failure,
+    })
+}
+
+/// `under`: on a lane made under these credentials. Without them they are compared before a session is opened; where it is
+/// open, while the service is at work, so that it takes no time: what a lane of others brings is thrown away.
+fn once(
+    caller: Caller<'_>,
+    request: &Request<'_>,
+    under: Option<&Credentials>,
+    deadline: Instant,
+) -> Result<Outcome, Trouble> {
+    let pool = lanes::pool()?;
+    let mut lane = take_lane(pool, caller, request, under, deadline)?;
+    if let Err(failure) = check_size(request, lane.client.max_request_bytes()) {
+        lane.give_back();
+        return Err(failure.into());
+    }
+    if !lane.has_open(request.key, &request.scheme) && !is_of_caller(&lane, under) {
+        return Err(of_another(lane));
+    }
+    lane.client.set_deadline(Some(deadline));
+    let session = match lane.open(request.key, &request.scheme) {
+        Ok(session) => session,
+        Err(OpenError::Failure(failure)) => {
+            lane.give_back();
+            return Err(failure.into());
+        }
+        Err(OpenError::Gone(why)) => return Err(lane.gone(why)),
+    };
+    let submitted = submit(&mut lane.client, session, request);
+    let (input, output) = match submitted {
+        Ok(buffers) => buffers,
+        Err(error) => return Err(lane.broken(&error)),
+    };
+    if under.is_none() && !lane.is_of_caller() {
+        return Err(of_another(lane));
+    }
+    let (mut lane, received) = caller.pause.for_answer(lane, deadline)?;
+    let outcome = match received.status {
+        Status::Done { len } => {
+            let mut result = vec![0; len as usize];
+            lane.client.read(&output, 0, &mut result).map(|()| Ok(result))
+        }
+        Status::Refused(refusal) => Ok(Err(refusal)),
+        Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
+    };
+    for buffer in [input, output] {
+        if leaves_secrets(request.op) {
+            lane.client.wipe(&buffer);
+        }
+        lane.client.free(buffer);
+    }
+    match outcome {
+        Ok(Err(Refusal::NoSession)) => {
+            lane.sessions.forget(request.key, &request.scheme);
+            lane.give_back();
+            Err(Trouble::Stale(Refusal::NoSession.message().to_owned()))
+        }
+        Ok(outcome) => {
+            lane.give_back();
+            Ok(outcome)
+        }
+        Err(error) => Err(lane.broken(&error)),
+    }
+}
+
+/// Puts the request into the lane and rings. The buffers of its input and of its output.
+fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Result<(Buffer, Buffer), Error> {
+    let input_len = request.input_len();
+    let input = client.alloc(len(input_len.max(1)))?;
+    let output = client.alloc(len(request.max_output.max(1)))?;
+    client.write(&input, 0, request.head)?;
+    client.write(&input, len(request.head.len()), request.input)?;
+    let inputs = [Extent::new(input.extent().offset, len(input_len))];
+    let head_len = len(request.head.len());
+    let outputs = [output.extent()];
+    let job = Submission { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
+    client.submit(0, &job)?;
+    client.ring();
+    Ok((input, output))
+}
+
+/// Whether the program may take the input or the result for a secret.
+fn leaves_secrets(op: Op) -> bool {
+    matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
+}
+
+fn len(bytes: usize) -> u32 {
+    // Lanes have smaller arenas: what does not fit in 32 bits is refused there.
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// Whether the lane has the rights of the thread that calls.
+fn is_of_caller(lane: &Taken, under: Option<&Credentials>) -> bool {
+    under.is_some() || lane.is_of(&Credentials::present())
+}
+
+fn of_another(lane: Taken) -> Trouble {
+    lane.gone("user or groups of this process have changed".to_owned())
+}
+
+/// Whether the service takes requests of this size at all.
+fn check_size(request: &Request<'_>, most: u32) -> Result<(), Failure> {
+    let size = request.input_len().max(request.max_output);
+    if size <= most as usize {
+        return Ok(());
+    }
+    Err(Failure::input(format!("a request of {size} bytes: the service takes up to {most} (limits.max_request_bytes)")))
+}
+
+fn take_lane(
+    pool: &'static Pool,
+    caller: Caller<'_>,
+    request: &Request<'_>,
+    under: Option<&Credentials>,
+    deadline: Instant,
+) -> Result<Taken, Trouble> {
+    let (preferred, bytes) = (caller.pause.favourite(), request.input_len() + request.max_output);
+    let take = || pool.take(caller.options, preferred, bytes, under, deadline);
+    let seen = match take()? {
+        Take::Lane(lane) => return Ok(lane),
+        Take::Full(seen) => seen,
+    };
+    // No lane would be of use.
+    check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
+    let taken = wait_for_lane(take, seen, |seen| caller.pause.for_lane(pool, seen, deadline));
+    caller.pause.leave(pool, taken.is_ok())?;
+    taken
+}
+
+/// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
+fn wait_for_lane(
+    take: impl Fn() -> Result<Take, Failure>,
+    mut seen: u64,
+    wait: impl Fn(u64) -> Result<bool, Trouble>,
+) -> Result<Taken, Trouble> {
+    while wait(seen)? {
+        match take()? {
+            Take::Lane(lane) => return Ok(lane),
+            Take::Full(now) => seen = now,
+        }
+    }
+    Err(lanes::none_free().into())
+}

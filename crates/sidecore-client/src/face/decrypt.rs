@@ -1,0 +1,174 @@
+//! RSA decryption: from what programs set to what the service does.
+
+use crate::face::call::{self, Request};
+use crate::face::digest::Digest;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
+use crate::spec::{DecryptionPadding, Hash, Scheme};
+use rustix::rand::{GetRandomFlags, getrandom};
+use sidecore_core::session::{Op, Refusal};
+use std::sync::Arc;
+use subtle::{ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+/// Length of TLS's premaster secret, bytes.
+pub const PREMASTER: usize = 48;
+
+/// How the plaintext was padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// As PKCS#1 v1.5 says.
+    Pkcs1,
+    /// OAEP of PKCS#1 v2.2.
+    Oaep,
+    /// A premaster secret in PKCS#1 v1.5: always 48 bytes, random ones if anything is wrong.
+    Tls,
+}
+
+/// What a ciphertext is decrypted with, beside the key.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How the plaintext was padded.
+    pub padding: Padding,
+    /// Of OAEP.
+    pub digest: Digest,
+    /// Of the mask generation function, if not as the digest.
+    pub mgf1: Option<Digest>,
+    /// Of OAEP.
+    pub label: Vec<u8>,
+    /// In premaster secrets: the version that the client offered first.
+    pub client_version: u16,
+    /// One that is taken instead; 0: none.
+    pub negotiated_version: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            padding: Padding::Pkcs1,
+            digest: Digest::Sha1,
+            mgf1: None,
+            label: Vec::new(),
+            client_version: 0,
+            negotiated_version: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Length of the longest plaintext.
+    pub fn longest(&self, key: &Key) -> usize {
+        if self.padding == Padding::Tls { PREMASTER } else { key.public.max_len() }
+    }
+
+    /// The plaintext.
+    ///
+    /// # Errors
+    /// A key or settings that do not decrypt, a ciphertext that is not for them, or the service does not do it.
+    pub fn decrypt(
+        &self,
+        caller: Caller<'_>,
+        key: &Arc<Key>,
+        ciphertext: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
+        if !key.has_private() {
+            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
+        }
+        let Public::Rsa { n, .. } = &key.public else {
+            return Err(Failure::unsupported("only RSA keys decrypt"));
+        };
+        // Some programs leave out zeros at the front, as OpenSSL's own code lets them.
+        let missing = n.len().checked_sub(ciphertext.len()).filter(|missing| *missing < n.len()).ok_or_else(|| {
+            let (found, expected) = (ciphertext.len(), n.len());
+            Failure::input(format!("a ciphertext of {found} bytes: this key's have {expected}"))
+        })?;
+        let ciphertext = &[&vec![0; missing], ciphertext].concat();
+        let scheme = Scheme::RsaDecryption { padding: self.scheme()? };
+        let max_output = n.len();
+        let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
+        let plaintext = match call::call(caller, &request)? {
+            Ok(plaintext) => Zeroizing::new(plaintext),
+            Err(refusal) => return Err(refused(refusal)),
+        };
+        if self.padding == Padding::Tls { self.premaster(&plaintext) } else { Ok(plaintext) }
+    }
+
+    fn scheme(&self) -> Result<DecryptionPadding, Failure> {
+        if self.padding != Padding::Oaep {
+            return Ok(DecryptionPadding::Pkcs1);
+        }
+        let hash = |digest: Digest| match digest {
+            Digest::Sha1 => Ok(Hash::Sha1),
+            other => other
+                .hash()
+                .ok_or_else(|| Failure::unsupported("OAEP with this digest: use SHA-1, SHA-256, SHA-384 or SHA-512")),
+        };
+        let mgf1 = hash(self.mgf1.unwrap_or(self.digest))?;
+        Ok(DecryptionPadding::Oaep { hash: hash(self.digest)?, mgf1, label: self.label.clone() })
+    }
+
+    /// The premaster secret, or random bytes; which of them cannot be told from the time it takes. Bad padding gives a
+    /// plaintext as well, of a length that says nothing.
+    fn premaster(&self, plaintext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
+        let mut random = Zeroizing::new([0; PREMASTER]);
+        let got = getrandom(&mut *random, GetRandomFlags::empty());
+        if got != Ok(PREMASTER) {
+            return Err(Failure::new(Reason::Internal, "the kernel gives no random bytes"));
+        }
+        let mut padded = Zeroizing::new([0; PREMASTER]);
+        let len = plaintext.len().min(PREMASTER);
+        padded[..len].copy_from_slice(&plaintext[..len]);
+        let is = |version: u16| padded[..2].ct_eq(&version.to_be_bytes());
+        let negotiated = self.negotiated_version;
+        let alternative = is(negotiated) & !negotiated.ct_eq(&0);
+        let good = plaintext.len().ct_eq(&PREMASTER) & (is(self.client_version) | alternative);
+        let chosen =
+            padded.iter().zip(random.iter()).map(|(good_byte, random)| u8::conditional_select(random, good_byte, good));
+        Ok(Zeroizing::new(chosen.collect()))
+    }
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::Authentication => Failure::input("the ciphertext is not for this key, padding or label"),
+        other => Failure::new(Reason::Service, other.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(client: u16, negotiated: u16) -> Settings {
+        let versions = Settings { client_version: client, negotiated_version: negotiated, ..Settings::default() };
+        Settings { padding: Padding::Tls, ..versions }
+    }
+
+    #[test]
+    fn a_good_premaster_secret_is_kept() {
+        let secret = [&[3, 3][..], &[7; 46]].concat();
+        assert_eq!(*settings(0x0303, 0).premaster(&secret).unwrap(), secret);
+        assert_eq!(*settings(0x0304, 0x0303).premaster(&secret).unwrap(), secret);
+    }
+
+    #[test]
+    fn of_a_bad_one_nothing_is_left() {
+        let secret = [&[3, 3][..], &[7; 46]].concat();
+        let short = &secret[..47];
+        let long = [&secret[..], &[7]].concat();
+        for (settings, plaintext) in [
+            (settings(0x0301, 0), &secret[..]),
+            (settings(0x0301, 0x0302), &secret[..]),
+            (settings(0x0303, 0), short),
+            (settings(0x0303, 0), &long[..]),
+            (settings(0x0303, 0), &[]),
+        ] {
+            let (one, other) = (settings.premaster(plaintext).unwrap(), settings.premaster(plaintext).unwrap());
+            assert_eq!(one.len(), PREMASTER);
+            assert_ne!(one, other, "random");
+        }
+        let zeros = [0; PREMASTER];
+        assert_ne!(*settings(0x0303, 0).premaster(&zeros).unwrap(), zeros, "no version was negotiated");
+    }
+}

@@ -1,0 +1,199 @@
+//! Keys in DER, as the service says and takes them.
+
+use super::{Curve, Public, unreadable};
+use crate::face::failure::Failure;
+use crate::spec::Secret;
+use der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use der::{Decode, Encode};
+use pkcs1::{RsaPrivateKey, RsaPublicKey, UintRef};
+use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
+use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
+use sec1::EcPrivateKey;
+use zeroize::Zeroizing;
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
+const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2");
+const ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+
+impl Curve {
+    fn oid(self) -> &'static ObjectIdentifier {
+        match self {
+            Self::P256 => &P256,
+            Self::P384 => &P384,
+        }
+    }
+
+    fn from_oid(oid: ObjectIdentifier) -> Option<Self> {
+        [Self::P256, Self::P384].into_iter().find(|curve| *curve.oid() == oid)
+    }
+}
+
+impl Public {
+    /// Reads a `SubjectPublicKeyInfo`.
+    ///
+    /// # Errors
+    /// A key of another type, or no key.
+    pub fn from_spki(der: &[u8]) -> Result<Self, Failure> {
+        read(der).ok_or_else(|| unreadable("the public key"))
+    }
+
+    /// As a `SubjectPublicKeyInfo`.
+    ///
+    /// # Errors
+    /// The parts are none of a key.
+    pub fn to_spki(&self) -> Result<Vec<u8>, Failure> {
+        self.write().map_err(|_| unreadable("the public key"))
+    }
+
+    fn write(&self) -> der::Result<Vec<u8>> {
+        match self {
+            Self::Rsa { n, e } => {
+                let key = RsaPublicKey { modulus: UintRef::new(n)?, public_exponent: UintRef::new(e)? }.to_der()?;
+                spki(AlgorithmIdentifierRef { oid: RSA, parameters: Some(AnyRef::NULL) }, &key)
+            }
+            Self::Ec { curve, point } => spki(ec(*curve), point),
+            Self::Ed25519(point) => spki(plain(ED25519), point),
+            Self::X25519(point) => spki(plain(X25519), point),
+            Self::MlKem768(key) => spki(plain(ML_KEM_768), key),
+            Self::MlDsa65(key) => spki(plain(ML_DSA_65), key),
+        }
+    }
+}
+
+fn plain(oid: ObjectIdentifier) -> AlgorithmIdentifierRef<'static> {
+    AlgorithmIdentifierRef { oid, parameters: None }
+}
+
+fn ec(curve: Curve) -> AlgorithmIdentifierRef<'static> {
+    AlgorithmIdentifierRef { oid: EC, parameters: Some(curve.oid().into()) }
+}
+
+fn spki(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Vec<u8>> {
+    SubjectPublicKeyInfoRef { algorithm, subject_public_key: BitStringRef::from_bytes(key)? }.to_der()
+}
+
+fn read(der: &[u8]) -> Option<Public> {
+    let info = SubjectPublicKeyInfoRef::from_der(der).ok()?;
+    let key = info.subject_public_key.as_bytes()?;
+    match info.algorithm.oid {
+        RSA => {
+            let key = RsaPublicKey::<UintRef<'_>>::from_der(key).ok()?;
+            Some(Public::Rsa { n: key.modulus.as_bytes().to_vec(), e: key.public_exponent.as_bytes().to_vec() })
+        }
+        EC => {
+            let curve = Curve::from_oid(info.algorithm.parameters_oid().ok()?)?;
+            let uncompressed = key.first() == Some(&4) && key.len() == 2 * curve.size() + 1;
+            uncompressed.then(|| Public::Ec { curve, point: key.to_vec() })
+        }
+        ED25519 => Some(Public::Ed25519(key.try_into().ok()?)),
+        X25519 => Some(Public::X25519(key.try_into().ok()?)),
+        ML_KEM_768 if key.len() == 1184 => Some(Public::MlKem768(key.to_vec())),
+        ML_DSA_65 if key.len() == 1952 => Some(Public::MlDsa65(key.to_vec())),
+        _ => None,
+    }
+}
+
+/// The numbers of an RSA private key, each with the most significant byte first, as PKCS#1 names them.
+pub struct RsaParts {
+    /// The modulus.
+    pub n: Zeroizing<Vec<u8>>,
+    /// The public exponent.
+    pub e: Zeroizing<Vec<u8>>,
+    /// The private exponent.
+    pub d: Zeroizing<Vec<u8>>,
+    /// Both primes.
+    pub primes: [Zeroizing<Vec<u8>>; 2],
+    /// The private exponent modulo each prime less one.
+    pub exponents: [Zeroizing<Vec<u8>>; 2],
+    /// The inverse of the second prime modulo the first.
+    pub coefficient: Zeroizing<Vec<u8>>,
+}
+
+/// An RSA private key as PKCS#8.
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
+    let number = |bytes| UintRef::new(bytes);
+    let encode = || -> der::Result<Secret> {
+        let key = RsaPrivateKey {
+            modulus: number(&parts.n)?,
+            public_exponent: number(&parts.e)?,
+            private_exponent: number(&parts.d)?,
+            prime1: number(&parts.primes[0])?,
+            prime2: number(&parts.primes[1])?,
+            exponent1: number(&parts.exponents[0])?,
+            exponent2: number(&parts.exponents[1])?,
+            coefficient: number(&parts.coefficient)?,
+            other_prime_infos: None,
+        };
+        let key = Zeroizing::new(key.to_der()?);
+        pkcs8(AlgorithmIdentifierRef { oid: RSA, parameters: Some(AnyRef::NULL) }, &key)
+    };
+    encode().map_err(|_| unreadable("the RSA key"))
+}
+
+/// An EC private key as PKCS#8: `scalar` has the length of a coordinate.
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
+    let encode = || -> der::Result<Secret> {
+        let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: Some(point) };
+        pkcs8(ec(curve), &Zeroizing::new(key.to_der()?))
+    };
+    encode().map_err(|_| unreadable("the EC key"))
+}
+
+/// An Ed25519 private key as PKCS#8.
+///
+/// # Errors
+/// The parts are none of a key.
+pub fn ed25519_private(seed: &[u8; 32]) -> Result<Secret, Failure> {
+    let encode = || -> der::Result<Secret> {
+        let key = Zeroizing::new(OctetStringRef::new(seed)?.to_der()?);
+        pkcs8(AlgorithmIdentifierRef { oid: ED25519, parameters: None }, &key)
+    };
+    encode().map_err(|_| unreadable("the Ed25519 key"))
+}
+
+fn pkcs8(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Secret> {
+    Ok(Secret::new(PrivateKeyInfoRef::new(algorithm, OctetStringRef::new(key)?).to_der()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_keys_survive_their_encoding() {
+        let keys = [
+            Public::Rsa { n: vec![0xc3; 256], e: vec![1, 0, 1] },
+            Public::Ec { curve: Curve::P256, point: [&[4][..], &[7; 64]].concat() },
+            Public::Ec { curve: Curve::P384, point: [&[4][..], &[7; 96]].concat() },
+            Public::Ed25519([9; 32]),
+            Public::X25519([9; 32]),
+            Public::MlKem768(vec![9; 1184]),
+            Public::MlDsa65(vec![9; 1952]),
+        ];
+        for key in keys {
+            assert_eq!(Public::from_spki(&key.to_spki().unwrap()).unwrap(), key);
+        }
+        assert!(Public::from_spki(b"").is_err());
+    }
+
+    #[test]
+    fn sizes_are_openssls() {
+        let rsa = Public::Rsa { n: vec![0x80; 384], e: vec![3] };
+        assert_eq!((rsa.bits(), rsa.security_bits(), rsa.max_len()), (3072, 128, 384));
+        let ec = Public::Ec { curve: Curve::P256, point: vec![4; 65] };
+        assert_eq!((ec.bits(), ec.max_len()), (256, 72));
+        let ec = Public::Ec { curve: Curve::P384, point: vec![4; 97] };
+        assert_eq!((ec.bits(), ec.max_len()), (384, 104));
+    }
+}

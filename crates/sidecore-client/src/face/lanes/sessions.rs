@@ -1,0 +1,104 @@
+//! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
+
+use crate::client::{Client, Error, Session};
+use crate::face::aside::aside;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Private, Public};
+use crate::spec::{Scheme, SessionSpec};
+use std::sync::{Arc, Weak};
+
+/// Most sessions of a lane.
+const MAX_SESSIONS: usize = 32;
+
+/// Open sessions, the longest unused first.
+#[derive(Default)]
+pub(crate) struct Sessions(Vec<Open>);
+
+struct Open {
+    /// The key, without the imported private part that it may have had.
+    key: Key,
+    /// Still held by the program?
+    alive: Weak<Key>,
+    scheme: Scheme,
+    session: Session,
+}
+
+impl Open {
+    /// Whether it will not be used again: the key was imported, and is freed.
+    fn is_over(&self) -> bool {
+        !matches!(self.key.private, Private::Stored(_)) && self.alive.strong_count() == 0
+    }
+}
+
+/// Why there is no session.
+pub(crate) enum OpenError {
+    /// The lane is gone.
+    Gone(String),
+    /// The key cannot be used like this.
+    Failure(Failure),
+}
+
+impl Sessions {
+    /// Whether there is one of this key and scheme.
+    pub(crate) fn has(&self, key: &Key, scheme: &Scheme) -> bool {
+        self.place(key, scheme).is_some()
+    }
+
+    /// The session of this key and scheme: the one that is open, or a new one.
+    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
+        if let Some(place) = self.place(key, scheme) {
+            let open = self.0.remove(place);
+            let session = open.session;
+            self.0.push(open);
+            return Ok(session);
+        }
+        let session = aside(|| {
+            self.make_room(client);
+            open(client, key, scheme)
+        })?;
+        let alive = Arc::downgrade(key);
+        self.0.push(Open { key: key.remembered(), alive, scheme: scheme.clone(), session });
+        Ok(session)
+    }
+
+    /// The service does not know it any more.
+    pub(crate) fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
+        if let Some(place) = self.place(key, scheme) {
+            self.0.remove(place);
+        }
+    }
+
+    fn place(&self, key: &Key, scheme: &Scheme) -> Option<usize> {
+        self.0.iter().rposition(|open| open.key.is(key) && open.scheme == *scheme)
+    }
+
+    fn make_room(&mut self, client: &mut Client) {
+        let mut over: Vec<Open> = self.0.extract_if(.., |open| open.is_over()).collect();
+        if self.0.len() >= MAX_SESSIONS {
+            over.push(self.0.remove(0));
+        }
+        for open in over {
+            // The service may have closed it already.
+            let _ = client.close_session(open.session);
+        }
+    }
+}
+
+fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, OpenError> {
+    let spec = SessionSpec { scheme: scheme.clone(), key: key.material().map_err(OpenError::Failure)? };
+    let told = |error: Error| match error {
+        Error::Service(reason) => OpenError::Failure(Failure::new(Reason::Key, reason)),
+        other => OpenError::Gone(other.to_string()),
+    };
+    let session = client.open_session(&spec).map_err(told)?;
+    if let Private::Stored(name) = &key.private {
+        // After the session was opened: were the key replaced later, the session would be closed.
+        let info = client.key_info(name).map_err(told)?;
+        if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
+            let _ = client.close_session(session);
+            let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
+            return Err(OpenError::Failure(Failure::new(Reason::Key, text)));
+        }
+    }
+    Ok(session)
+}

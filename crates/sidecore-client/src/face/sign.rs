@@ -1,0 +1,187 @@
+//! Signatures: from what programs set to what the service does.
+
+use crate::face::call::{self, Request};
+use crate::face::digest::Digest;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Public};
+use crate::face::pause::Caller;
+use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
+use sidecore_core::session::{Op, Refusal};
+use std::sync::Arc;
+
+/// How RSA pads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// As PKCS#1 v1.5 says.
+    Pkcs1,
+    /// PSS of PKCS#1 v2.2.
+    Pss,
+}
+
+/// Length of a PSS salt, as programs say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Salt {
+    /// As long as the digest.
+    Digest,
+    /// Verifying: whichever it is; signing: the longest.
+    Auto,
+    /// As long as the key allows.
+    Max,
+    /// As `Auto`; signing: no longer than the digest.
+    AutoDigestMax,
+    /// So many bytes.
+    Bytes(u16),
+}
+
+/// What a signature is made with, beside the key.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// That of the message, where there is one.
+    pub digest: Option<Digest>,
+    /// Of RSA.
+    pub padding: Padding,
+    /// Of PSS.
+    pub salt: Salt,
+    /// Of the mask generation function, if not as the digest.
+    pub mgf1: Option<Digest>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { digest: None, padding: Padding::Pkcs1, salt: Salt::Auto, mgf1: None }
+    }
+}
+
+impl Settings {
+    /// Signs a digest, or a message where the algorithm takes no digest.
+    ///
+    /// # Errors
+    /// A key or settings that do not sign, a digest that does not fit them, or the service does not do it.
+    pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
+        if !key.has_private() {
+            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
+        }
+        let (scheme, payload) = self.scheme(key, digest)?;
+        let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
+        let max_output = key.public.max_len();
+        let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
+        call::call(caller, &request)?.map_err(refused)
+    }
+
+    /// Whether a signature of a digest (or of a message) is right.
+    ///
+    /// # Errors
+    /// A key or settings that do not verify, a digest that does not fit them, or the service does not do it.
+    pub fn verify(&self, caller: Caller<'_>, key: &Arc<Key>, signature: &[u8], digest: &[u8]) -> Result<bool, Failure> {
+        let (scheme, payload) = self.scheme(key, digest)?;
+        let request = Request { key, scheme, op: Op::Verify, head: signature, input: &payload, max_output: 0 };
+        match call::call(caller, &request)? {
+            Ok(_) => Ok(true),
+            Err(Refusal::Authentication | Refusal::InputLength) => Ok(false),
+            Err(refusal) => Err(refused(refusal)),
+        }
+    }
+
+    /// The session's scheme, and what is signed in it.
+    fn scheme(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
+        if let Some(expected) = self.digest
+            && expected.size() != digest.len()
+        {
+            let (found, expected) = (digest.len(), expected.size());
+            return Err(Failure::input(format!("a digest of {found} bytes: give one of {expected}")));
+        }
+        match &key.public {
+            Public::Ed25519(_) => Ok((Scheme::Ed25519, digest.to_vec())),
+            Public::MlDsa65(_) => Ok((Scheme::MlDsa65, digest.to_vec())),
+            Public::X25519(_) | Public::MlKem768(_) => Err(Failure::unsupported("signatures with this key")),
+            // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
+            Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest)?)),
+            Public::Rsa { .. } => self.rsa(key, digest),
+        }
+    }
+
+    fn rsa(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
+        match self.padding {
+            Padding::Pkcs1 => {
+                let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1Raw, hash: Hash::Sha256 };
+                let payload = digest_info(self.digest, digest);
+                let longest = key.public.max_len() - 11;
+                if payload.is_empty() || payload.len() > longest {
+                    let found = payload.len();
+                    return Err(Failure::input(format!("{found} bytes to sign: give 1 to {longest}, or a digest")));
+                }
+                Ok((scheme, payload))
+            }
+            Padding::Pss => {
+                let Some(hash) = self.digest.and_then(Digest::hash) else {
+                    return Err(Failure::unsupported("PSS with this digest: use SHA-256, SHA-384 or SHA-512"));
+                };
+                let mgf1 = match self.mgf1.unwrap_or(self.digest.unwrap_or(Digest::Sha256)) {
+                    Digest::Sha1 => Some(Hash::Sha1),
+                    other => other.hash(),
+                };
+                let Some(mgf1) = mgf1 else {
+                    let text = "PSS with this digest for MGF1: use SHA-1, SHA-256, SHA-384 or SHA-512";
+                    return Err(Failure::unsupported(text));
+                };
+                let padding = SignaturePadding::PssRaw { mgf1, salt: self.salt_length(key, hash)? };
+                Ok((Scheme::RsaSignature { padding, hash }, digest.to_vec()))
+            }
+        }
+    }
+
+    fn salt_length(&self, key: &Key, hash: Hash) -> Result<SaltLength, Failure> {
+        let longest = longest_salt(key, hash.len())
+            .ok_or_else(|| Failure::input("the key is too small for PSS with this digest: use a shorter digest"))?;
+        Ok(match self.salt {
+            Salt::Auto => SaltLength::Any,
+            Salt::Max => SaltLength::Bytes(longest),
+            Salt::AutoDigestMax if usize::from(longest) < hash.len() => SaltLength::Bytes(longest),
+            Salt::Digest | Salt::AutoDigestMax => SaltLength::Digest,
+            Salt::Bytes(bytes) if bytes <= longest => SaltLength::Bytes(bytes),
+            Salt::Bytes(bytes) => {
+                return Err(Failure::input(format!("a PSS salt of {bytes} bytes: this key takes at most {longest}")));
+            }
+        })
+    }
+
+    /// Bytes of salt in a signature made with these settings.
+    pub fn salt_bytes(&self, key: &Key, digest: Digest) -> Option<u16> {
+        let longest = longest_salt(key, digest.size())?;
+        Some(match self.salt {
+            Salt::Digest => digest.size() as u16,
+            Salt::Auto | Salt::Max => longest,
+            Salt::AutoDigestMax => longest.min(digest.size() as u16),
+            Salt::Bytes(bytes) => bytes,
+        })
+    }
+}
+
+fn longest_salt(key: &Key, digest_len: usize) -> Option<u16> {
+    let encoded = (key.public.bits().checked_sub(1)?).div_ceil(8);
+    u16::try_from(encoded.checked_sub(digest_len + 2)?).ok()
+}
+
+/// The service takes digests of 20 to 64 bytes.
+fn ecdsa_input(digest: &[u8]) -> Result<Vec<u8>, Failure> {
+    match digest.len() {
+        0 => Err(Failure::input("no digest to sign")),
+        // As a number, which it is for ECDSA, the same.
+        1..20 => Ok([&vec![0; 20 - digest.len()], digest].concat()),
+        20..=64 => Ok(digest.to_vec()),
+        // No curve here takes more.
+        _ => Ok(digest[..64].to_vec()),
+    }
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::new(Reason::Service, refusal.message())
+}
+
+/// `DigestInfo` in DER: what PKCS#1 v1.5 pads. MD5-SHA1 and what is no digest stand for themselves.
+fn digest_info(digest: Option<Digest>, bytes: &[u8]) -> Vec<u8> {
+    let Some(oid) = digest.and_then(Digest::oid_der) else { return bytes.to_vec() };
+    let algorithm = [&oid[..], &[0x05, 0x00]].concat();
+    let inside = [&[0x30, algorithm.len() as u8][..], &algorithm, &[0x04, bytes.len() as u8], bytes].concat();
+    [&[0x30, inside.len() as u8][..], &inside].concat()
+}

@@ -1,0 +1,35 @@
+//! Functions of the libcrypto that loaded this provider.
+
+use std::ffi::{CStr, c_void};
+
+/// The library that called us, however many there are; else whatever the program shows.
+pub(super) struct Libcrypto(*mut c_void);
+
+impl Libcrypto {
+    /// The library with this address in it.
+    pub(super) fn with(address: *const c_void) -> Self {
+        let mut info = libc::Dl_info {
+            dli_fname: std::ptr::null(),
+            dli_fbase: std::ptr::null_mut(),
+            dli_sname: std::ptr::null(),
+            dli_saddr: std::ptr::null_mut(),
+        };
+        // SAFETY: any address is allowed; the name is the loader's.
+        unsafe {
+            if libc::dladdr(address, &raw mut info) != 0 && !info.dli_fname.is_null() {
+                let library = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                if !library.is_null() {
+                    return Self(library);
+                }
+            }
+        }
+        Self(libc::RTLD_DEFAULT)
+    }
+
+    /// Where it has the function of this name.
+    pub(super) fn address(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a handle of the loader and a C string.
+        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+}

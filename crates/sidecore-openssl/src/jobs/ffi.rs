@@ -1,0 +1,158 @@
+//! OpenSSL's asynchronous jobs, found at run time: without them every operation is synchronous.
+
+use super::waiting::Waiting;
+use sidecore_client::face::aside::guard;
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::mem::transmute;
+use std::sync::OnceLock;
+
+type CurrentJob = unsafe extern "C" fn() -> *mut c_void;
+type WaitContext = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Pause = unsafe extern "C" fn() -> c_int;
+type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
+type SetFd = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int;
+type GetFd = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
+type ClearFd = unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int;
+type Resume = unsafe extern "C" fn(*mut c_void) -> c_int;
+type GetCallback = unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int;
+
+struct Functions {
+    current_job: CurrentJob,
+    wait_context: WaitContext,
+    pause: Pause,
+    set_fd: SetFd,
+    get_fd: GetFd,
+    clear_fd: ClearFd,
+    /// From OpenSSL 3.0 on.
+    get_callback: Option<GetCallback>,
+}
+
+/// Its address is the key that our descriptors have in wait contexts.
+static KEY: u8 = 0;
+static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+
+/// Looks the functions up, once: later might be in a forked child, where the loader's lock may be held for ever.
+///
+/// # Safety
+/// `address` gives the address of libcrypto's function of that name.
+pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
+    FUNCTIONS.get_or_init(|| {
+        // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
+        unsafe {
+            Some(Functions {
+                current_job: transmute::<*mut c_void, CurrentJob>(address(c"ASYNC_get_current_job")?),
+                wait_context: transmute::<*mut c_void, WaitContext>(address(c"ASYNC_get_wait_ctx")?),
+                pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
+                set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
+                get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
+                clear_fd: transmute::<*mut c_void, ClearFd>(address(c"ASYNC_WAIT_CTX_clear_fd")?),
+                get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
+                    .map(|address| transmute::<*mut c_void, GetCallback>(address)),
+            })
+        }
+    });
+}
+
+/// A job of OpenSSL's, while it runs.
+pub(crate) struct Job {
+    functions: &'static Functions,
+    context: *mut c_void,
+}
+
+/// The job that calls, if a job calls.
+pub(crate) fn current() -> Option<Job> {
+    let functions = FUNCTIONS.get()?.as_ref()?;
+    // SAFETY: OpenSSL's functions, called by a thread that it called.
+    let context = unsafe {
+        let job = (functions.current_job)();
+        if job.is_null() {
+            return None;
+        }
+        (functions.wait_context)(job)
+    };
+    (!context.is_null()).then_some(Job { functions, context })
+}
+
+impl Job {
+    /// Works with what its wait context waits on; made at first use.
+    pub(crate) fn waiting<T>(
+        &self,
+        make: impl FnOnce() -> io::Result<Waiting>,
+        work: impl FnOnce(&mut Waiting) -> T,
+    ) -> io::Result<T> {
+        let (mut fd, mut ours) = self.ours();
+        if ours.is_null() {
+            let waiting = make()?;
+            fd = waiting.fd();
+            ours = Box::into_raw(Box::new(waiting)).cast();
+            self.put(fd, ours)?;
+        }
+        // SAFETY: put there above or earlier, freed with the context; only the job that runs uses it, on one thread.
+        let waiting = unsafe { &mut *ours.cast::<Waiting>() };
+        let result = work(waiting);
+        let now = waiting.fd();
+        if now != fd && now >= 0 {
+            // The program closed the other one.
+            // SAFETY: the job's own context. It forgets the descriptor and calls nothing.
+            unsafe { (self.functions.clear_fd)(self.context, key()) };
+            self.put(now, ours)?;
+        }
+        Ok(result)
+    }
+
+    /// Works with what its wait context waits on, if it has waited before. A descriptor is put there for a pause only:
+    /// `HAProxy` 2.6 ends itself when it finds one of a job that never paused.
+    pub(crate) fn waited<T>(&self, work: impl FnOnce(&Waiting) -> T) -> Option<T> {
+        let (_, ours) = self.ours();
+        // SAFETY: as in `waiting`.
+        (!ours.is_null()).then(|| work(unsafe { &*ours.cast::<Waiting>() }))
+    }
+
+    /// What `put` put there, and its descriptor; null: nothing yet.
+    fn ours(&self) -> (c_int, *mut c_void) {
+        let (mut fd, mut ours) = (-1, std::ptr::null_mut());
+        // SAFETY: the job's own context, which lives while the job runs.
+        let known = unsafe { (self.functions.get_fd)(self.context, key(), &raw mut fd, &raw mut ours) };
+        if known == 0 { (-1, std::ptr::null_mut()) } else { (fd, ours) }
+    }
+
+    /// Gives the context a box with a [`Waiting`].
+    fn put(&self, fd: c_int, ours: *mut c_void) -> io::Result<()> {
+        // SAFETY: as in `waiting`; from here on the context owns the box.
+        if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {
+            // SAFETY: the context did not take it.
+            drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(())
+    }
+
+    /// Lets the program do other things until it comes back. `false`: it cannot.
+    pub(crate) fn pause(&self) -> bool {
+        if let Some(get) = self.functions.get_callback {
+            let (mut callback, mut argument) = (None, std::ptr::null_mut());
+            // SAFETY: as in `waiting`.
+            let known = unsafe { get(self.context, &raw mut callback, &raw mut argument) };
+            if let (1.., Some(callback)) = (known, callback) {
+                // SAFETY: what the program asked to be called with.
+                unsafe { callback(argument) };
+            }
+        }
+        // SAFETY: called by a job.
+        unsafe { (self.functions.pause)() == 1 }
+    }
+}
+
+fn key() -> *const c_void {
+    (&raw const KEY).cast()
+}
+
+/// # Safety
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
+    guard((), || {
+        // SAFETY: made by `put`, and the context is at its end.
+        drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+    });
+}
