@@ -15,6 +15,7 @@ pub mod failure;
 pub mod find;
 pub mod key;
 pub mod lanes;
+pub mod make;
 pub mod pause;
 pub mod pem;
 pub mod sign;

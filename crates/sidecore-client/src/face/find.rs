@@ -21,13 +21,22 @@ pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
 
 fn ask(options: &Options, name: &str) -> Result<KeyInfo, Failure> {
     let deadline = Instant::now() + options.patience;
-    let connected = Admin::connect(options).map_err(|error| match error {
+    connect(options)?.key_info_by(name, deadline).map_err(|error| told(options, error))
+}
+
+/// A connection without a lane.
+pub(super) fn connect(options: &Options) -> Result<Admin, Failure> {
+    Admin::connect(options).map_err(|error| match error {
         ConnectError::NoAnswer(..) => Failure::late(options.patience),
         other => Failure::new(Reason::Service, other.to_string()),
-    });
-    connected?.key_info_by(name, deadline).map_err(|error| match error {
+    })
+}
+
+/// Why a question had no answer.
+pub(super) fn told(options: &Options, error: Error) -> Failure {
+    match error {
         Error::Service(reason) => Failure::new(Reason::Key, reason),
         Error::NoAnswer(_) => Failure::late(options.patience),
         other => Failure::new(Reason::Service, other.to_string()),
-    })
+    }
 }

@@ -1,7 +1,9 @@
 //! A key as programs hold it: its public part, and where the private part is.
 
+mod curve;
 mod der;
 
+use crate::client::MadeKey;
 use crate::face::failure::{Failure, Reason};
 use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
@@ -181,6 +183,8 @@ pub enum Private {
     Stored(String),
     /// Imported by the program into this process: PKCS#8, or raw for X25519, ML-KEM and ML-DSA.
     Imported(Secret),
+    /// In the service, which made it for this program.
+    Made(MadeKey),
 }
 
 /// A key. Not changed once it is made.
@@ -220,10 +224,11 @@ impl Key {
             }),
             Private::Stored(name) => KeyMaterial::Stored(name.clone()),
             Private::Imported(pkcs8) => KeyMaterial::Private(pkcs8.clone()),
+            Private::Made(key) => key.material(),
         })
     }
 
-    /// The same key, without imported secrets, to be known again by [`Key::is`].
+    /// The same key, without what keeps its private part, to be known again by [`Key::is`].
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),

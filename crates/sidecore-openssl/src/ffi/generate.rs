@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn generate(
         if *no_key {
             object.parameters = wish.curve;
         } else {
-            match wish.generate() {
+            match provider.options().and_then(|options| wish.generate(options)) {
                 Ok(key) => object.key = Some(Arc::new(key)),
                 Err(failure) => {
                     provider.fail(c"generate", &failure);

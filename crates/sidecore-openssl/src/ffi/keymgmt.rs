@@ -7,7 +7,7 @@ use super::provider::Provider;
 use super::{generate, import};
 use super::{guard, shared};
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{Curve, Family, Key, Public};
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -227,7 +227,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
             object.parameters = params.text(c"group").and_then(Curve::from_name);
             return c_int::from(object.parameters.is_some());
         }
-        match import::read(object.family, selection & select::PRIVATE != 0, params) {
+        match import::read(&object.provider, object.family, selection & select::PRIVATE != 0, params) {
             Ok(key) => {
                 object.key = Some(Arc::new(key));
                 1
@@ -250,7 +250,10 @@ unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callba
         };
         if selection & select::PRIVATE != 0 && key.has_private() {
             // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
-            let text = "use the key by its URI, and export the public part only";
+            let text = match key.private {
+                Private::Made(_) => "export the public part only; a key to keep is made by `sidecore keys generate`",
+                _ => "use the key by its URI, and export the public part only",
+            };
             return object.provider.fail(c"export", &Failure::new(Reason::Private, text));
         }
         // SAFETY: OpenSSL's own callback.

@@ -39,9 +39,8 @@ impl Site {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket: socket.clone(), limits, ..Config::default() }).unwrap();
-        let key = Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate().unwrap();
         let options = Options { socket, ..Options::default() };
-        Self { options, key: Arc::new(key), _service: service, _directory: directory }
+        Self { key: made(&options), options, _service: service, _directory: directory }
     }
 
     /// Signs, and verifies what came.
@@ -53,6 +52,11 @@ impl Site {
             settings.verify(Caller::thread(&self.options), &self.key, &signature, &digest).unwrap_or(false)
         })
     }
+}
+
+/// A key for this program, of the service at hand.
+fn made(options: &Options) -> Arc<Key> {
+    Arc::new(Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate(options).unwrap())
 }
 
 /// Ends the child without anything that belongs to its parent.
@@ -125,7 +129,8 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
         let works = || {
             let curve = Some(Curve::P256);
             let families = [Family::Rsa, Family::Ec, Family::Ed25519, Family::MlDsa65];
-            families.map(|family| Wish { curve, ..Wish::new(family) }.generate().is_ok()) == [true; 4] && site.works()
+            let made = families.map(|family| Wish { curve, ..Wish::new(family) }.generate(&site.options).is_ok());
+            made == [true; 4] && site.works()
         };
         assert!(small.spawn_scoped(scope, works).unwrap().join().unwrap());
     });

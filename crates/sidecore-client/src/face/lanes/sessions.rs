@@ -15,7 +15,7 @@ const MAX_SESSIONS: usize = 32;
 pub(crate) struct Sessions(Vec<Open>);
 
 struct Open {
-    /// The key, without the imported private part that it may have had.
+    /// The key, without what keeps its private part.
     key: Key,
     /// Still held by the program?
     alive: Weak<Key>,
@@ -24,7 +24,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether it will not be used again: the key was imported, and is freed.
+    /// Whether it will not be used again: the key was the program's own, and is freed.
     fn is_over(&self) -> bool {
         !matches!(self.key.private, Private::Stored(_)) && self.alive.strong_count() == 0
     }

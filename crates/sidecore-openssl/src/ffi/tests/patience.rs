@@ -1,6 +1,6 @@
 //! A service that is stopped, not dead: operations fail in time.
 
-use super::Site;
+use super::{Site, made};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sidecore::client::Options;
 use sidecore::config::Config;
@@ -78,7 +78,8 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let service = Elsewhere::start(&socket);
-    let site = Site { options: Options { socket, patience: PATIENCE, ..Options::default() }, ..Site::new() };
+    let options = Options { socket, patience: PATIENCE, ..Options::default() };
+    let site = Site { key: made(&options), options, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);
         let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, head: &[], input, max_output: 72 };
