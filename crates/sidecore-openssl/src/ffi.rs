@@ -10,6 +10,7 @@ mod import;
 mod keymgmt;
 mod libcrypto;
 mod object;
+mod output;
 mod params;
 mod provider;
 mod signature;

@@ -43,8 +43,12 @@ pub type Outcome = Result<Vec<u8>, Refusal>;
 /// Has a request done. The service's refusal of the request itself is an outcome.
 ///
 /// # Errors
-/// No service, a key that it does not have or give to this user, a request that is too large, or no answer in time.
+/// No service, a public key where the private part is needed, a key that the service does not have or does not give to this
+/// user, a request that is too large, or no answer in time.
 pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
+    if !matches!(request.op, Op::Verify | Op::Encapsulate) && !request.key.has_private() {
+        return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
+    }
     let deadline = Instant::now() + caller.options.patience;
     let first = once(caller, request, None, deadline);
     let second = match first {

@@ -72,9 +72,6 @@ impl Settings {
         key: &Arc<Key>,
         ciphertext: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        if !key.has_private() {
-            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
-        }
         let Public::Rsa { n, .. } = &key.public else {
             return Err(Failure::unsupported("only RSA keys decrypt"));
         };

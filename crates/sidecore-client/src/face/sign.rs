@@ -58,9 +58,6 @@ impl Settings {
     /// # Errors
     /// A key or settings that do not sign, a digest that does not fit them, or the service does not do it.
     pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
-        if !key.has_private() {
-            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
-        }
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();

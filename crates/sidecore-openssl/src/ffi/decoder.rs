@@ -5,8 +5,9 @@
 
 use super::abi::core::Bio;
 use super::abi::{Callback, Dispatch, PassphraseCallback, decoder as entry, object, select};
+use super::keymgmt::export_object;
 use super::params::List;
-use super::provider::Provider;
+use super::provider::{Provider, release};
 use super::store::offer;
 use super::{guard, shared};
 use sidecore_client::face::failure::{Failure, Reason};
@@ -25,7 +26,7 @@ pub(super) const FROM_DER: &CStr = c"provider=sidecore,input=der,structure=Sidec
 const MAX_DER: usize = 4096;
 
 pub(super) static PEM_FUNCTIONS: [Dispatch; 4] =
-    [entry::newctx(newctx), entry::freectx(freectx), entry::decode(decode_pem), Dispatch::END];
+    [entry::newctx(newctx), entry::freectx(release), entry::decode(decode_pem), Dispatch::END];
 
 /// The functions of one family differ in its name only.
 macro_rules! family {
@@ -50,7 +51,7 @@ macro_rules! family {
 
             pub(crate) static FUNCTIONS: [Dispatch; 6] = [
                 entry::newctx(newctx),
-                entry::freectx(freectx),
+                entry::freectx(release),
                 entry::does_selection(does_selection),
                 entry::decode(decode),
                 entry::export_object(export_object),
@@ -74,15 +75,6 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
         // SAFETY: the provider's context.
         Arc::into_raw(unsafe { shared::<Provider>(context) }).cast_mut().cast()
     })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        // SAFETY: made by `newctx`, for the last time.
-        drop(unsafe { Arc::from_raw(context.cast::<Provider>()) });
-    });
 }
 
 /// # Safety
@@ -158,19 +150,4 @@ fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
         Some(public) => Ok(Key::new(Public::from_spki(public)?, Private::Stored(uri.name().to_owned()))),
         None => find(options, uri.name()),
     }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn export_object(
-    context: *mut c_void,
-    reference: *const c_void,
-    len: usize,
-    callback: Callback,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: OpenSSL's context, our reference, and its callback.
-    guard(0, || unsafe {
-        if context.is_null() { 0 } else { super::keymgmt::export_reference(reference, len, callback, argument) }
-    })
 }

@@ -132,27 +132,30 @@ unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
 /// providers; a private key is loaded here when they do not get it.
 ///
 /// # Safety
-/// `reference` is null or has `len` bytes; `callback` is OpenSSL's and goes with `argument`.
-pub(super) unsafe fn export_reference(
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+pub(super) unsafe extern "C" fn export_object(
+    _context: *mut c_void,
     reference: *const c_void,
     len: usize,
     callback: Callback,
     argument: *mut c_void,
 ) -> c_int {
-    if reference.is_null() || len != size_of::<*mut KeyObject>() {
-        return 0;
-    }
-    // SAFETY: a reference made by `offer`, which is empty once it was loaded.
-    let object = unsafe { *reference.cast::<*mut c_void>() };
-    // SAFETY: a key object, or null.
-    match unsafe { object.cast::<KeyObject>().as_ref() } {
-        Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
-            let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
-            // SAFETY: OpenSSL's own callback.
-            public(key, selection).with(|list| unsafe { callback(list, argument) })
+    guard(0, || {
+        if reference.is_null() || len != size_of::<*mut KeyObject>() {
+            return 0;
         }
-        _ => 0,
-    }
+        // SAFETY: a reference made by `offer`, which is empty once it was loaded.
+        let object = unsafe { *reference.cast::<*mut c_void>() };
+        // SAFETY: a key object, or null.
+        match unsafe { object.cast::<KeyObject>().as_ref() } {
+            Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
+                let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
+                // SAFETY: OpenSSL's own callback.
+                public(key, selection).with(|list| unsafe { callback(list, argument) })
+            }
+            _ => 0,
+        }
+    })
 }
 
 /// # Safety

@@ -102,7 +102,7 @@ impl Drop for Provider {
 }
 
 static FUNCTIONS: [Dispatch; 5] = [
-    entry::teardown(teardown),
+    entry::teardown(release),
     entry::gettable_params(gettable_params),
     entry::get_params(get_params),
     entry::query_operation(query_operation),
@@ -145,11 +145,13 @@ pub unsafe extern "C" fn OSSL_provider_init(
     })
 }
 
+/// Lets go of one share of the provider.
+///
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn teardown(context: *mut c_void) {
+pub(super) unsafe extern "C" fn release(context: *mut c_void) {
     super::guard((), || {
-        // SAFETY: the context made by `OSSL_provider_init`, for the last time.
+        // SAFETY: a share that `OSSL_provider_init` gave, or a decoder's `newctx`.
         drop(unsafe { Arc::from_raw(context.cast::<Provider>()) });
     });
 }
