@@ -311,6 +311,27 @@ mod tests {
     }
 
     #[test]
+    fn keys_made_for_a_program_are_limited_by_process_and_user_and_are_no_idle_connections() {
+        let limits = config(LimitsConfig::default()).limits;
+        let mut quotas = Quotas::default();
+        let mut keep = |client: ClientKey| {
+            quotas.connect(client)?;
+            quotas.keep_key(client, 10, &limits).inspect_err(|_| quotas.disconnect(client))
+        };
+        for process in 0..4 {
+            for _ in 0..KEYS_PER_CLIENT {
+                keep((7, process)).unwrap();
+            }
+            assert!(keep((7, process)).unwrap_err().contains("this process had 256 keys made"));
+        }
+        assert!(keep((7, 4)).unwrap_err().contains("user 7 had 1024 keys made"));
+        keep((8, 4)).unwrap();
+        quotas.forget_key((8, 4), 10);
+        quotas.disconnect((8, 4));
+        assert!(quotas.is_gone((8, 4)) && !quotas.is_gone((7, 0)));
+    }
+
+    #[test]
     fn some_lanes_are_kept_back_for_administration() {
         let config = config(LimitsConfig { lanes: 128, ..LimitsConfig::default() });
         let quotas = Quotas::default();

@@ -1,6 +1,5 @@
 //! Giving lanes to connections.
 
-use super::connections::no_descriptor;
 use super::{Listener, Reply};
 use crate::config::Sidecores;
 use crate::control::{self, Attach, Token};
@@ -229,6 +228,10 @@ impl Listener {
     fn least_loaded(&self) -> usize {
         (0..self.loads.len()).min_by_key(|sidecore| self.loads[*sidecore]).unwrap_or(0)
     }
+}
+
+pub(super) fn no_descriptor() -> String {
+    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
 }
 
 /// Bytes that nobody guesses.

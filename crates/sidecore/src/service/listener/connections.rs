@@ -1,6 +1,6 @@
 //! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
 
-use super::attach::Ending;
+use super::attach::{Ending, no_descriptor};
 use super::{Connection, Listener, Reply, Request, Work};
 use crate::control;
 use crate::service::closer::{Leftover, Remains};
@@ -188,8 +188,4 @@ impl Listener {
         }
         self.closer.start_threads();
     }
-}
-
-pub(super) fn no_descriptor() -> String {
-    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
 }
