@@ -75,8 +75,11 @@ impl Listener {
         }
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let client = connection.client;
-        if connection.attached.is_some() || connection.own.is_some() {
-            return Err("this connection has its lane or a key already: connect again for another".to_owned());
+        if connection.attached.is_some() {
+            return Err("this connection has its lane already: connect again for another".to_owned());
+        }
+        if connection.own.is_some() {
+            return Err("this connection has its key: connect again for a lane".to_owned());
         }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let master = self.store.is_master(client.0);
