@@ -3,7 +3,7 @@
 
 use sidecore_client::client::Options;
 use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Curve, Family, Key};
+use sidecore_client::face::key::{Curve, Family, Key, Raw};
 use sidecore_client::face::make::make;
 use sidecore_client::keys::Kind;
 
@@ -39,9 +39,8 @@ impl Wish {
                 Some(Curve::P384) => Ok(Kind::P384),
                 None => Err(Failure::input("no curve: set prime256v1 or secp384r1")),
             },
-            Family::Ed25519 => Ok(Kind::Ed25519),
-            Family::MlDsa65 => Ok(Kind::MlDsa65),
-            Family::X25519 | Family::MlKem768 => {
+            Family::Raw(raw @ (Raw::Ed25519 | Raw::MlDsa65)) => Ok(raw.kind()),
+            Family::Raw(_) => {
                 Err(Failure::unsupported("making keys of this type here: use OpenSSL's own code, or sidecore keys"))
             }
         }
@@ -62,7 +61,7 @@ mod tests {
         let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
         let options = Options { socket, ..Options::default() };
         let ec = |curve| Wish { curve: Some(curve), ..Wish::new(Family::Ec) };
-        let plain = [Family::Rsa, Family::Ed25519, Family::MlDsa65].map(Wish::new);
+        let plain = [Family::Rsa, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)].map(Wish::new);
         for wish in plain.into_iter().chain([ec(Curve::P256), ec(Curve::P384)]) {
             let key = wish.generate(&options).unwrap();
             assert_eq!(key.public.family(), wish.family);

@@ -2,7 +2,7 @@
 
 use crate::face::call::{self, Request};
 use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Public};
+use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
 use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
@@ -19,7 +19,7 @@ pub const CIPHERTEXT_LEN: usize = 1088;
 /// # Errors
 /// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
 pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let Public::X25519(point) = &peer.public else {
+    let Public::Raw(Raw::X25519, point) = &peer.public else {
         return Err(Failure::input("the peer's key is of another type: give one of X25519"));
     };
     request(caller, key, Scheme::X25519, Op::Derive, point, SECRET_LEN)

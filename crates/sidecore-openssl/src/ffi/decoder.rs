@@ -12,7 +12,7 @@ use super::store::offer;
 use super::{guard, shared};
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::find::find;
-use sidecore_client::face::key::{Family, Key, Private, Public};
+use sidecore_client::face::key::{Family, Key, Private, Public, Raw};
 use sidecore_client::face::pem::Block;
 use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
@@ -63,10 +63,10 @@ macro_rules! family {
 
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
-family!(ed25519, Family::Ed25519);
-family!(x25519, Family::X25519);
-family!(ml_kem_768, Family::MlKem768);
-family!(ml_dsa_65, Family::MlDsa65);
+family!(ed25519, Family::Raw(Raw::Ed25519));
+family!(x25519, Family::Raw(Raw::X25519));
+family!(ml_kem_768, Family::Raw(Raw::MlKem768));
+family!(ml_dsa_65, Family::Raw(Raw::MlDsa65));
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.

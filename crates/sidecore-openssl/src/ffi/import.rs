@@ -5,10 +5,9 @@ use super::params::Params;
 use super::provider::Provider;
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{
-    Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private,
+    Curve, Family, Key, Private, Public, Raw, RsaParts, ec_private, ed25519_private, rsa_private,
 };
 use sidecore_client::face::make::public_part;
-use sidecore_client::keys::Kind;
 use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
@@ -45,9 +44,9 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
         (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
         (Family::Ec, true) => EC.as_ptr(),
         (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::MlKem768 | Family::MlDsa65, true) => SEEDED.as_ptr(),
-        (Family::Ed25519 | Family::X25519, true) => RAW.as_ptr(),
-        (Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65, false) => RAW_PUBLIC.as_ptr(),
+        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => SEEDED.as_ptr(),
+        (Family::Raw(_), true) => RAW.as_ptr(),
+        (Family::Raw(_), false) => RAW_PUBLIC.as_ptr(),
     }
 }
 
@@ -56,10 +55,7 @@ pub(super) fn read(provider: &Provider, family: Family, private: bool, params: P
     match family {
         Family::Rsa => rsa(private, params),
         Family::Ec => ec(private, params),
-        Family::Ed25519 => ed25519(provider, private, params),
-        Family::X25519 => x25519(provider, private, params),
-        Family::MlKem768 => ml_kem(private, params),
-        Family::MlDsa65 => ml_dsa(provider, private, params),
+        Family::Raw(of) => raw(provider, of, private, params),
     }
 }
 
@@ -115,55 +111,24 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
 }
 
-/// The public part as it is given, or as the service computes it of a private part alone.
-fn public_of(
-    provider: &Provider,
-    kind: Kind,
-    given: Option<Public>,
-    private: Option<&[u8]>,
-) -> Result<Public, Failure> {
-    match (given, private) {
-        (Some(public), _) => Ok(public),
-        (None, Some(private)) => public_part(provider.options()?, kind, private),
-        (None, None) => Err(missing()),
-    }
-}
-
-fn ed25519(provider: &Provider, private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
-    let public = public_of(provider, Kind::Ed25519, point.map(Public::Ed25519), seed.map(|seed| &seed[..]))?;
-    let private = match seed.filter(|_| private) {
-        Some(seed) => Private::Imported(ed25519_private(seed)?),
+/// A key of which the public part may be missing: then the service computes it, or it is found inside the private part.
+fn raw(provider: &Provider, of: Raw, private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let (given, seed) = (params.bytes(c"priv"), params.bytes(c"seed"));
+    let key = match of {
+        Raw::MlKem768 => given.or(seed),
+        Raw::MlDsa65 => seed.or(given),
+        Raw::Ed25519 | Raw::X25519 => given.filter(|key| key.len() == of.size()),
+    };
+    let inside = || key.filter(|key| of == Raw::MlKem768 && key.len() == DECAPSULATION_KEY_LEN);
+    let public = match params.bytes(c"pub").or_else(|| inside().map(|key| &key[ENCAPSULATION_KEY])) {
+        Some(public) if public.len() == of.size() => Public::Raw(of, public.to_vec()),
+        None if of != Raw::MlKem768 => public_part(provider.options()?, of.kind(), key.ok_or_else(missing)?)?,
+        _ => return Err(missing()),
+    };
+    let private = match key.filter(|_| private) {
+        Some(seed) if of == Raw::Ed25519 => Private::Imported(ed25519_private(seed)?),
+        Some(key) => Private::Imported(Secret::from(key)),
         None => Private::None,
     };
     Ok(Key::new(public, private))
-}
-
-fn raw(public: Public, private: Option<&[u8]>) -> Key {
-    Key::new(public, private.map_or(Private::None, |private| Private::Imported(Secret::from(private))))
-}
-
-fn x25519(provider: &Provider, private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let scalar = params.bytes(c"priv").filter(|scalar| scalar.len() == 32);
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
-    let public = public_of(provider, Kind::X25519, point.map(Public::X25519), scalar)?;
-    Ok(raw(public, scalar.filter(|_| private)))
-}
-
-fn ml_kem(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let key = params.bytes(c"priv").or_else(|| params.bytes(c"seed"));
-    // Who has the key without its seed finds the public part inside.
-    let inside = || key.filter(|key| key.len() == DECAPSULATION_KEY_LEN).map(|key| &key[ENCAPSULATION_KEY]);
-    let public = params.bytes(c"pub").or_else(inside).map(<[u8]>::to_vec);
-    let public = public.filter(|public| public.len() == 1184).ok_or_else(missing)?;
-    Ok(raw(Public::MlKem768(public), key.filter(|_| private)))
-}
-
-fn ml_dsa(provider: &Provider, private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let key = params.bytes(c"seed").or_else(|| params.bytes(c"priv"));
-    let given =
-        params.bytes(c"pub").map(|public| Some(public).filter(|public| public.len() == 1952).ok_or_else(missing));
-    let given = given.transpose()?.map(|public| Public::MlDsa65(public.to_vec()));
-    Ok(raw(public_of(provider, Kind::MlDsa65, given, key)?, key.filter(|_| private)))
 }

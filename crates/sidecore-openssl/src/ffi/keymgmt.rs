@@ -7,7 +7,7 @@ use super::provider::Provider;
 use super::{generate, import};
 use super::{guard, shared};
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{Curve, Family, Key, Private, Public};
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -86,10 +86,10 @@ macro_rules! family {
 
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
-family!(ed25519, Family::Ed25519);
-family!(x25519, Family::X25519);
-family!(ml_kem_768, Family::MlKem768);
-family!(ml_dsa_65, Family::MlDsa65);
+family!(ed25519, Family::Raw(Raw::Ed25519));
+family!(x25519, Family::Raw(Raw::X25519));
+family!(ml_kem_768, Family::Raw(Raw::MlKem768));
+family!(ml_dsa_65, Family::Raw(Raw::MlDsa65));
 
 /// # Safety
 /// `context` is that of the provider.
@@ -273,10 +273,8 @@ fn public(key: &Key, selection: c_int) -> List {
             let list = list.text(c"group", curve.name());
             if asked { list.bytes(c"pub", point) } else { list }
         }
-        other => match other.raw() {
-            Some(key) if asked => list.bytes(c"pub", key),
-            _ => list,
-        },
+        Public::Raw(_, key) if asked => list.bytes(c"pub", key),
+        Public::Rsa { .. } | Public::Raw(..) => list,
     }
 }
 
@@ -324,7 +322,7 @@ fn gettable(family: Family) -> &'static [Param] {
     match family {
         Family::Rsa => &RSA,
         Family::Ec => &EC,
-        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 => &RAW,
+        Family::Raw(_) => &RAW,
     }
 }
 
@@ -354,9 +352,8 @@ fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> 
             questions.number(c"e", e)
         }
         Public::Ec { curve, point } => answer_ec(*curve, point, questions),
-        other => {
-            let category = if matches!(other, Public::MlKem768(_) | Public::MlDsa65(_)) { 3 } else { 0 };
-            let key = other.raw().unwrap_or_default();
+        Public::Raw(raw, key) => {
+            let category = if matches!(raw, Raw::MlKem768 | Raw::MlDsa65) { 3 } else { 0 };
             questions.integer(c"security-category", category)?;
             questions.text(c"mandatory-digest", c"")?;
             questions.bytes(c"pub", key)?;

@@ -11,7 +11,7 @@ use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
 use sidecore_client::face::call::{Request, call};
-use sidecore_client::face::key::{Curve, Family, Key};
+use sidecore_client::face::key::{Curve, Family, Key, Raw};
 use sidecore_client::face::lanes::{Take, pool};
 use sidecore_client::face::pause::Caller;
 use sidecore_client::face::sign::Settings;
@@ -128,7 +128,7 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
         let small = thread::Builder::new().stack_size(16 << 10);
         let works = || {
             let curve = Some(Curve::P256);
-            let families = [Family::Rsa, Family::Ec, Family::Ed25519, Family::MlDsa65];
+            let families = [Family::Rsa, Family::Ec, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)];
             let made = families.map(|family| Wish { curve, ..Wish::new(family) }.generate(&site.options).is_ok());
             made == [true; 4] && site.works()
         };
