@@ -24,6 +24,7 @@ mod admin;
 mod arena;
 mod error;
 mod lane;
+mod made;
 mod trust;
 mod watch;
 
@@ -31,6 +32,7 @@ pub use admin::Admin;
 pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
+pub use made::MadeKey;
 
 use crate::control::{Reply, Request, Token};
 use crate::environment::{service_users, socket_of_environment};
@@ -273,6 +275,16 @@ impl Client {
         self.own_lane()?;
         self.lane.span(buffer, offset, bytes.len())?.copy_to(bytes);
         Ok(())
+    }
+
+    /// Overwrites a buffer with zeros: the service sees it for as long as the lane lasts.
+    pub fn wipe(&mut self, buffer: &Buffer) {
+        let zeros = [0; 1024];
+        for offset in (0..buffer.extent().len).step_by(zeros.len()) {
+            let left = zeros.len().min((buffer.extent().len - offset) as usize);
+            // It fits; in a forked child the memory is the parent's.
+            let _ = self.write(buffer, offset, &zeros[..left]);
+        }
     }
 
     /// Starts the transfer of a buffer's first lines to this core, for reading and writing. After taking many completions

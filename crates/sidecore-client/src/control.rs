@@ -2,8 +2,8 @@
 //!
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
-use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
-use crate::spec::SessionSpec;
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
+use crate::spec::{KeyToken, Secret, SessionSpec};
 use crate::sys::packet::{self, MAX_PACKET};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -57,6 +57,15 @@ pub enum Request {
     },
     /// Change or list the stored keys. Only for the service's own user and root, and not on a lane's connection.
     Keys(KeyCommand),
+    /// A new key for this program, which lives as long as the connection. Not on one that has a lane or a key.
+    MakeKey(Kind),
+    /// The public part of a private key that is raw: Ed25519, X25519, ML-DSA-65.
+    PublicPart {
+        /// What the key is.
+        kind: Kind,
+        /// The private part.
+        raw: Secret,
+    },
 }
 
 /// What the service answers.
@@ -99,6 +108,15 @@ pub enum Reply {
     },
     /// Done, but not all of it does what it says: what does not, and why.
     Noted(String),
+    /// The key is made; its private part stays where it is.
+    KeyMade {
+        /// For sessions on it.
+        token: KeyToken,
+        /// Its public part: a `SubjectPublicKeyInfo` in DER.
+        public: Vec<u8>,
+    },
+    /// The public part: a `SubjectPublicKeyInfo` in DER.
+    Public(Vec<u8>),
 }
 
 /// Encodes a message and sends it.
@@ -160,7 +178,7 @@ pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> 
 mod tests {
     use super::*;
     use crate::keys::Acl;
-    use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, Secret, SignaturePadding};
+    use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
     use proptest::prelude::*;
 
     fn round_trip(request: &Request) {
@@ -175,6 +193,7 @@ mod tests {
         let name = "nginx".to_owned();
         round_trip(&Request::Attach(Attach { abi: 1, slots: 64, arena_bytes: 4096, name, adopt: token }));
         round_trip(&Request::Set("notify=park".to_owned()));
+        round_trip(&Request::MakeKey(Kind::Rsa4096));
         let (name, acl) = ("www".to_owned(), Acl { uids: vec![1, u32::MAX], gids: vec![] });
         round_trip(&Request::Keys(KeyCommand::Import { name, pkcs8: Secret::new(vec![7; 2400]), acl }));
         let signature = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
@@ -183,6 +202,7 @@ mod tests {
             (Scheme::Cipher(Cipher::Aes256Gcm), KeyMaterial::Symmetric(Secret::new(vec![7; 32]))),
             (signature, KeyMaterial::Stored("www".to_owned())),
             (Scheme::Ed25519, KeyMaterial::Public(vec![7; 32])),
+            (Scheme::Ed25519, KeyMaterial::Made(KeyToken([7; 16]))),
         ];
         for (scheme, key) in specs {
             round_trip(&Request::OpenSession(SessionSpec { scheme, key }));
@@ -198,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_token_is_not_printed() {
-        assert_eq!(format!("{:?}", Token([1; 16])), "Token(..)");
+        assert_eq!(format!("{:?} {:?}", Token([1; 16]), KeyToken([1; 16])), "Token(..) KeyToken(..)");
     }
 
     proptest! {

@@ -8,6 +8,7 @@
 pub mod client;
 pub mod control;
 pub mod environment;
+pub mod face;
 pub mod keys;
 pub mod report;
 pub mod shm;

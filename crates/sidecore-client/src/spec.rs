@@ -221,6 +221,18 @@ pub enum KeyMaterial {
     Public(Vec<u8>),
     /// A key of the service's store, by its name: see [`crate::keys`]. The service puts the key in its place.
     Stored(String),
+    /// A key that the service made for a program, see [`MadeKey`](crate::client::MadeKey).
+    Made(KeyToken),
+}
+
+/// Names a key that the service made for a program, and lets whoever has it use the key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeyToken(pub [u8; 16]);
+
+impl fmt::Debug for KeyToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyToken(..)")
+    }
 }
 
 /// Bytes of a key. Wiped on drop; never printed. They are never moved from one allocation to another, which would leave

@@ -1,9 +1,12 @@
 //! System calls that clients and services make, each with the types that the rest speaks.
 
 pub mod clock;
+pub(crate) mod connections;
 pub mod own;
 pub mod packet;
 pub mod peer;
 pub mod poll;
+pub(crate) mod process;
 pub mod secure;
+pub(crate) mod stack;
 pub mod wake;

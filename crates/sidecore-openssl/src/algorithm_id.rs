@@ -1,13 +1,13 @@
 //! The `AlgorithmIdentifier` of a signature, as certificates and messages carry it.
 
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::{Key, Public};
-use crate::face::sign::{Padding, Settings};
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::AnyRef;
 use pkcs8::der::{Decode, Encode, Tag, TagNumber};
 use pkcs8::spki::AlgorithmIdentifierRef;
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::{Key, Public, Raw};
+use sidecore_client::face::sign::{Padding, Settings};
 
 const MGF1: &str = "1.2.840.113549.1.1.8";
 const PSS: &str = "1.2.840.113549.1.1.10";
@@ -20,8 +20,8 @@ const ML_DSA_65: &str = "2.16.840.1.101.3.4.3.18";
 pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
     let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
     match key.public {
-        Public::Ed25519(_) => return encode(ED25519, None).ok_or_else(unknown),
-        Public::MlDsa65(_) => return encode(ML_DSA_65, None).ok_or_else(unknown),
+        Public::Raw(Raw::Ed25519, _) => return encode(ED25519, None).ok_or_else(unknown),
+        Public::Raw(Raw::MlDsa65, _) => return encode(ML_DSA_65, None).ok_or_else(unknown),
         _ => {}
     }
     let digest = settings.digest.ok_or_else(unknown)?;

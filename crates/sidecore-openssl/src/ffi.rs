@@ -10,6 +10,7 @@ mod import;
 mod keymgmt;
 mod libcrypto;
 mod object;
+mod output;
 mod params;
 mod provider;
 mod signature;
@@ -21,8 +22,8 @@ mod upcalls;
 
 pub use provider::OSSL_provider_init;
 
-use crate::face::aside::guard;
 use abi::{Algorithm, operation};
+use sidecore_client::face::aside::guard;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Digests of messages to sign: made here, in the program, so that messages do not travel.
 
-use crate::face::digest::Digest;
 use digest::DynDigest;
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use sidecore_client::face::digest::Digest;
 
 /// A digest being made.
 #[derive(Clone)]

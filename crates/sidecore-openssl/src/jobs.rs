@@ -4,12 +4,12 @@ pub(crate) mod ffi;
 mod set;
 pub(crate) mod waiting;
 
-use crate::face::failure::Trouble;
-use crate::face::lanes::{Pool, Taken};
-use crate::face::pause::{Pause, Threads};
 use ffi::Job;
 pub(crate) use set::no_number;
-use sidecore::client::{Error, Received};
+use sidecore_client::client::{Error, Received};
+use sidecore_client::face::failure::Trouble;
+use sidecore_client::face::lanes::{Pool, Taken};
+use sidecore_client::face::pause::{Pause, Threads};
 use sidecore_core::policy::notify::Notify;
 use std::io;
 use std::time::Instant;

@@ -4,8 +4,6 @@
 //! is safe code. It does not link libcrypto: numbers of functions and names of parameters are OpenSSL's stable interface.
 
 mod algorithm_id;
-mod bare;
-pub mod face;
 pub mod ffi;
 mod generate;
 mod hasher;

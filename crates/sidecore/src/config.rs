@@ -1,6 +1,5 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
-use crate::keys::read_passphrase;
 use crate::spec::Secret;
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
@@ -12,12 +11,15 @@ use std::path::{Path, PathBuf};
 
 mod error;
 mod limits;
+mod passphrase;
 mod sandbox;
 mod setting;
 mod waiters;
 
 pub use error::ConfigError;
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
+pub(crate) use passphrase::check_passphrase;
+pub use passphrase::read_passphrase;
 pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 pub use sidecore_client::environment::{

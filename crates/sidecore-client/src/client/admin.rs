@@ -4,9 +4,9 @@
 //! change nothing.
 
 use super::lane::{after, question};
-use super::{ConnectError, Error, Options, trust};
+use super::{ConnectError, Error, MadeKey, Options, trust};
 use crate::control::{Reply, Request};
-use crate::keys::{KeyCommand, KeyEntry, KeyInfo};
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
 use crate::spec::Secret;
 use crate::sys::own::Own;
 use std::time::{Duration, Instant};
@@ -89,6 +89,30 @@ impl Admin {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.ask_within(&Request::KeyInfo { name: name.to_owned() }, left)? {
             Reply::KeyInfo(info) => Ok(info),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Has the service make a key for this program alone, whose connection becomes the key's. It is waited for: RSA takes
+    /// seconds, and keys are made one at a time.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn make_key(mut self, kind: Kind) -> Result<MadeKey, Error> {
+        match self.ask(&Request::MakeKey(kind), GENERATION)? {
+            Reply::KeyMade { token, public } => Ok(MadeKey::new(token, public, self.socket.ok_or_else(Error::closed)?)),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// The public part of a raw private key, which the service forgets: Ed25519, X25519 or ML-DSA-65. A
+    /// `SubjectPublicKeyInfo` in DER.
+    ///
+    /// # Errors
+    /// The service's reason, or that it is gone.
+    pub fn public_part(&mut self, kind: Kind, raw: Secret) -> Result<Vec<u8>, Error> {
+        match self.ask_within(&Request::PublicPart { kind, raw }, self.patience)? {
+            Reply::Public(public) => Ok(public),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -1,69 +1,42 @@
 //! Key exchange and key encapsulation: contexts.
 
 use super::abi::{Dispatch, Param, kem, keyexch};
-use super::context::{Operation, dupctx, freectx, given, with};
+use super::bytes;
+use super::context::{self, dupctx, freectx, newctx, with};
 use super::object::key_in;
-use super::provider::Provider;
-use super::signature::Output;
-use super::{bytes, guard, shared};
-use crate::face::agree;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
+use super::output::Output;
+use sidecore_client::face::agree;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// A secret to come.
-#[derive(Clone)]
-struct Context {
-    provider: Arc<Provider>,
-    key: Option<Arc<Key>>,
-    peer: Option<Arc<Key>>,
-}
-
-impl Operation for Context {
-    fn provider(&self) -> &Provider {
-        &self.provider
-    }
-}
+/// The key of the peer, once it is known.
+type Peer = Option<Arc<Key>>;
+type Context = context::Context<Peer>;
 
 /// X25519.
 pub(super) static EXCHANGE: [Dispatch; 7] = [
-    keyexch::newctx(newctx),
+    keyexch::newctx(newctx::<Peer>),
     keyexch::init(init),
     keyexch::derive(derive),
     keyexch::set_peer(set_peer),
-    keyexch::freectx(freectx::<Context>),
-    keyexch::dupctx(dupctx::<Context>),
+    keyexch::freectx(freectx::<Peer>),
+    keyexch::dupctx(dupctx::<Peer>),
     Dispatch::END,
 ];
 
 /// ML-KEM-768.
 pub(super) static ENCAPSULATION: [Dispatch; 8] = [
-    kem::newctx(newctx),
+    kem::newctx(newctx::<Peer>),
     kem::encapsulate_init(init),
     kem::encapsulate(encapsulate),
     kem::decapsulate_init(init),
     kem::decapsulate(decapsulate),
-    kem::freectx(freectx::<Context>),
-    kem::dupctx(dupctx::<Context>),
+    kem::freectx(freectx::<Peer>),
+    kem::dupctx(dupctx::<Peer>),
     Dispatch::END,
 ];
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context.
-        let provider = unsafe { shared::<Provider>(provider) };
-        Box::into_raw(Box::new(Context { provider, key: None, peer: None })).cast()
-    })
-}
-
-impl Context {
-    fn key(&self) -> Result<&Arc<Key>, Failure> {
-        given(self.key.as_ref())
-    }
-}
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
@@ -72,7 +45,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _params: *cons
     unsafe {
         with(context, c"agree", |context: &mut Context| {
             context.key = key_in(key);
-            context.peer = None;
+            context.work = None;
             context.key().map(|_| true)
         })
     }
@@ -84,8 +57,8 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
     // SAFETY: OpenSSL's context and key.
     unsafe {
         with(context, c"agree", |context: &mut Context| {
-            context.peer = key_in(peer);
-            Ok(context.peer.is_some())
+            context.work = key_in(peer);
+            Ok(context.work.is_some())
         })
     }
 }
@@ -96,12 +69,11 @@ unsafe extern "C" fn derive(context: *mut c_void, room: *mut u8, len: *mut usize
     // SAFETY: OpenSSL's context and room.
     unsafe {
         with(context, c"derive", |context: &mut Context| {
-            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
-            if output.only_length(agree::SECRET_LEN) {
-                return Ok(true);
-            }
-            let peer = context.peer.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
-            output.put(&agree::derive(context.provider.caller()?, context.key()?, peer)?)
+            Output::answer((room, len, size), agree::SECRET_LEN, || {
+                let peer = context.work.as_ref().ok_or_else(|| Failure::input("no key of the peer: set it first"))?;
+                let (caller, key) = context.caller()?;
+                agree::derive(caller, key, peer)
+            })
         })
     }
 }
@@ -125,7 +97,8 @@ unsafe extern "C" fn encapsulate(
             if only_lengths {
                 return Ok(true);
             }
-            let both = agree::encapsulate(context.provider.caller()?, context.key()?)?;
+            let (caller, key) = context.caller()?;
+            let both = agree::encapsulate(caller, key)?;
             let (ciphertext, shared) = both.split_at(agree::CIPHERTEXT_LEN);
             Ok(output.put(ciphertext)? && secret.put(shared)?)
         })
@@ -145,12 +118,10 @@ unsafe extern "C" fn decapsulate(
     unsafe {
         with(context, c"decapsulate", |context: &mut Context| {
             let size = len.as_ref().copied().unwrap_or(0);
-            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
-            if output.only_length(agree::SECRET_LEN) {
-                return Ok(true);
-            }
-            let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&agree::decapsulate(context.provider.caller()?, context.key()?, ciphertext)?)
+            Output::answer((room, len, size), agree::SECRET_LEN, || {
+                let (caller, key) = context.caller()?;
+                agree::decapsulate(caller, key, bytes(ciphertext, ciphertext_len))
+            })
         })
     }
 }

@@ -1,129 +1,91 @@
 //! RSA decryption: contexts and parameters.
 
 use super::abi::{Dispatch, Param, asym_cipher as entry};
-use super::context::{Operation, dupctx, freectx, given, with};
+use super::bytes;
+use super::context::{self, Settable, dupctx, freectx, newctx, with};
+use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::key_in;
+use super::output::Output;
 use super::params::{Misfit, Params, Questions, Value};
-use super::provider::Provider;
-use super::signature::Output;
-use super::{bytes, guard, shared};
-use crate::face::decrypt::{Padding, Settings};
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
+use sidecore_client::face::decrypt::{Padding, Settings};
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
-/// A decryption to come.
-#[derive(Clone)]
-struct Context {
-    provider: Arc<Provider>,
-    key: Option<Arc<Key>>,
-    settings: Settings,
-}
-
-impl Operation for Context {
-    fn provider(&self) -> &Provider {
-        &self.provider
-    }
-}
+type Context = context::Context<Settings>;
 
 pub(super) static FUNCTIONS: [Dispatch; 10] = [
-    entry::newctx(newctx),
+    entry::newctx(newctx::<Settings>),
     entry::decrypt_init(decrypt_init),
     entry::decrypt(decrypt),
-    entry::freectx(freectx::<Context>),
-    entry::dupctx(dupctx::<Context>),
-    entry::get_ctx_params(get_ctx_params),
-    entry::gettable_ctx_params(gettable_ctx_params),
-    entry::set_ctx_params(set_ctx_params),
-    entry::settable_ctx_params(settable_ctx_params),
+    entry::freectx(freectx::<Settings>),
+    entry::dupctx(dupctx::<Settings>),
+    entry::get_ctx_params(get_ctx_params::<Settings>),
+    entry::gettable_ctx_params(gettable_ctx_params::<Settings>),
+    entry::set_ctx_params(set_ctx_params::<Settings>),
+    entry::settable_ctx_params(settable_ctx_params::<Settings>),
     Dispatch::END,
 ];
 
-static SETTABLE: [Param; 9] = [
-    Param::text(c"digest"),
-    Param::text(c"digest-props"),
-    Param::text(c"pad-mode"),
-    Param::text(c"mgf1-digest"),
-    Param::text(c"mgf1-properties"),
-    Param::bytes(c"oaep-label"),
-    Param::unsigned(c"tls-client-version"),
-    Param::unsigned(c"tls-negotiated-version"),
-    Param::END,
-];
+impl Settable for Settings {
+    const SETTABLE: &'static [Param] = &[
+        Param::text(c"digest"),
+        Param::text(c"digest-props"),
+        Param::text(c"pad-mode"),
+        Param::text(c"mgf1-digest"),
+        Param::text(c"mgf1-properties"),
+        Param::bytes(c"oaep-label"),
+        Param::unsigned(c"tls-client-version"),
+        Param::unsigned(c"tls-negotiated-version"),
+        Param::END,
+    ];
 
-static GETTABLE: [Param; 7] = [
-    Param::text(c"digest"),
-    Param::text(c"pad-mode"),
-    Param::text(c"mgf1-digest"),
-    Param::bytes_pointer(c"oaep-label"),
-    Param::unsigned(c"tls-client-version"),
-    Param::unsigned(c"tls-negotiated-version"),
-    Param::END,
-];
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn gettable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
-    GETTABLE.as_ptr()
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
-    SETTABLE.as_ptr()
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn newctx(provider: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context.
-        let provider = unsafe { shared::<Provider>(provider) };
-        Box::into_raw(Box::new(Context { provider, key: None, settings: Settings::default() })).cast()
-    })
-}
-
-impl Context {
-    fn key(&self) -> Result<&Arc<Key>, Failure> {
-        given(self.key.as_ref())
-    }
+    const GETTABLE: &'static [Param] = &[
+        Param::text(c"digest"),
+        Param::text(c"pad-mode"),
+        Param::text(c"mgf1-digest"),
+        Param::bytes_pointer(c"oaep-label"),
+        Param::unsigned(c"tls-client-version"),
+        Param::unsigned(c"tls-negotiated-version"),
+        Param::END,
+    ];
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
-        let settings = &mut self.settings;
         if let Some(mode) = params.get(c"pad-mode") {
-            settings.padding = padding(mode)?;
+            self.padding = padding(mode)?;
         }
         if let Some(name) = params.text(c"digest") {
-            settings.digest = digest(name)?;
+            self.digest = digest(name)?;
         }
         if let Some(name) = params.text(c"mgf1-digest") {
-            settings.mgf1 = Some(digest(name)?);
+            self.mgf1 = Some(digest(name)?);
         }
         if let Some(label) = params.bytes(c"oaep-label") {
-            settings.label = label.to_vec();
+            self.label = label.to_vec();
         }
         let version = |name| params.integer(name).map(|number| u16::try_from(number).unwrap_or(0));
-        settings.client_version = version(c"tls-client-version").unwrap_or(settings.client_version);
-        settings.negotiated_version = version(c"tls-negotiated-version").unwrap_or(settings.negotiated_version);
+        self.client_version = version(c"tls-client-version").unwrap_or(self.client_version);
+        self.negotiated_version = version(c"tls-negotiated-version").unwrap_or(self.negotiated_version);
         Ok(true)
     }
 
-    fn answer(&self, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-        let settings = &self.settings;
-        let (number, text) = match settings.padding {
-            Padding::Pkcs1 => (1, c"pkcs1"),
-            Padding::Oaep => (4, c"oaep"),
-            Padding::Tls => (7, c"tls"),
-        };
-        questions.either(c"pad-mode", number, text)?;
-        questions.text(c"digest", settings.digest.name())?;
-        questions.text(c"mgf1-digest", settings.mgf1.unwrap_or(settings.digest).name())?;
-        questions.integer(c"tls-client-version", settings.client_version.into())?;
-        questions.integer(c"tls-negotiated-version", settings.negotiated_version.into())?;
-        questions.pointer(c"oaep-label", &settings.label)
+    fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
+        Ok(answer(&context.work, questions).is_ok())
     }
+}
+
+fn answer(settings: &Settings, questions: &mut Questions<'_>) -> Result<(), Misfit> {
+    let (number, text) = match settings.padding {
+        Padding::Pkcs1 => (1, c"pkcs1"),
+        Padding::Oaep => (4, c"oaep"),
+        Padding::Tls => (7, c"tls"),
+    };
+    questions.either(c"pad-mode", number, text)?;
+    questions.text(c"digest", settings.digest.name())?;
+    questions.text(c"mgf1-digest", settings.mgf1.unwrap_or(settings.digest).name())?;
+    questions.integer(c"tls-client-version", settings.client_version.into())?;
+    questions.integer(c"tls-negotiated-version", settings.negotiated_version.into())?;
+    questions.pointer(c"oaep-label", &settings.label)
 }
 
 fn digest(name: &str) -> Result<Digest, Failure> {
@@ -146,11 +108,8 @@ unsafe extern "C" fn decrypt_init(context: *mut c_void, key: *mut c_void, params
     // SAFETY: OpenSSL's context, key and list.
     unsafe {
         with(context, c"decrypt", |context: &mut Context| {
-            if let Some(key) = key_in(key) {
-                context.key = Some(key);
-            }
-            context.key()?;
-            context.set(Params::new(params))
+            context.begin(key_in(key))?;
+            context.work.set(Params::new(params))
         })
     }
 }
@@ -168,31 +127,11 @@ unsafe extern "C" fn decrypt(
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
         with(context, c"decrypt", |context: &mut Context| {
-            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
-            let key = context.key()?;
-            if output.only_length(context.settings.longest(key)) {
-                return Ok(true);
-            }
-            let ciphertext = bytes(ciphertext, ciphertext_len);
-            output.put(&context.settings.decrypt(context.provider.caller()?, key, ciphertext)?)
+            let longest = context.work.longest(context.key()?);
+            Output::answer((room, len, size), longest, || {
+                let (caller, key) = context.caller()?;
+                context.work.decrypt(caller, key, bytes(ciphertext, ciphertext_len))
+            })
         })
     }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe {
-        with(context, c"get parameters", |context: &mut Context| {
-            Ok(context.answer(&mut Questions::new(params)).is_ok())
-        })
-    }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context: &mut Context| context.set(Params::new(params))) }
 }

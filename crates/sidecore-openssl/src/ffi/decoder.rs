@@ -5,15 +5,16 @@
 
 use super::abi::core::Bio;
 use super::abi::{Callback, Dispatch, PassphraseCallback, decoder as entry, object, select};
+use super::keymgmt::export_object;
 use super::params::List;
-use super::provider::Provider;
+use super::provider::{Provider, release};
 use super::store::offer;
 use super::{guard, shared};
-use crate::face::failure::{Failure, Reason};
-use crate::face::find::find;
-use crate::face::key::{Family, Key, Private, Public};
-use crate::face::pem::Block;
-use sidecore::keys::uri::{PEM_LABEL, Uri};
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::{Family, Key, Private, Public, Raw};
+use sidecore_client::face::pem::Block;
+use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(super) const FROM_DER: &CStr = c"provider=sidecore,input=der,structure=Sidec
 const MAX_DER: usize = 4096;
 
 pub(super) static PEM_FUNCTIONS: [Dispatch; 4] =
-    [entry::newctx(newctx), entry::freectx(freectx), entry::decode(decode_pem), Dispatch::END];
+    [entry::newctx(newctx), entry::freectx(release), entry::decode(decode_pem), Dispatch::END];
 
 /// The functions of one family differ in its name only.
 macro_rules! family {
@@ -50,7 +51,7 @@ macro_rules! family {
 
             pub(crate) static FUNCTIONS: [Dispatch; 6] = [
                 entry::newctx(newctx),
-                entry::freectx(freectx),
+                entry::freectx(release),
                 entry::does_selection(does_selection),
                 entry::decode(decode),
                 entry::export_object(export_object),
@@ -62,10 +63,10 @@ macro_rules! family {
 
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
-family!(ed25519, Family::Ed25519);
-family!(x25519, Family::X25519);
-family!(ml_kem_768, Family::MlKem768);
-family!(ml_dsa_65, Family::MlDsa65);
+family!(ed25519, Family::Raw(Raw::Ed25519));
+family!(x25519, Family::Raw(Raw::X25519));
+family!(ml_kem_768, Family::Raw(Raw::MlKem768));
+family!(ml_dsa_65, Family::Raw(Raw::MlDsa65));
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
@@ -74,15 +75,6 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
         // SAFETY: the provider's context.
         Arc::into_raw(unsafe { shared::<Provider>(context) }).cast_mut().cast()
     })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    guard((), || {
-        // SAFETY: made by `newctx`, for the last time.
-        drop(unsafe { Arc::from_raw(context.cast::<Provider>()) });
-    });
 }
 
 /// # Safety
@@ -134,7 +126,7 @@ unsafe fn decode_der(
             Ok(uri) => uri,
             Err(error) => {
                 // Only a file with our label comes here; others have another structure.
-                if crate::face::pem::looks_like_uri(&der) {
+                if sidecore_client::face::pem::looks_like_uri(&der) {
                     // The search ends here: OpenSSL forgets what a decoder says that leaves it to others.
                     return provider.fail(c"decode", &Failure::new(Reason::Key, error.to_string()));
                 }
@@ -158,19 +150,4 @@ fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
         Some(public) => Ok(Key::new(Public::from_spki(public)?, Private::Stored(uri.name().to_owned()))),
         None => find(options, uri.name()),
     }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn export_object(
-    context: *mut c_void,
-    reference: *const c_void,
-    len: usize,
-    callback: Callback,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: OpenSSL's context, our reference, and its callback.
-    guard(0, || unsafe {
-        if context.is_null() { 0 } else { super::keymgmt::export_reference(reference, len, callback, argument) }
-    })
 }

@@ -5,9 +5,9 @@ use super::guard;
 use super::object::KeyObject;
 use super::params::Params;
 use super::provider::Provider;
-use crate::face::failure::Failure;
-use crate::face::key::{Curve, Family, Public};
 use crate::generate::Wish;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::{Curve, Family, Public};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub(super) unsafe extern "C" fn generate(
         if *no_key {
             object.parameters = wish.curve;
         } else {
-            match wish.generate() {
+            match provider.options().and_then(|options| wish.generate(options)) {
                 Ok(key) => object.key = Some(Arc::new(key)),
                 Err(failure) => {
                     provider.fail(c"generate", &failure);

@@ -2,16 +2,23 @@
 
 use super::abi::{Param, select};
 use super::params::Params;
-use crate::bare::{ed25519_public, ml_dsa_public, ml_kem_public, x25519_public};
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Curve, Family, Key, Private, Public, RsaParts, ec_private, ed25519_private, rsa_private};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ParsedPublicKey};
-use sidecore::engine::crypto::Secret;
+use super::provider::Provider;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{
+    Curve, Family, Key, Private, Public, Raw, RsaParts, ec_private, ed25519_private, rsa_private,
+};
+use sidecore_client::face::make::public_part;
+use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
 /// Names of the primes, exponents and the coefficient of an RSA key.
 const RSA_REST: [&CStr; 5] = [c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+
+/// Bytes of an ML-KEM-768 decapsulation key.
+const DECAPSULATION_KEY_LEN: usize = 2400;
+/// Where FIPS 203 puts the encapsulation key inside it.
+const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
 /// What is read of a key of this family.
 pub(super) fn types(family: Family, selection: c_int) -> *const Param {
@@ -37,21 +44,18 @@ pub(super) fn types(family: Family, selection: c_int) -> *const Param {
         (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
         (Family::Ec, true) => EC.as_ptr(),
         (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::MlKem768 | Family::MlDsa65, true) => SEEDED.as_ptr(),
-        (Family::Ed25519 | Family::X25519, true) => RAW.as_ptr(),
-        (Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65, false) => RAW_PUBLIC.as_ptr(),
+        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => SEEDED.as_ptr(),
+        (Family::Raw(_), true) => RAW.as_ptr(),
+        (Family::Raw(_), false) => RAW_PUBLIC.as_ptr(),
     }
 }
 
 /// The key that the parameters say.
-pub(super) fn read(family: Family, private: bool, params: Params<'_>) -> Result<Key, Failure> {
+pub(super) fn read(provider: &Provider, family: Family, private: bool, params: Params<'_>) -> Result<Key, Failure> {
     match family {
         Family::Rsa => rsa(private, params),
         Family::Ec => ec(private, params),
-        Family::Ed25519 => ed25519(private, params),
-        Family::X25519 => x25519(private, params),
-        Family::MlKem768 => ml_kem(private, params),
-        Family::MlDsa65 => ml_dsa(private, params),
+        Family::Raw(of) => raw(provider, of, private, params),
     }
 }
 
@@ -96,7 +100,7 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     let point = params.bytes(c"pub").filter(|point| point.len() == 2 * curve.size() + 1 && point[0] == 4);
     let point =
         point.ok_or_else(|| Failure::unsupported("the point is missing or compressed: give it uncompressed"))?;
-    if !is_on_curve(curve, point) {
+    if !curve.has(point) {
         return Err(Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged"));
     }
     let public = Public::Ec { curve, point: point.to_vec() };
@@ -107,63 +111,24 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, point)?)))
 }
 
-fn is_on_curve(curve: Curve, point: &[u8]) -> bool {
-    let algorithm = match curve {
-        Curve::P256 => &ECDSA_P256_SHA256_ASN1,
-        Curve::P384 => &ECDSA_P384_SHA384_ASN1,
+/// A key of which the public part may be missing: then the service computes it, or it is found inside the private part.
+fn raw(provider: &Provider, of: Raw, private: bool, params: Params<'_>) -> Result<Key, Failure> {
+    let (given, seed) = (params.bytes(c"priv"), params.bytes(c"seed"));
+    let key = match of {
+        Raw::MlKem768 => given.or(seed),
+        Raw::MlDsa65 => seed.or(given),
+        Raw::Ed25519 | Raw::X25519 => given.filter(|key| key.len() == of.size()),
     };
-    ParsedPublicKey::new(algorithm, point).is_ok()
-}
-
-fn ed25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let seed: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|seed| seed.try_into().ok());
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
-    let point = point.or_else(|| seed.and_then(ed25519_public)).ok_or_else(missing)?;
-    let private = match seed.filter(|_| private) {
-        Some(seed) => Private::Imported(ed25519_private(seed)?),
+    let inside = || key.filter(|key| of == Raw::MlKem768 && key.len() == DECAPSULATION_KEY_LEN);
+    let public = match params.bytes(c"pub").or_else(|| inside().map(|key| &key[ENCAPSULATION_KEY])) {
+        Some(public) if public.len() == of.size() => Public::Raw(of, public.to_vec()),
+        None if of != Raw::MlKem768 => public_part(provider.options()?, of.kind(), key.ok_or_else(missing)?)?,
+        _ => return Err(missing()),
+    };
+    let private = match key.filter(|_| private) {
+        Some(seed) if of == Raw::Ed25519 => Private::Imported(ed25519_private(seed)?),
+        Some(key) => Private::Imported(Secret::from(key)),
         None => Private::None,
     };
-    Ok(Key::new(Public::Ed25519(point), private))
-}
-
-fn raw(public: Public, private: Option<&[u8]>) -> Key {
-    Key::new(public, private.map_or(Private::None, |private| Private::Imported(Secret::from(private))))
-}
-
-fn x25519(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let scalar: Option<&[u8; 32]> = params.bytes(c"priv").and_then(|scalar| scalar.try_into().ok());
-    let point = params.bytes(c"pub").and_then(|point| point.try_into().ok());
-    let point = point.or_else(|| scalar.and_then(x25519_public)).ok_or_else(missing)?;
-    Ok(raw(Public::X25519(point), scalar.map(|scalar| &scalar[..]).filter(|_| private)))
-}
-
-fn ml_kem(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let key = params.bytes(c"priv").or_else(|| params.bytes(c"seed"));
-    let public = params.bytes(c"pub").map(<[u8]>::to_vec).or_else(|| key.and_then(ml_kem_public));
-    let public = public.filter(|public| public.len() == 1184).ok_or_else(missing)?;
-    Ok(raw(Public::MlKem768(public), key.filter(|_| private)))
-}
-
-fn ml_dsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
-    let key = params.bytes(c"seed").or_else(|| params.bytes(c"priv"));
-    let public = params.bytes(c"pub").map(<[u8]>::to_vec).or_else(|| key.and_then(ml_dsa_public));
-    let public = public.filter(|public| public.len() == 1952).ok_or_else(missing)?;
-    Ok(raw(Public::MlDsa65(public), key.filter(|_| private)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_point_beside_the_curve_is_refused() {
-        for (curve, len) in [(Curve::P256, 65), (Curve::P384, 97)] {
-            let mut point = vec![7; len];
-            point[0] = 4;
-            assert!(!is_on_curve(curve, &point));
-        }
-        let key = crate::generate::Wish { curve: Some(Curve::P256), ..crate::generate::Wish::new(Family::Ec) };
-        let Public::Ec { curve, point } = key.generate().unwrap().public.clone() else { panic!("no EC key") };
-        assert!(is_on_curve(curve, &point));
-    }
+    Ok(Key::new(public, private))
 }

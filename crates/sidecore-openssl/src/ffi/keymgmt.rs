@@ -6,8 +6,8 @@ use super::params::{List, Misfit, Params, Questions};
 use super::provider::Provider;
 use super::{generate, import};
 use super::{guard, shared};
-use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Curve, Family, Key, Public};
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -86,10 +86,10 @@ macro_rules! family {
 
 family!(rsa, Family::Rsa);
 family!(ec, Family::Ec);
-family!(ed25519, Family::Ed25519);
-family!(x25519, Family::X25519);
-family!(ml_kem_768, Family::MlKem768);
-family!(ml_dsa_65, Family::MlDsa65);
+family!(ed25519, Family::Raw(Raw::Ed25519));
+family!(x25519, Family::Raw(Raw::X25519));
+family!(ml_kem_768, Family::Raw(Raw::MlKem768));
+family!(ml_dsa_65, Family::Raw(Raw::MlDsa65));
 
 /// # Safety
 /// `context` is that of the provider.
@@ -132,27 +132,30 @@ unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
 /// providers; a private key is loaded here when they do not get it.
 ///
 /// # Safety
-/// `reference` is null or has `len` bytes; `callback` is OpenSSL's and goes with `argument`.
-pub(super) unsafe fn export_reference(
+/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
+pub(super) unsafe extern "C" fn export_object(
+    _context: *mut c_void,
     reference: *const c_void,
     len: usize,
     callback: Callback,
     argument: *mut c_void,
 ) -> c_int {
-    if reference.is_null() || len != size_of::<*mut KeyObject>() {
-        return 0;
-    }
-    // SAFETY: a reference made by `offer`, which is empty once it was loaded.
-    let object = unsafe { *reference.cast::<*mut c_void>() };
-    // SAFETY: a key object, or null.
-    match unsafe { object.cast::<KeyObject>().as_ref() } {
-        Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
-            let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
-            // SAFETY: OpenSSL's own callback.
-            public(key, selection).with(|list| unsafe { callback(list, argument) })
+    guard(0, || {
+        if reference.is_null() || len != size_of::<*mut KeyObject>() {
+            return 0;
         }
-        _ => 0,
-    }
+        // SAFETY: a reference made by `offer`, which is empty once it was loaded.
+        let object = unsafe { *reference.cast::<*mut c_void>() };
+        // SAFETY: a key object, or null.
+        match unsafe { object.cast::<KeyObject>().as_ref() } {
+            Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
+                let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
+                // SAFETY: OpenSSL's own callback.
+                public(key, selection).with(|list| unsafe { callback(list, argument) })
+            }
+            _ => 0,
+        }
+    })
 }
 
 /// # Safety
@@ -227,7 +230,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
             object.parameters = params.text(c"group").and_then(Curve::from_name);
             return c_int::from(object.parameters.is_some());
         }
-        match import::read(object.family, selection & select::PRIVATE != 0, params) {
+        match import::read(&object.provider, object.family, selection & select::PRIVATE != 0, params) {
             Ok(key) => {
                 object.key = Some(Arc::new(key));
                 1
@@ -250,7 +253,10 @@ unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callba
         };
         if selection & select::PRIVATE != 0 && key.has_private() {
             // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
-            let text = "use the key by its URI, and export the public part only";
+            let text = match key.private {
+                Private::Made(_) => "export the public part only; a key to keep is made by `sidecore keys generate`",
+                _ => "use the key by its URI, and export the public part only",
+            };
             return object.provider.fail(c"export", &Failure::new(Reason::Private, text));
         }
         // SAFETY: OpenSSL's own callback.
@@ -267,10 +273,8 @@ fn public(key: &Key, selection: c_int) -> List {
             let list = list.text(c"group", curve.name());
             if asked { list.bytes(c"pub", point) } else { list }
         }
-        other => match other.raw() {
-            Some(key) if asked => list.bytes(c"pub", key),
-            _ => list,
-        },
+        Public::Raw(_, key) if asked => list.bytes(c"pub", key),
+        Public::Rsa { .. } | Public::Raw(..) => list,
     }
 }
 
@@ -318,7 +322,7 @@ fn gettable(family: Family) -> &'static [Param] {
     match family {
         Family::Rsa => &RSA,
         Family::Ec => &EC,
-        Family::Ed25519 | Family::X25519 | Family::MlKem768 | Family::MlDsa65 => &RAW,
+        Family::Raw(_) => &RAW,
     }
 }
 
@@ -348,9 +352,8 @@ fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> 
             questions.number(c"e", e)
         }
         Public::Ec { curve, point } => answer_ec(*curve, point, questions),
-        other => {
-            let category = if matches!(other, Public::MlKem768(_) | Public::MlDsa65(_)) { 3 } else { 0 };
-            let key = other.raw().unwrap_or_default();
+        Public::Raw(raw, key) => {
+            let category = if matches!(raw, Raw::MlKem768 | Raw::MlDsa65) { 3 } else { 0 };
             questions.integer(c"security-category", category)?;
             questions.text(c"mandatory-digest", c"")?;
             questions.bytes(c"pub", key)?;

@@ -3,7 +3,7 @@
 use super::abi::{Callback, object};
 use super::params::List;
 use super::provider::Provider;
-use crate::face::key::{Curve, Family, Key};
+use sidecore_client::face::key::{Curve, Family, Key};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -5,14 +5,14 @@ use super::abi::{Algorithm, Dispatch, Param, provider as entry};
 use super::libcrypto::Libcrypto;
 use super::params::Questions;
 use super::upcalls::Core;
-use crate::face::aside::aside;
-use crate::face::failure::Failure;
-use crate::face::lanes;
-use crate::face::pause::Caller;
 use crate::jobs::{self, Jobs};
-use sidecore::client::Options;
-use sidecore::config::named_users;
-use sidecore::core::policy::notify::Notify;
+use sidecore_client::client::Options;
+use sidecore_client::environment::named_users;
+use sidecore_client::face::aside::aside;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::lanes;
+use sidecore_client::face::pause::Caller;
+use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -102,7 +102,7 @@ impl Drop for Provider {
 }
 
 static FUNCTIONS: [Dispatch; 5] = [
-    entry::teardown(teardown),
+    entry::teardown(release),
     entry::gettable_params(gettable_params),
     entry::get_params(get_params),
     entry::query_operation(query_operation),
@@ -145,11 +145,13 @@ pub unsafe extern "C" fn OSSL_provider_init(
     })
 }
 
+/// Lets go of one share of the provider.
+///
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn teardown(context: *mut c_void) {
+pub(super) unsafe extern "C" fn release(context: *mut c_void) {
     super::guard((), || {
-        // SAFETY: the context made by `OSSL_provider_init`, for the last time.
+        // SAFETY: a share that `OSSL_provider_init` gave, or a decoder's `newctx`.
         drop(unsafe { Arc::from_raw(context.cast::<Provider>()) });
     });
 }

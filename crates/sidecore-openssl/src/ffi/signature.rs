@@ -1,25 +1,24 @@
 //! Signatures: contexts, digests made on the way, and parameters.
 
 use super::abi::{Dispatch, Param, signature as entry};
-use super::context::{Operation, dupctx, freectx, given, with};
+use super::bytes;
+use super::context::{self, Settable, dupctx, freectx, with};
+use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::key_in;
+use super::output::Output;
 use super::params::{Misfit, Params, Questions, Value};
-use super::provider::Provider;
-use super::{bytes, guard, shared};
 use crate::algorithm_id::algorithm_id;
-use crate::face::digest::Digest;
-use crate::face::failure::Failure;
-use crate::face::key::Key;
-use crate::face::sign::{Padding, Salt, Settings};
 use crate::hasher::Hasher;
+use sidecore_client::face::digest::Digest;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::sign::{Padding, Salt, Settings};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// A signature in the making.
-#[derive(Clone)]
-struct Context {
-    provider: Arc<Provider>,
-    key: Option<Arc<Key>>,
+#[derive(Clone, Default)]
+struct Signing {
     settings: Settings,
     /// The message so far, for algorithms with a digest.
     hasher: Option<Hasher>,
@@ -27,11 +26,7 @@ struct Context {
     deterministic: bool,
 }
 
-impl Operation for Context {
-    fn provider(&self) -> &Provider {
-        &self.provider
-    }
-}
+type Context = context::Context<Signing>;
 
 /// RSA and ECDSA.
 pub(super) static FUNCTIONS: [Dispatch; 20] = [
@@ -48,12 +43,12 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::digest_verify_update(digest_update),
     entry::digest_verify_final(digest_verify_final),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Context>),
-    entry::dupctx(dupctx::<Context>),
-    entry::get_ctx_params(get_ctx_params),
-    entry::gettable_ctx_params(gettable_ctx_params),
-    entry::set_ctx_params(set_ctx_params),
-    entry::settable_ctx_params(settable_ctx_params),
+    entry::freectx(freectx::<Signing>),
+    entry::dupctx(dupctx::<Signing>),
+    entry::get_ctx_params(get_ctx_params::<Signing>),
+    entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+    entry::set_ctx_params(set_ctx_params::<Signing>),
+    entry::settable_ctx_params(settable_ctx_params::<Signing>),
     Dispatch::END,
 ];
 
@@ -64,23 +59,13 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::digest_sign(digest_sign),
     entry::digest_verify_init(digest_init),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Context>),
-    entry::dupctx(dupctx::<Context>),
-    entry::get_ctx_params(get_ctx_params),
-    entry::gettable_ctx_params(gettable_ctx_params),
-    entry::set_ctx_params(set_ctx_params),
+    entry::freectx(freectx::<Signing>),
+    entry::dupctx(dupctx::<Signing>),
+    entry::get_ctx_params(get_ctx_params::<Signing>),
+    entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+    entry::set_ctx_params(set_ctx_params::<Signing>),
     entry::settable_ctx_params(settable_message_params),
     Dispatch::END,
-];
-
-static SETTABLE: [Param; 7] = [
-    Param::text(c"digest"),
-    Param::text(c"properties"),
-    Param::text(c"pad-mode"),
-    Param::text(c"saltlen"),
-    Param::text(c"mgf1-digest"),
-    Param::text(c"mgf1-properties"),
-    Param::END,
 ];
 
 static SETTABLE_OF_MESSAGES: [Param; 5] = [
@@ -91,28 +76,6 @@ static SETTABLE_OF_MESSAGES: [Param; 5] = [
     Param::END,
 ];
 
-static GETTABLE: [Param; 7] = [
-    Param::bytes(c"algorithm-id"),
-    Param::text(c"digest"),
-    Param::unsigned(c"digest-size"),
-    Param::text(c"pad-mode"),
-    Param::text(c"saltlen"),
-    Param::text(c"mgf1-digest"),
-    Param::END,
-];
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn gettable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
-    GETTABLE.as_ptr()
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn settable_ctx_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
-    SETTABLE.as_ptr()
-}
-
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
@@ -122,38 +85,99 @@ unsafe extern "C" fn settable_message_params(_context: *mut c_void, _provider: *
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context.
-        let provider = unsafe { shared::<Provider>(provider) };
-        Box::into_raw(Box::new(Context {
-            provider,
-            key: None,
-            settings: Settings::default(),
-            hasher: None,
-            deterministic: false,
-        }))
-        .cast()
-    })
+    // SAFETY: the provider's context.
+    unsafe { context::newctx::<Signing>(provider) }
 }
 
 impl Context {
-    /// Begins with a key, or again with the same.
-    fn begin(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
-        if let Some(key) = key {
-            self.key = Some(key);
-        }
-        self.key()?;
-        self.hasher = None;
-        self.set(params)
-    }
-
-    fn key(&self) -> Result<&Arc<Key>, Failure> {
-        given(self.key.as_ref())
+    /// Begins with a key, or again with the same, and with these settings.
+    fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
+        self.begin(key)?;
+        self.work.hasher = None;
+        self.work.set(params)
     }
 
     fn takes_digest(&self) -> bool {
         self.key.as_ref().is_some_and(|key| key.public.family().takes_digest())
     }
+
+    /// Begins a message, to be signed under a digest of this name.
+    fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
+        let name = name.filter(|name| !name.is_empty());
+        if !self.takes_digest() {
+            return match name {
+                Some(_) => Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out")),
+                None => Ok(true),
+            };
+        }
+        if let Some(name) = name {
+            self.work.settings.digest = Some(digest(name)?);
+        }
+        let digest = *self.work.settings.digest.get_or_insert(Digest::Sha256);
+        self.work.hasher = Some(Hasher::new(digest));
+        Ok(true)
+    }
+
+    fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
+        match &mut self.work.hasher {
+            Some(hasher) => {
+                hasher.update(piece);
+                Ok(true)
+            }
+            None => Err(Failure::unsupported("this algorithm signs whole messages: give it at once")),
+        }
+    }
+
+    /// What is signed: the digest of the message, or the message.
+    fn finished(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
+        match self.work.hasher.take() {
+            Some(mut hasher) => {
+                hasher.update(rest);
+                Ok(hasher.finish())
+            }
+            None if self.takes_digest() => Err(Failure::input("no message was begun")),
+            None => Ok(rest.to_vec()),
+        }
+    }
+
+    fn sign(&self, tbs: &[u8]) -> Result<Vec<u8>, Failure> {
+        if self.work.deterministic {
+            return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
+        }
+        let (caller, key) = self.caller()?;
+        self.work.settings.sign(caller, key, tbs)
+    }
+
+    fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
+        let (caller, key) = self.caller()?;
+        self.work.settings.verify(caller, key, signature, tbs)
+    }
+
+    fn longest(&self) -> Result<usize, Failure> {
+        Ok(self.key()?.public.max_len())
+    }
+}
+
+impl Settable for Signing {
+    const SETTABLE: &'static [Param] = &[
+        Param::text(c"digest"),
+        Param::text(c"properties"),
+        Param::text(c"pad-mode"),
+        Param::text(c"saltlen"),
+        Param::text(c"mgf1-digest"),
+        Param::text(c"mgf1-properties"),
+        Param::END,
+    ];
+
+    const GETTABLE: &'static [Param] = &[
+        Param::bytes(c"algorithm-id"),
+        Param::text(c"digest"),
+        Param::unsigned(c"digest-size"),
+        Param::text(c"pad-mode"),
+        Param::text(c"saltlen"),
+        Param::text(c"mgf1-digest"),
+        Param::END,
+    ];
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(name) = params.text(c"digest") {
@@ -180,88 +204,34 @@ impl Context {
         check_message_settings(params).map(|()| true)
     }
 
-    /// Begins a message, to be signed under a digest of this name.
-    fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
-        let name = name.filter(|name| !name.is_empty());
-        if !self.takes_digest() {
-            return match name {
-                Some(_) => Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out")),
-                None => Ok(true),
-            };
-        }
-        if let Some(name) = name {
-            self.settings.digest = Some(digest(name)?);
-        }
-        let digest = *self.settings.digest.get_or_insert(Digest::Sha256);
-        self.hasher = Some(Hasher::new(digest));
-        Ok(true)
-    }
-
-    fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
-        match &mut self.hasher {
-            Some(hasher) => {
-                hasher.update(piece);
-                Ok(true)
-            }
-            None => Err(Failure::unsupported("this algorithm signs whole messages: give it at once")),
-        }
-    }
-
-    /// What is signed: the digest of the message, or the message.
-    fn finished(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
-        match self.hasher.take() {
-            Some(mut hasher) => {
-                hasher.update(rest);
-                Ok(hasher.finish())
-            }
-            None if self.takes_digest() => Err(Failure::input("no message was begun")),
-            None => Ok(rest.to_vec()),
-        }
-    }
-
-    fn sign(&mut self, output: Output<'_>, tbs: &[u8]) -> Result<bool, Failure> {
-        if self.deterministic {
-            return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
-        }
-        let signature = self.settings.sign(self.provider.caller()?, self.key()?, tbs)?;
-        output.put(&signature)
-    }
-
-    fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
-        self.settings.verify(self.provider.caller()?, self.key()?, signature, tbs)
-    }
-
-    fn longest(&self) -> Result<usize, Failure> {
-        Ok(self.key()?.public.max_len())
-    }
-
-    fn answer(&self, questions: &mut Questions<'_>) -> Result<bool, Failure> {
+    fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
+        let settings = &context.work.settings;
         if questions.asks(c"algorithm-id") {
-            let id = algorithm_id(self.key()?, &self.settings)?;
+            let id = algorithm_id(context.key()?, settings)?;
             questions.bytes(c"algorithm-id", &id).map_err(misfit)?;
         }
-        self.answer_settings(questions).map(|()| true).map_err(misfit)
+        answer(settings, questions).map(|()| true).map_err(misfit)
     }
+}
 
-    fn answer_settings(&self, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-        let digest = self.settings.digest;
-        questions.text(c"digest", digest.map_or(c"", Digest::name))?;
-        questions.length(c"digest-size", digest.map_or(0, Digest::size))?;
-        questions.text(c"mgf1-digest", self.settings.mgf1.or(digest).map_or(c"", Digest::name))?;
-        let (number, text) = match self.settings.padding {
-            Padding::Pkcs1 => (1, c"pkcs1"),
-            Padding::Pss => (6, c"pss"),
-        };
-        questions.either(c"pad-mode", number, text)?;
-        let (number, text) = match self.settings.salt {
-            Salt::Digest => (-1, c"digest".to_owned()),
-            Salt::Auto => (-2, c"auto".to_owned()),
-            Salt::Max => (-3, c"max".to_owned()),
-            Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
-            Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
-        };
-        questions.either(c"saltlen", number, &text)
-    }
+fn answer(settings: &Settings, questions: &mut Questions<'_>) -> Result<(), Misfit> {
+    let digest = settings.digest;
+    questions.text(c"digest", digest.map_or(c"", Digest::name))?;
+    questions.length(c"digest-size", digest.map_or(0, Digest::size))?;
+    questions.text(c"mgf1-digest", settings.mgf1.or(digest).map_or(c"", Digest::name))?;
+    let (number, text) = match settings.padding {
+        Padding::Pkcs1 => (1, c"pkcs1"),
+        Padding::Pss => (6, c"pss"),
+    };
+    questions.either(c"pad-mode", number, text)?;
+    let (number, text) = match settings.salt {
+        Salt::Digest => (-1, c"digest".to_owned()),
+        Salt::Auto => (-2, c"auto".to_owned()),
+        Salt::Max => (-3, c"max".to_owned()),
+        Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
+        Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
+    };
+    questions.either(c"saltlen", number, &text)
 }
 
 fn misfit(_: Misfit) -> Failure {
@@ -324,53 +294,18 @@ fn salt(length: Value<'_>) -> Result<Salt, Failure> {
     }
 }
 
-/// Where OpenSSL wants a result.
-pub(super) struct Output<'a> {
-    /// None: only the length is asked for.
-    room: Option<&'a mut [u8]>,
-    len: &'a mut usize,
-}
-
-impl Output<'_> {
-    /// # Safety
-    /// `room` is null or has `size` bytes; `len` is null or may be written.
-    pub(super) unsafe fn new(room: *mut u8, len: *mut usize, size: usize) -> Option<Self> {
-        // SAFETY: see above.
-        let len = unsafe { len.as_mut()? };
-        // SAFETY: see above.
-        let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
-        Some(Self { room, len })
-    }
-
-    /// Answers with the longest length, if that is the question.
-    pub(super) fn only_length(&mut self, longest: usize) -> bool {
-        if self.room.is_none() {
-            *self.len = longest;
-        }
-        self.room.is_none()
-    }
-
-    pub(super) fn put(self, result: &[u8]) -> Result<bool, Failure> {
-        let room = self.room.and_then(|room| room.get_mut(..result.len()));
-        let room = room.ok_or_else(|| Failure::input(format!("no room for a result of {} bytes", result.len())))?;
-        room.copy_from_slice(result);
-        *self.len = result.len();
-        Ok(true)
-    }
-}
-
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: OpenSSL's context, key and list.
-    unsafe { with(context, c"sign", |context: &mut Context| context.begin(key_in(key), Params::new(params))) }
+    unsafe { with(context, c"sign", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
     // SAFETY: as for `sign_init`.
-    unsafe { with(context, c"verify", |context: &mut Context| context.begin(key_in(key), Params::new(params))) }
+    unsafe { with(context, c"verify", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
 }
 
 /// # Safety
@@ -386,11 +321,7 @@ unsafe extern "C" fn sign(
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
         with(context, c"sign", |context: &mut Context| {
-            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
-            if output.only_length(context.longest()?) {
-                return Ok(true);
-            }
-            context.sign(output, bytes(tbs, tbs_len))
+            Output::answer((room, len, size), context.longest()?, || context.sign(bytes(tbs, tbs_len)))
         })
     }
 }
@@ -422,7 +353,7 @@ unsafe extern "C" fn digest_init(
     unsafe {
         with(context, c"sign", |context: &mut Context| {
             let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
-            context.begin(key_in(key), Params::new(params))?;
+            context.begin_with(key_in(key), Params::new(params))?;
             context.begin_message(name)
         })
     }
@@ -455,12 +386,10 @@ unsafe extern "C" fn digest_sign(
     // SAFETY: OpenSSL's context and buffers.
     unsafe {
         with(context, c"sign", |context: &mut Context| {
-            let Some(mut output) = Output::new(room, len, size) else { return Ok(false) };
-            if output.only_length(context.longest()?) {
-                return Ok(true);
-            }
-            let tbs = context.finished(bytes(tbs, tbs_len))?;
-            context.sign(output, &tbs)
+            Output::answer((room, len, size), context.longest()?, || {
+                let tbs = context.finished(bytes(tbs, tbs_len))?;
+                context.sign(&tbs)
+            })
         })
     }
 }
@@ -488,18 +417,4 @@ unsafe extern "C" fn digest_verify(
             context.verify(bytes(signature, len), &tbs)
         })
     }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"get parameters", |context: &mut Context| context.answer(&mut Questions::new(params))) }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context: &mut Context| context.set(Params::new(params))) }
 }

@@ -1,14 +1,15 @@
 //! `sidecore:NAME` where OpenSSL takes a URI.
 
 use super::abi::{Callback, Dispatch, Param, PassphraseCallback, expect, store as entry};
+use super::keymgmt::export_object;
 use super::object::KeyObject;
 use super::params::{List, Params};
 use super::provider::Provider;
 use super::{guard, shared};
-use crate::face::failure::{Failure, Reason};
-use crate::face::find::find;
-use crate::face::key::Key;
-use sidecore::keys::uri::Uri;
+use sidecore_client::face::failure::{Failure, Reason};
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::Key;
+use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -126,20 +127,5 @@ unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
         // SAFETY: made by `open`, for the last time.
         drop(unsafe { Box::from_raw(loader.cast::<Loader>()) });
         1
-    })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn export_object(
-    loader: *mut c_void,
-    reference: *const c_void,
-    len: usize,
-    callback: Callback,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: OpenSSL's context, our reference, and its callback.
-    guard(0, || unsafe {
-        if loader.is_null() { 0 } else { super::keymgmt::export_reference(reference, len, callback, argument) }
     })
 }

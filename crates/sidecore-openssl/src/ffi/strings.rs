@@ -4,7 +4,7 @@
 //! with the provider, which after `OPENSSL_cleanup` is a crash in whatever program frees a key so late.
 
 use super::libcrypto::Libcrypto;
-use crate::face::failure::Reason;
+use sidecore_client::face::failure::Reason;
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;

@@ -4,17 +4,17 @@ mod authority;
 mod patience;
 mod program;
 
-use crate::face::call::{Request, call};
-use crate::face::key::{Curve, Family, Key};
-use crate::face::lanes::{Take, pool};
-use crate::face::pause::Caller;
-use crate::face::sign::Settings;
 use crate::generate::Wish;
-use sidecore::client::Options;
+use sidecore::client::{Client, Options};
 use sidecore::config::{Config, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
+use sidecore_client::face::call::{Request, call};
+use sidecore_client::face::key::{Curve, Family, Key, Raw};
+use sidecore_client::face::lanes::{Take, pool};
+use sidecore_client::face::pause::Caller;
+use sidecore_client::face::sign::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -39,9 +39,8 @@ impl Site {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket: socket.clone(), limits, ..Config::default() }).unwrap();
-        let key = Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate().unwrap();
         let options = Options { socket, ..Options::default() };
-        Self { options, key: Arc::new(key), _service: service, _directory: directory }
+        Self { key: made(&options), options, _service: service, _directory: directory }
     }
 
     /// Signs, and verifies what came.
@@ -53,6 +52,11 @@ impl Site {
             settings.verify(Caller::thread(&self.options), &self.key, &signature, &digest).unwrap_or(false)
         })
     }
+}
+
+/// A key for this program, of the service at hand.
+fn made(options: &Options) -> Arc<Key> {
+    Arc::new(Wish { curve: Some(Curve::P256), ..Wish::new(Family::Ec) }.generate(options).unwrap())
 }
 
 /// Ends the child without anything that belongs to its parent.
@@ -124,11 +128,24 @@ fn making_keys_connecting_and_signing_fit_the_stack_of_a_job() {
         let small = thread::Builder::new().stack_size(16 << 10);
         let works = || {
             let curve = Some(Curve::P256);
-            let families = [Family::Rsa, Family::Ec, Family::Ed25519, Family::MlDsa65];
-            families.map(|family| Wish { curve, ..Wish::new(family) }.generate().is_ok()) == [true; 4] && site.works()
+            let families = [Family::Rsa, Family::Ec, Family::Raw(Raw::Ed25519), Family::Raw(Raw::MlDsa65)];
+            let made = families.map(|family| Wish { curve, ..Wish::new(family) }.generate(&site.options).is_ok());
+            made == [true; 4] && site.works()
         };
         assert!(small.spawn_scoped(scope, works).unwrap().join().unwrap());
     });
+}
+
+#[test]
+fn a_buffer_is_wiped_to_its_end() {
+    let site = Site::new();
+    let mut client = Client::connect(&site.options).unwrap();
+    let buffer = client.alloc(3000).unwrap();
+    client.write(&buffer, 0, &[7; 3000]).unwrap();
+    client.wipe(&buffer);
+    let mut left = [1; 3000];
+    client.read(&buffer, 0, &mut left).unwrap();
+    assert!(left.iter().all(|byte| *byte == 0));
 }
 
 #[test]

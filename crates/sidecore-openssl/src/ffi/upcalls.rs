@@ -2,7 +2,7 @@
 
 use super::abi::core::{self, Bio, BioGets, BioReadEx, GetParams, Handle, NewError, SetErrorDebug, VsetError};
 use super::abi::{Dispatch, Param};
-use crate::face::failure::Failure;
+use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
 

@@ -1,7 +1,7 @@
 //! OpenSSL's asynchronous jobs, found at run time: without them every operation is synchronous.
 
 use super::waiting::Waiting;
-use crate::face::aside::guard;
+use sidecore_client::face::aside::guard;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::transmute;

@@ -4,12 +4,12 @@
 //! under this number and with this open file, can be changed there. A pipe of ours that is in no other set marks this one, and
 //! what is in this one is known by that.
 
-use crate::face::bell::Bell;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
-use sidecore::sys::own::{SELECT_LIMIT, above_standard, closed, out_of_the_way};
+use sidecore_client::face::bell::Bell;
+use sidecore_client::sys::own::{SELECT_LIMIT, above_standard, closed, out_of_the_way};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! wait for, and a timer, which rings at the deadline at the latest.
 
 use super::set::Set;
-use crate::face::lanes::{self, Pool, Taken};
-use sidecore::sys::own::{Own, closed};
+use sidecore_client::face::lanes::{self, Pool, Taken};
+use sidecore_client::sys::own::{Own, closed};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::RawFd;

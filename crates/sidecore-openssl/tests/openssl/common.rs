@@ -123,6 +123,13 @@ impl Site {
         said.err
     }
 
+    /// Runs `openssl` with the provider, preferred for all operations; it must fail.
+    pub(crate) fn preferred_fails(&self, args: &[&str]) -> Said {
+        let said = self.run("preferred.cnf", args);
+        assert!(!said.ok, "openssl {args:?} succeeded: {}", said.err);
+        said
+    }
+
     /// Starts the service again at the same place; it has the keys that are in its directory.
     pub(crate) fn restart(&mut self) {
         self.service = None;

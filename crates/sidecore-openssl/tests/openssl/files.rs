@@ -103,6 +103,24 @@ fn a_key_is_loaded_without_a_service_and_only_signing_needs_one() {
 }
 
 #[test]
+fn a_key_that_openssl_has_made_stays_in_the_service() {
+    let site = Site::with(&[]);
+    let curve: &[&str] = &["-pkeyopt", "group:P-256"];
+    for (algorithm, options) in [("RSA", &[][..]), ("EC", curve), ("ED25519", &[])] {
+        let made = [&["genpkey", "-algorithm", algorithm][..], options].concat();
+        for out in [&["-outform", "PEM"][..], &["-outform", "DER"], &["-out", "made"]] {
+            let said = site.preferred_fails(&[&made, out].concat());
+            assert!(!said.out.contains("PRIVATE KEY") && said.err.contains("does not leave"), "{}", said.err);
+            assert!(said.out.is_empty() && fs::read(site.path("made")).unwrap_or_default().is_empty());
+        }
+    }
+    // Nor does a request for a certificate bring it out.
+    let _ =
+        site.preferred_fails(&["req", "-x509", "-newkey", "rsa:2048", "-noenc", "-keyout", "made", "-subj", "/CN=x"]);
+    assert!(fs::read(site.path("made")).unwrap_or_default().is_empty());
+}
+
+#[test]
 fn a_key_that_is_gone_is_loaded_and_signing_says_why_it_fails() {
     let site = Site::with(&["p256"]);
     site.plain(&["dgst", "-sha256", "-binary", "-out", "digest", "message"]);

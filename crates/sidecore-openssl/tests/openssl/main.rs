@@ -8,3 +8,4 @@ mod programs;
 mod sign;
 mod speed;
 mod tls;
+mod tree;

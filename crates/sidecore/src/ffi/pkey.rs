@@ -29,6 +29,25 @@ impl PKey {
         parse(spki, sys::EVP_parse_public_key)
     }
 
+    /// Reads a raw private key of those kinds that have one: for ML-DSA-65 its seed or the expanded key. `None` where it is
+    /// none.
+    pub(crate) fn raw_private(kind: Kind, raw: &[u8]) -> Option<Self> {
+        let (bytes, len) = (raw.as_ptr(), raw.len());
+        let plain = |algorithm| {
+            // SAFETY: the bytes are readable for their length and copied; the key returned is owned.
+            unsafe { sys::EVP_PKEY_new_raw_private_key(algorithm, std::ptr::null_mut(), bytes, len) }
+        };
+        let key = match kind {
+            Kind::Ed25519 => plain(sys::EVP_PKEY_ED25519),
+            Kind::X25519 => plain(sys::EVP_PKEY_X25519),
+            // SAFETY: as above.
+            Kind::MlDsa65 => unsafe { sys::EVP_PKEY_pqdsa_new_raw_private_key(sys::NID_MLDSA65, bytes, len) },
+            _ => return None,
+        };
+        // SAFETY: null, or owned here.
+        unsafe { Self::from_owned(key) }
+    }
+
     /// Which kind of key it is; `None`: none that can be stored.
     pub(crate) fn kind(&self) -> Option<Kind> {
         // SAFETY: the key is live; each getter is asked only of a key of its kind.

@@ -42,6 +42,11 @@ impl Material {
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
     }
 
+    /// The public part: a `SubjectPublicKeyInfo` in DER.
+    pub(crate) fn public(&self) -> &[u8] {
+        &self.public
+    }
+
     /// Opens a session of this scheme.
     pub(crate) fn open(&self, scheme: &Scheme) -> Result<Session, String> {
         if !self.kind.does(scheme) {
@@ -76,6 +81,12 @@ impl Material {
         });
         tried.map(|_| ()).map_err(|_| "the parts of the key do not fit each other: export it again".to_owned())
     }
+}
+
+/// The public part of a raw private key.
+pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, String> {
+    let public = PKey::raw_private(kind, raw.expose()).and_then(|key| key.to_spki());
+    public.ok_or_else(|| format!("this is no raw private key of kind {}", kind.name()))
 }
 
 /// A decapsulation key that came without its seed does not know its public part, but contains it.

@@ -1,10 +1,9 @@
 //! The service's keys by name: who may use them, and the sessions on them that lanes share.
 
 use super::material::Material;
-use super::passphrase::check_passphrase;
 use super::vault::{Doubt, Found, Vault};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
-use crate::config::KeysConfig;
+use crate::config::{KeysConfig, check_passphrase};
 use crate::engine::crypto::Session;
 use crate::spec::{DecryptionPadding, Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};

@@ -9,6 +9,7 @@
 mod attach;
 mod connections;
 mod keys;
+mod made;
 mod passphrase;
 mod sessions;
 mod settings;
@@ -16,18 +17,20 @@ mod settings;
 use super::advice::Advice;
 use super::closer::{Closer, Leftover};
 use super::command::{ClientKey, Command, Event, LaneKey, SidecoreHandle};
-use super::opener::{Made, Opener};
+use super::opener::{Made, Opener, Order};
 use super::quotas::Quotas;
 use super::turns::Turns;
 use crate::config::Config;
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneCounter, report};
-use crate::keys::Store;
+use crate::keys::{Material, Store};
+use crate::spec::KeyToken;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use crate::sys::{clock, message, wake};
 use attach::{Attached, Ending};
 use connections::receive_request;
+use made::OwnKey;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -58,6 +61,8 @@ struct Connection {
     /// An answer is owed, and nothing more is read until it is given.
     busy: bool,
     attached: Option<Attached>,
+    /// A key that stands as long as this connection.
+    own: Option<OwnKey>,
 }
 
 /// What is to be done for a connection in its user's turn.
@@ -120,6 +125,10 @@ pub(super) struct Listener {
     blocks: Vec<usize>,
     store: Store,
     opener: Opener,
+    /// Makes keys for programs, which takes longer than anybody should wait for a session.
+    maker: Opener,
+    /// Keys that were made for programs and still have their connections.
+    made: HashMap<KeyToken, Arc<Material>>,
     closer: Closer,
     /// Keys that are to be made; the first one is being made.
     wanted: VecDeque<keys::Wanted>,
@@ -134,7 +143,9 @@ impl Listener {
         let listener = Self {
             loads: vec![0; sidecores.len()],
             blocks: (0..config.limits.lanes as usize).rev().collect(),
-            opener: Opener::start(tell.clone(), wake.clone())?,
+            opener: Opener::start("sidecore-opener", tell.clone(), wake.clone())?,
+            maker: Opener::start("sidecore-maker", tell.clone(), wake.clone())?,
+            made: HashMap::new(),
             closer: Closer::new(tell.clone(), wake.clone()),
             reserved: connections::reserved(),
             refuses_descriptors: message::refuses_descriptors(&socket),
@@ -337,6 +348,11 @@ impl Listener {
             Request::Set(text) => self.set(key, &text).map(Some),
             Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
             Request::Keys(command) => self.keys(key, command),
+            Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
+            Request::PublicPart { kind, raw } => {
+                self.opener.order(self.user(key), key, Order::PublicPart { kind, raw });
+                Ok(None)
+            }
         };
         match reply {
             Ok(Some(reply)) => self.reply(key, &reply),
@@ -367,6 +383,8 @@ impl Listener {
     /// What the opener made of an order.
     fn made(&mut self, key: LaneKey, made: Result<Made, String>) {
         let reply = match made {
+            Ok(Made::Key(material)) => self.key_made(key, material),
+            Ok(Made::Public(public)) => Ok(Reply::Public(public)),
             Ok(Made::Session(session)) => self.enter_session(key, session),
             Ok(Made::Stored { name, material, scheme, session }) => {
                 self.enter_stored(key, &name, &material, &scheme, session)
@@ -387,6 +405,11 @@ impl Listener {
                 report::publish(attached.memory.report(), &attached.counters);
             }
         }
+    }
+
+    /// The user of a connection.
+    fn user(&self, key: LaneKey) -> u32 {
+        self.connections.get(&key).map_or(0, |connection| connection.client.0)
     }
 
     fn number(&mut self) -> u64 {

@@ -1,5 +1,5 @@
 //! Keys of clients are parsed here, on a thread of its own: a private RSA key takes milliseconds, and who may take how many of
-//! them, the client says.
+//! them, the client says. Keys for programs are made on a second one, for that takes seconds.
 //!
 //! Each connection has one order at most: nothing more is read from it until that is answered, and with the connection its
 //! order goes. Users take turns.
@@ -7,7 +7,7 @@
 use super::command::{Event, LaneKey};
 use super::turns::Turns;
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, Material};
+use crate::keys::{Acl, Kind, Material, public_part};
 use crate::spec::{Scheme, Secret, SessionSpec};
 use crate::sys::{clock, wake};
 use std::io;
@@ -25,6 +25,12 @@ pub(super) enum Order {
     Stored { name: String, material: Arc<Material>, scheme: Scheme },
     /// A key to be stored.
     Import { name: String, pkcs8: Secret, acl: Acl },
+    /// A session on a key that was made for a program.
+    OnMade { material: Arc<Material>, scheme: Scheme },
+    /// A new key for a program.
+    Make(Kind),
+    /// The public part of a raw private key.
+    PublicPart { kind: Kind, raw: Secret },
 }
 
 /// What became of an order; the reason where nothing did.
@@ -33,6 +39,8 @@ pub(super) enum Made {
     Session(Session),
     Stored { name: String, material: Arc<Material>, scheme: Scheme, session: Session },
     Import { name: String, material: Material, acl: Acl },
+    Key(Material),
+    Public(Vec<u8>),
 }
 
 #[derive(Debug, Default)]
@@ -52,11 +60,11 @@ struct Shared {
 pub(super) struct Opener(Arc<Shared>);
 
 impl Opener {
-    /// Starts the thread, which rings `listener` after each event.
+    /// Starts the thread of this name, which rings `listener` after each event.
     ///
     /// # Errors
     /// The system makes no thread.
-    pub(super) fn start(tell: Sender<Event>, listener: Arc<OwnedFd>) -> io::Result<Self> {
+    pub(super) fn start(name: &str, tell: Sender<Event>, listener: Arc<OwnedFd>) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
         let work = move || {
@@ -70,7 +78,7 @@ impl Opener {
                 }
             }
         };
-        thread::Builder::new().name("sidecore-opener".to_owned()).spawn(work)?;
+        thread::Builder::new().name(name.to_owned()).spawn(work)?;
         Ok(Self(shared))
     }
 
@@ -124,6 +132,9 @@ impl Order {
                 let material = Material::read(pkcs8)?;
                 Ok(Made::Import { name, material, acl })
             }
+            Self::OnMade { material, scheme } => material.open(&scheme).map(Made::Session),
+            Self::Make(kind) => Material::generate(kind).map(Made::Key),
+            Self::PublicPart { kind, raw } => public_part(kind, &raw).map(Made::Public),
         }
     }
 }

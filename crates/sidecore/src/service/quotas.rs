@@ -11,6 +11,9 @@ use std::collections::HashMap;
 /// connected, so there are few at a time.
 const LANELESS_PER_CLIENT: u32 = 64;
 const LANELESS_PER_UID: u32 = 1024;
+/// Most keys made for one process, and for the processes of one user, at a time: each has a connection.
+const KEYS_PER_CLIENT: u32 = 256;
+const KEYS_PER_UID: u32 = 1024;
 /// One lane in so many is for root and the service's own user.
 const RESERVED: usize = 64;
 
@@ -19,6 +22,8 @@ const RESERVED: usize = 64;
 struct Holding {
     /// Connections without a lane.
     laneless: u32,
+    /// Connections that stand for a key that was made for it.
+    keys: u32,
     lanes: u32,
     arena_bytes: u64,
     /// Shared memory of its lanes, arenas among it.
@@ -82,6 +87,36 @@ impl Quotas {
     /// A connection without a lane is closed, or has its lane.
     pub(super) fn disconnect(&mut self, client: ClientKey) {
         self.change(client, |holding| holding.laneless -= 1);
+    }
+
+    /// A connection without a lane gets a key of so many bytes.
+    ///
+    /// # Errors
+    /// The limit that it would exceed, by name.
+    pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
+        let own = self.client(client).keys;
+        if own >= KEYS_PER_CLIENT {
+            return Err(format!("this process had {own} keys made: free some"));
+        }
+        let of_user = self.user(client.0).holding.keys;
+        if of_user >= KEYS_PER_UID {
+            return Err(format!("user {} had {of_user} keys made: free some", client.0));
+        }
+        self.open(client, bytes, limits)?;
+        self.change(client, |holding| {
+            holding.laneless -= 1;
+            holding.keys += 1;
+        });
+        Ok(())
+    }
+
+    /// The key is gone, and its connection about to be closed.
+    pub(super) fn forget_key(&mut self, client: ClientKey, bytes: u64) {
+        self.change(client, |holding| {
+            holding.laneless += 1;
+            holding.keys -= 1;
+            holding.session_bytes -= bytes;
+        });
     }
 
     /// Whether a lane of this layout may be given, where so many are left. `reserve`: those that are kept back may be used.
@@ -273,6 +308,27 @@ mod tests {
         assert!(quotas.open(TWO, 1, &config.limits).unwrap_err().contains("limits.session_bytes_per_uid"));
         quotas.close(ONE, 100);
         quotas.open(TWO, 50, &config.limits).unwrap();
+    }
+
+    #[test]
+    fn keys_made_for_a_program_are_limited_by_process_and_user_and_are_no_idle_connections() {
+        let limits = config(LimitsConfig::default()).limits;
+        let mut quotas = Quotas::default();
+        let mut keep = |client: ClientKey| {
+            quotas.connect(client)?;
+            quotas.keep_key(client, 10, &limits).inspect_err(|_| quotas.disconnect(client))
+        };
+        for process in 0..4 {
+            for _ in 0..KEYS_PER_CLIENT {
+                keep((7, process)).unwrap();
+            }
+            assert!(keep((7, process)).unwrap_err().contains("this process had 256 keys made"));
+        }
+        assert!(keep((7, 4)).unwrap_err().contains("user 7 had 1024 keys made"));
+        keep((8, 4)).unwrap();
+        quotas.forget_key((8, 4), 10);
+        quotas.disconnect((8, 4));
+        assert!(quotas.is_gone((8, 4)) && !quotas.is_gone((7, 0)));
     }
 
     #[test]

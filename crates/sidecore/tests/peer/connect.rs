@@ -8,6 +8,7 @@ use sidecore::client::Client;
 use sidecore::control::{Reply, Request};
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
+use sidecore::keys::Kind;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -34,7 +35,7 @@ pub(crate) fn tied(socket: &str, cpu: usize) {
 pub(crate) fn attack(socket: &str, seed: u64) {
     let mut random = Random(seed);
     for _ in 0..ROUNDS {
-        let attack = [garbage, descriptors, attach_twice, too_early, no_reader, half_open][random.below(6)];
+        let attack = [garbage, descriptors, attach_twice, too_early, no_reader, half_open, two_keys][random.below(7)];
         attack(socket, &mut random);
     }
     println!("{}", hold_connections(socket));
@@ -72,6 +73,15 @@ fn attach_twice(socket: &str, _: &mut Random) {
     let attached = control.ask(&attach_request(8, 4096));
     assert!(matches!(attached, Ok((Reply::Attached { .. }, _))), "{attached:?}");
     expect_refusal(control.ask(&attach_request(8, 4096)), "has its lane already");
+}
+
+/// A key, and then another one and a lane.
+fn two_keys(socket: &str, _: &mut Random) {
+    let control = control(socket);
+    let made = control.ask(&Request::MakeKey(Kind::Ed25519));
+    assert!(matches!(made, Ok((Reply::KeyMade { .. }, _))), "{made:?}");
+    expect_refusal(control.ask(&Request::MakeKey(Kind::Ed25519)), "a key already");
+    expect_refusal(control.ask(&attach_request(8, 4096)), "has its key");
 }
 
 fn too_early(socket: &str, _: &mut Random) {

@@ -4,10 +4,12 @@
 
 use crate::checked::Load;
 use crate::{options, wait_for_line};
-use sidecore::client::{Buffer, Client, Error, Job, Session};
+use sidecore::client::{Admin, Buffer, Client, Error, Job, Session};
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::{Sample, sample};
+use sidecore::keys::Kind;
+use sidecore::spec::{Scheme, SessionSpec};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -29,6 +31,7 @@ pub(crate) fn run(scenario: &str, socket: &str) {
         "children" => many_children(socket),
         "drop" => dropping_child(socket),
         "orphan" => orphan(socket),
+        "made" => heir(socket),
         _ => panic!("no such scenario: {scenario}"),
     }
 }
@@ -159,5 +162,24 @@ fn orphan(socket: &str) {
         submit(&mut client, session, &buffer, 0).expect("room");
         client.ring();
         assert!(matches!(client.wait().expect("a completion").status, Status::Done { .. }));
+    }
+}
+
+/// A child that signs with the key that was made for its parent, whatever became of it.
+fn heir(socket: &str) {
+    let _lane = client(socket);
+    let key = Admin::connect(&options(socket)).expect("a service").make_key(Kind::Ed25519).expect("a key");
+    let parent = std::process::id();
+    fork(|| {
+        println!("{parent}");
+        wait_for_line();
+        let mut client = client(socket);
+        let session = client.open_session(&SessionSpec { scheme: Scheme::Ed25519, key: key.material() });
+        client.call(session.expect("the parent's key"), Op::Sign, 0, b"message", 64).expect("a signature");
+        println!("signed");
+    });
+    // Until it is killed.
+    loop {
+        std::thread::park();
     }
 }

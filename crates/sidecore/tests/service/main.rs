@@ -18,6 +18,7 @@ mod lane;
 mod limits;
 mod load;
 mod losses;
+mod made;
 mod neighbours;
 mod orders;
 mod owners;

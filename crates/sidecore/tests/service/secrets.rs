@@ -155,8 +155,11 @@ fn requests() -> Vec<Request> {
         Request::Set(text("notify=spin")),
         Request::Set(text("keys=www")),
         Request::CloseSession { handle: 7 },
+        Request::PublicPart { kind: Kind::Ed25519, raw: Secret::from(&[7; 32][..]) },
+        Request::PublicPart { kind: Kind::Rsa2048, raw: Secret::from(RSA) },
         attach(),
         attach(),
+        Request::MakeKey(Kind::Ed25519),
         import("late", RSA),
         Request::KeyInfo { name: text("www") },
         Request::CloseSession { handle: 7 },
@@ -194,6 +197,8 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::SetAcl { .. }) => 9,
         Request::Keys(KeyCommand::ChangeAcl { .. }) => 10,
         Request::Keys(KeyCommand::ChangePassphrase { .. }) => 11,
+        Request::MakeKey(_) => 12,
+        Request::PublicPart { .. } => 13,
     }
 }
 
@@ -207,12 +212,15 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::KeyInfo(_) => 4,
         Reply::Keys(_) => 5,
         Reply::Noted(_) => 6,
+        Reply::Public(_) => 7,
         // Only said to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 7,
+        Reply::Ended(_) => 8,
         // Only said to those who ask for a lane beyond the limits: what they asked for, and the limit.
-        Reply::TooLarge(_) => 8,
+        Reply::TooLarge(_) => 9,
         // Only said where keys are at rest, and holds the name of a file.
-        Reply::PassphraseChanged { .. } => 9,
+        Reply::PassphraseChanged { .. } => 10,
+        // Only said of a key that nobody outside knows, and built of its public part.
+        Reply::KeyMade { .. } => 11,
     }
 }
 
@@ -235,8 +243,8 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..12).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..7).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..14).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..8).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];
@@ -292,6 +300,23 @@ fn a_key_that_is_being_made_keeps_nobody_waiting() {
     let Reply::Refused(why) = decode(&last.hear()).unwrap() else { panic!("two keys of one name") };
     assert!(why.contains("already"), "{why}");
     until("all are made", || other.keys(KeyCommand::List { after: String::new() }).unwrap().len() == 8);
+}
+
+#[test]
+fn keys_that_are_being_made_for_programs_keep_nobody_waiting() {
+    let service = start(Config::default());
+    let makers: Vec<Line> = (0..8).map(|_| Line::to(&service)).collect();
+    for maker in &makers {
+        maker.say(&Request::MakeKey(Kind::Rsa4096));
+    }
+    let key = KeyMaterial::Private(Secret::from(RSA));
+    let spec = SessionSpec { scheme: schemes().remove(0), key };
+    connect(&service).open_session(&spec).unwrap();
+    let last = makers.last().unwrap();
+    assert!(!last.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
+    // Who leaves is not waited for.
+    drop(makers);
+    assert!(administer(&service).make_key(Kind::Ed25519).is_ok());
 }
 
 /// Pieces of the secret numbers, for a search through much memory.

@@ -3,16 +3,16 @@
 //! Only root can become another user; elsewhere these tests say so and show nothing.
 
 use super::{in_child, succeeded};
-use crate::face::failure::Failure;
-use crate::face::find::find;
-use crate::face::key::Key;
-use crate::face::lanes::{Take, pool};
-use crate::face::pause::Caller;
-use crate::face::sign::Settings;
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
+use sidecore_client::face::failure::Failure;
+use sidecore_client::face::find::find;
+use sidecore_client::face::key::Key;
+use sidecore_client::face::lanes::{Take, pool};
+use sidecore_client::face::pause::Caller;
+use sidecore_client::face::sign::Settings;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,16 +1,16 @@
 //! A service that is stopped, not dead: operations fail in time.
 
-use super::Site;
-use crate::face::call::{Request, call};
-use crate::face::find::find;
-use crate::face::lanes;
-use crate::face::pause::Caller;
+use super::{Site, made};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sidecore::client::Options;
 use sidecore::config::Config;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::Scheme;
 use sidecore::service::Service;
+use sidecore_client::face::call::{Request, call};
+use sidecore_client::face::find::find;
+use sidecore_client::face::lanes;
+use sidecore_client::face::pause::Caller;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -65,7 +65,7 @@ fn this_program_serves_where_it_is_told() {
 }
 
 /// What came in how long, of something that has to fail.
-fn fails<T>(work: impl FnOnce() -> Result<T, crate::face::failure::Failure>) -> String {
+fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::face::failure::Failure>) -> String {
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");
     let took = start.elapsed();
@@ -78,7 +78,8 @@ fn a_stopped_service_costs_an_operation_no_more_than_its_timeout() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let service = Elsewhere::start(&socket);
-    let site = Site { options: Options { socket, patience: PATIENCE, ..Options::default() }, ..Site::new() };
+    let options = Options { socket, patience: PATIENCE, ..Options::default() };
+    let site = Site { key: made(&options), options, ..Site::new() };
     let sign = || {
         let (key, input) = (&site.key, &[7; 32][..]);
         let request = Request { key, scheme: Scheme::EcdsaRaw, op: Op::SignDigest, head: &[], input, max_output: 72 };

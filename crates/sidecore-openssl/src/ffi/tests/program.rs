@@ -1,7 +1,6 @@
 //! What programs do to the libraries in them: they close descriptors, are interrupted, and open many files.
 
 use super::{Site, in_child, succeeded};
-use crate::face::lanes;
 use crate::jobs::no_number;
 use crate::jobs::waiting::Waiting;
 use rustix::event::{EventfdFlags, eventfd};
@@ -9,6 +8,7 @@ use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sidecore::sys::own::SELECT_LIMIT;
+use sidecore_client::face::lanes;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -127,6 +127,8 @@ fn what_a_job_waits_on_is_made_anew_where_the_program_closed_it() {
 #[test]
 fn one_wait_context_does_not_close_another_at_its_number() {
     assert!(succeeded(in_child(|| {
+        // Whatever other tests have open now: both are to get the lowest number.
+        close_all();
         let pool = lanes::pool().unwrap();
         let mut first = Waiting::new(pool).unwrap();
         let number = first.fd();

@@ -1,6 +1,5 @@
 //! Giving lanes to connections.
 
-use super::connections::no_descriptor;
 use super::{Listener, Reply};
 use crate::config::Sidecores;
 use crate::control::{self, Attach, Token};
@@ -79,6 +78,9 @@ impl Listener {
         if connection.attached.is_some() {
             return Err("this connection has its lane already: connect again for another".to_owned());
         }
+        if connection.own.is_some() {
+            return Err("this connection has its key: connect again for a lane".to_owned());
+        }
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
         let master = self.store.is_master(client.0);
         self.quotas.check_lane(client, &self.config, layout, self.blocks.len(), master)?;
@@ -93,7 +95,7 @@ impl Listener {
         }
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
-        let token = new_token().map_err(system)?;
+        let token = Token(random().map_err(system)?);
         let counters = self.counters.lane(block);
         counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
         let (sessions, session_bytes) = adopt.map_or_else(Default::default, |token| self.adopt(key, client, token));
@@ -231,8 +233,13 @@ impl Listener {
     }
 }
 
-fn new_token() -> io::Result<Token> {
-    let mut token = [0; 16];
-    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
-    Ok(Token(token))
+pub(super) fn no_descriptor() -> String {
+    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
+}
+
+/// Bytes that nobody guesses.
+pub(super) fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes)
 }

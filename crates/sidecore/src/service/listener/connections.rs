@@ -1,6 +1,6 @@
 //! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
 
-use super::attach::Ending;
+use super::attach::{Ending, no_descriptor};
 use super::{Connection, Listener, Reply, Request, Work};
 use crate::control;
 use crate::service::closer::{Leftover, Remains};
@@ -67,7 +67,8 @@ impl Listener {
         }
         let key = self.number();
         let polled = self.poller.add_once(&socket, key);
-        self.connections.insert(key, Connection { socket, client, speaker: None, busy: false, attached: None });
+        self.connections
+            .insert(key, Connection { socket, client, speaker: None, busy: false, attached: None, own: None });
         if polled.is_err() {
             self.disconnect(key);
         }
@@ -95,10 +96,16 @@ impl Listener {
 
     /// Ends a connection, and its lane if it has one.
     pub(super) fn disconnect(&mut self, key: LaneKey) {
-        let Some(Connection { socket, client, attached, busy, .. }) = self.connections.remove(&key) else { return };
+        let Some(Connection { socket, client, attached, busy, own, .. }) = self.connections.remove(&key) else {
+            return;
+        };
         self.poller.remove(&socket);
         if busy {
             self.opener.forget(client.0, key);
+            self.maker.forget(client.0, key);
+        }
+        if let Some(own) = own {
+            self.forget_key(client, &own);
         }
         let ending = match attached {
             None => Ending::laneless(client, socket),
@@ -151,11 +158,12 @@ impl Listener {
         self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 
-    /// Its connections end, even if a child of it still holds the sockets.
+    /// Its connections end, even if a child of it still holds the sockets: but for those of keys, which are the child's too.
     pub(super) fn process_ended(&mut self, client: ClientKey) {
         // Another process may get its number.
         self.forget_process(client);
-        let own = self.connections.iter().filter(|(_, connection)| connection.client == client);
+        let own =
+            self.connections.iter().filter(|(_, connection)| connection.client == client && connection.own.is_none());
         for (key, _) in own {
             self.turns.push(client.0, Work::End(*key));
         }
@@ -180,8 +188,4 @@ impl Listener {
         }
         self.closer.start_threads();
     }
-}
-
-pub(super) fn no_descriptor() -> String {
-    "the service has no file descriptor left: raise its limit (ulimit -n)".to_owned()
 }

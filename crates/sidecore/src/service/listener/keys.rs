@@ -46,8 +46,7 @@ impl Listener {
             KeyCommand::Import { name, pkcs8, acl } => {
                 // Before the key is looked at, for that takes longer.
                 self.store.check_new(&name, &acl)?;
-                let user = self.connections.get(&key).map_or(0, |connection| connection.client.0);
-                self.opener.order(user, key, Order::Import { name, pkcs8, acl });
+                self.opener.order(self.user(key), key, Order::Import { name, pkcs8, acl });
                 Ok(None)
             }
             KeyCommand::Generate { name, kind, acl } => {

@@ -13,7 +13,6 @@ impl Listener {
     /// `None`: the answer comes when the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, String> {
         self.has_room(key)?;
-        let user = self.connections.get(&key).map_or(0, |connection| connection.client.0);
         let order = match spec.key {
             KeyMaterial::Stored(name) => {
                 let asker = self.asker(key)?;
@@ -22,9 +21,10 @@ impl Listener {
                     Ready::Material(material) => Order::Stored { name, material, scheme: spec.scheme },
                 }
             }
+            KeyMaterial::Made(token) => Order::OnMade { material: self.made_key(token)?, scheme: spec.scheme },
             _ => Order::Session(spec),
         };
-        self.opener.order(user, key, order);
+        self.opener.order(self.user(key), key, order);
         Ok(None)
     }
 

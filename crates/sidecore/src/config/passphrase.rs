@@ -38,7 +38,7 @@ pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
 }
 
 /// Checks a passphrase's length.
-pub(super) fn check_passphrase(text: &[u8]) -> Result<(), String> {
+pub(crate) fn check_passphrase(text: &[u8]) -> Result<(), String> {
     match text.len() {
         0 => Err("the passphrase is empty".to_owned()),
         1..=MAX_PASSPHRASE => Ok(()),

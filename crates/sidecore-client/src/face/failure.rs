@@ -1,7 +1,9 @@
 //! Why an operation failed: what a face tells its programs.
 
-use sidecore::sys::own::closed;
+use crate::sys::own::closed;
+use std::error::Error;
 use std::ffi::CStr;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -76,6 +78,14 @@ impl Failure {
         Self::new(Reason::Input, text)
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.text().to_string_lossy(), self.text)
+    }
+}
+
+impl Error for Failure {}
 
 /// Why a request was not done.
 pub enum Trouble {

@@ -1,22 +1,18 @@
 //! Keys in DER, as the service says and takes them.
 
-use super::{Curve, Public, unreadable};
+use super::{Curve, Public, Raw, unreadable};
 use crate::face::failure::Failure;
+use crate::spec::Secret;
+use der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use der::{Decode, Encode};
 use pkcs1::{RsaPrivateKey, RsaPublicKey, UintRef};
-use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
-use pkcs8::der::{Decode, Encode};
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfoRef};
 use sec1::EcPrivateKey;
-use sidecore::engine::crypto::Secret;
 use zeroize::Zeroizing;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-const X25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.110");
-const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2");
-const ML_DSA_65: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.3.18");
 const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 
@@ -50,30 +46,27 @@ impl Public {
         self.write().map_err(|_| unreadable("the public key"))
     }
 
-    fn write(&self) -> pkcs8::der::Result<Vec<u8>> {
+    fn write(&self) -> der::Result<Vec<u8>> {
         match self {
             Self::Rsa { n, e } => {
                 let key = RsaPublicKey { modulus: UintRef::new(n)?, public_exponent: UintRef::new(e)? }.to_der()?;
                 spki(AlgorithmIdentifierRef { oid: RSA, parameters: Some(AnyRef::NULL) }, &key)
             }
             Self::Ec { curve, point } => spki(ec(*curve), point),
-            Self::Ed25519(point) => spki(plain(ED25519), point),
-            Self::X25519(point) => spki(plain(X25519), point),
-            Self::MlKem768(key) => spki(plain(ML_KEM_768), key),
-            Self::MlDsa65(key) => spki(plain(ML_DSA_65), key),
+            Self::Raw(raw, key) => spki(plain(*raw), key),
         }
     }
 }
 
-fn plain(oid: ObjectIdentifier) -> AlgorithmIdentifierRef<'static> {
-    AlgorithmIdentifierRef { oid, parameters: None }
+fn plain(raw: Raw) -> AlgorithmIdentifierRef<'static> {
+    AlgorithmIdentifierRef { oid: raw.facts().oid, parameters: None }
 }
 
 fn ec(curve: Curve) -> AlgorithmIdentifierRef<'static> {
     AlgorithmIdentifierRef { oid: EC, parameters: Some(curve.oid().into()) }
 }
 
-fn spki(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> pkcs8::der::Result<Vec<u8>> {
+fn spki(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Vec<u8>> {
     SubjectPublicKeyInfoRef { algorithm, subject_public_key: BitStringRef::from_bytes(key)? }.to_der()
 }
 
@@ -90,11 +83,10 @@ fn read(der: &[u8]) -> Option<Public> {
             let uncompressed = key.first() == Some(&4) && key.len() == 2 * curve.size() + 1;
             uncompressed.then(|| Public::Ec { curve, point: key.to_vec() })
         }
-        ED25519 => Some(Public::Ed25519(key.try_into().ok()?)),
-        X25519 => Some(Public::X25519(key.try_into().ok()?)),
-        ML_KEM_768 if key.len() == 1184 => Some(Public::MlKem768(key.to_vec())),
-        ML_DSA_65 if key.len() == 1952 => Some(Public::MlDsa65(key.to_vec())),
-        _ => None,
+        oid => {
+            let raw = Raw::ALL.into_iter().find(|raw| raw.facts().oid == oid && raw.size() == key.len())?;
+            Some(Public::Raw(raw, key.to_vec()))
+        }
     }
 }
 
@@ -120,7 +112,7 @@ pub struct RsaParts {
 /// The parts are none of a key.
 pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
     let number = |bytes| UintRef::new(bytes);
-    let encode = || -> pkcs8::der::Result<Secret> {
+    let encode = || -> der::Result<Secret> {
         let key = RsaPrivateKey {
             modulus: number(&parts.n)?,
             public_exponent: number(&parts.e)?,
@@ -143,7 +135,7 @@ pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
 /// # Errors
 /// The parts are none of a key.
 pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, Failure> {
-    let encode = || -> pkcs8::der::Result<Secret> {
+    let encode = || -> der::Result<Secret> {
         let key = EcPrivateKey { private_key: scalar, parameters: None, public_key: Some(point) };
         pkcs8(ec(curve), &Zeroizing::new(key.to_der()?))
     };
@@ -154,15 +146,15 @@ pub fn ec_private(curve: Curve, scalar: &[u8], point: &[u8]) -> Result<Secret, F
 ///
 /// # Errors
 /// The parts are none of a key.
-pub fn ed25519_private(seed: &[u8; 32]) -> Result<Secret, Failure> {
-    let encode = || -> pkcs8::der::Result<Secret> {
+pub fn ed25519_private(seed: &[u8]) -> Result<Secret, Failure> {
+    let encode = || -> der::Result<Secret> {
         let key = Zeroizing::new(OctetStringRef::new(seed)?.to_der()?);
-        pkcs8(AlgorithmIdentifierRef { oid: ED25519, parameters: None }, &key)
+        pkcs8(plain(Raw::Ed25519), &key)
     };
     encode().map_err(|_| unreadable("the Ed25519 key"))
 }
 
-fn pkcs8(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> pkcs8::der::Result<Secret> {
+fn pkcs8(algorithm: AlgorithmIdentifierRef<'_>, key: &[u8]) -> der::Result<Secret> {
     Ok(Secret::new(PrivateKeyInfoRef::new(algorithm, OctetStringRef::new(key)?).to_der()?))
 }
 
@@ -176,12 +168,8 @@ mod tests {
             Public::Rsa { n: vec![0xc3; 256], e: vec![1, 0, 1] },
             Public::Ec { curve: Curve::P256, point: [&[4][..], &[7; 64]].concat() },
             Public::Ec { curve: Curve::P384, point: [&[4][..], &[7; 96]].concat() },
-            Public::Ed25519([9; 32]),
-            Public::X25519([9; 32]),
-            Public::MlKem768(vec![9; 1184]),
-            Public::MlDsa65(vec![9; 1952]),
         ];
-        for key in keys {
+        for key in keys.into_iter().chain(Raw::ALL.map(|raw| Public::Raw(raw, vec![9; raw.size()]))) {
             assert_eq!(Public::from_spki(&key.to_spki().unwrap()).unwrap(), key);
         }
         assert!(Public::from_spki(b"").is_err());

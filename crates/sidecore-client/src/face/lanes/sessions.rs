@@ -1,10 +1,10 @@
 //! The sessions of one lane: opened when a key is first used on it, the longest unused closed beyond a limit.
 
+use crate::client::{Client, Error, Session};
 use crate::face::aside::aside;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Private, Public};
-use sidecore::client::{Client, Error, Session};
-use sidecore::engine::crypto::{Scheme, SessionSpec};
+use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
 
 /// Most sessions of a lane.
@@ -15,7 +15,7 @@ const MAX_SESSIONS: usize = 32;
 pub(crate) struct Sessions(Vec<Open>);
 
 struct Open {
-    /// The key, without the imported private part that it may have had.
+    /// The key, without what keeps its private part.
     key: Key,
     /// Still held by the program?
     alive: Weak<Key>,
@@ -24,7 +24,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether it will not be used again: the key was imported, and is freed.
+    /// Whether it will not be used again: the key was the program's own, and is freed.
     fn is_over(&self) -> bool {
         !matches!(self.key.private, Private::Stored(_)) && self.alive.strong_count() == 0
     }

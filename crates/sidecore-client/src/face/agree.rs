@@ -2,9 +2,9 @@
 
 use crate::face::call::{self, Request};
 use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Public};
+use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
-use sidecore::engine::crypto::Scheme;
+use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -19,11 +19,10 @@ pub const CIPHERTEXT_LEN: usize = 1088;
 /// # Errors
 /// A key of another type or without private part, a peer's key that gives no secret, or the service does not do it.
 pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    has_private(key)?;
-    let Public::X25519(point) = &peer.public else {
+    let Public::Raw(Raw::X25519, point) = &peer.public else {
         return Err(Failure::input("the peer's key is of another type: give one of X25519"));
     };
-    secret(caller, key, Scheme::X25519, Op::Derive, point)
+    request(caller, key, Scheme::X25519, Op::Derive, point, SECRET_LEN)
 }
 
 /// The secret in an encapsulation.
@@ -31,8 +30,7 @@ pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizin
 /// # Errors
 /// A key without private part, an encapsulation of another length, or the service does not do it.
 pub fn decapsulate(caller: Caller<'_>, key: &Arc<Key>, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    has_private(key)?;
-    secret(caller, key, Scheme::MlKem768, Op::Decapsulate, ciphertext)
+    request(caller, key, Scheme::MlKem768, Op::Decapsulate, ciphertext, SECRET_LEN)
 }
 
 /// A fresh encapsulation, and after it its secret.
@@ -41,16 +39,6 @@ pub fn decapsulate(caller: Caller<'_>, key: &Arc<Key>, ciphertext: &[u8]) -> Res
 /// The service does not do it.
 pub fn encapsulate(caller: Caller<'_>, key: &Arc<Key>) -> Result<Zeroizing<Vec<u8>>, Failure> {
     request(caller, key, Scheme::MlKem768, Op::Encapsulate, &[], CIPHERTEXT_LEN + SECRET_LEN)
-}
-
-fn secret(
-    caller: Caller<'_>,
-    key: &Arc<Key>,
-    scheme: Scheme,
-    op: Op,
-    input: &[u8],
-) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    request(caller, key, scheme, op, input, SECRET_LEN)
 }
 
 fn request(
@@ -69,11 +57,4 @@ fn request(
         Err(Refusal::InputLength) => Err(Failure::input("an encapsulation of another length than 1088 bytes")),
         Err(refusal) => Err(Failure::new(Reason::Service, refusal.message())),
     }
-}
-
-fn has_private(key: &Key) -> Result<(), Failure> {
-    if key.has_private() {
-        return Ok(());
-    }
-    Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"))
 }

@@ -1,8 +1,8 @@
 //! A bell for who waits for a lane by a descriptor.
 
+use crate::sys::own::Own;
 use rustix::io::{read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use sidecore::sys::own::Own;
 use std::io;
 use std::os::fd::BorrowedFd;
 

@@ -1,7 +1,7 @@
 //! Work that a small stack has no room for: a program may give its threads 16 KiB, and its own kind of threads 32 KiB without
 //! a guard page.
 
-use crate::face::sys::stack;
+use crate::sys::stack;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,14 +1,14 @@
 //! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
 //! the service ended.
 
+use crate::client::{Buffer, Client, Error, Job as Submission, Session};
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::Key;
 use crate::face::lanes::OpenError;
 use crate::face::lanes::{self, Pool, Take, Taken};
 use crate::face::pause::Caller;
-use sidecore::client::{Buffer, Client, Error, Job as Submission, Session};
-use sidecore::engine::crypto::Scheme;
+use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::wire::{Extent, Status};
 use std::sync::Arc;
@@ -43,8 +43,12 @@ pub type Outcome = Result<Vec<u8>, Refusal>;
 /// Has a request done. The service's refusal of the request itself is an outcome.
 ///
 /// # Errors
-/// No service, a key that it does not have or give to this user, a request that is too large, or no answer in time.
+/// No service, a public key where the private part is needed, a key that the service does not have or does not give to this
+/// user, a request that is too large, or no answer in time.
 pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
+    if !matches!(request.op, Op::Verify | Op::Encapsulate) && !request.key.has_private() {
+        return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
+    }
     let deadline = Instant::now() + caller.options.patience;
     let first = once(caller, request, None, deadline);
     let second = match first {
@@ -108,7 +112,7 @@ fn once(
     };
     for buffer in [input, output] {
         if leaves_secrets(request.op) {
-            wipe(&mut lane.client, &buffer);
+            lane.client.wipe(&buffer);
         }
         lane.client.free(buffer);
     }
@@ -145,17 +149,6 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
 /// Whether the program may take the input or the result for a secret.
 fn leaves_secrets(op: Op) -> bool {
     matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
-}
-
-/// Overwrites a buffer with zeros: the service sees the lane for as long as it lasts.
-fn wipe(client: &mut Client, buffer: &Buffer) {
-    let zeros = [0; 1024];
-    let whole = buffer.extent().len as usize;
-    for offset in (0..whole).step_by(zeros.len()) {
-        let left = zeros.len().min(whole - offset);
-        // It fits; in a forked child the memory is the parent's.
-        let _ = client.write(buffer, len(offset), &zeros[..left]);
-    }
 }
 
 fn len(bytes: usize) -> u32 {
@@ -214,26 +207,4 @@ fn wait_for_lane(
         }
     }
     Err(lanes::none_free().into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sidecore::client::Options;
-    use sidecore::config::Config;
-    use sidecore::service::Service;
-
-    #[test]
-    fn a_buffer_is_wiped_to_its_end() {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("socket");
-        let _service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
-        let mut client = Client::connect(&Options { socket, ..Options::default() }).unwrap();
-        let buffer = client.alloc(3000).unwrap();
-        client.write(&buffer, 0, &[7; 3000]).unwrap();
-        wipe(&mut client, &buffer);
-        let mut left = [1; 3000];
-        client.read(&buffer, 0, &mut left).unwrap();
-        assert!(left.iter().all(|byte| *byte == 0));
-    }
 }

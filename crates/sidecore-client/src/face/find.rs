@@ -3,11 +3,11 @@
 //! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
 //! with them later is not.
 
+use crate::client::{Admin, ConnectError, Error, Options};
 use crate::face::aside::aside;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Private, Public};
-use sidecore::client::{Admin, ConnectError, Error, Options};
-use sidecore::keys::KeyInfo;
+use crate::keys::KeyInfo;
 use std::time::Instant;
 
 /// The key of this name, as far as this process may know it.
@@ -21,13 +21,22 @@ pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
 
 fn ask(options: &Options, name: &str) -> Result<KeyInfo, Failure> {
     let deadline = Instant::now() + options.patience;
-    let connected = Admin::connect(options).map_err(|error| match error {
+    connect(options)?.key_info_by(name, deadline).map_err(|error| told(options, error))
+}
+
+/// A connection without a lane.
+pub(super) fn connect(options: &Options) -> Result<Admin, Failure> {
+    Admin::connect(options).map_err(|error| match error {
         ConnectError::NoAnswer(..) => Failure::late(options.patience),
         other => Failure::new(Reason::Service, other.to_string()),
-    });
-    connected?.key_info_by(name, deadline).map_err(|error| match error {
+    })
+}
+
+/// Why a question had no answer.
+pub(super) fn told(options: &Options, error: Error) -> Failure {
+    match error {
         Error::Service(reason) => Failure::new(Reason::Key, reason),
         Error::NoAnswer(_) => Failure::late(options.patience),
         other => Failure::new(Reason::Service, other.to_string()),
-    })
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::failure::Trouble;
 use super::lanes::{Pool, Taken};
-use sidecore::client::{Options, Received};
+use crate::client::{Options, Received};
 use std::time::{Duration, Instant};
 
 /// Who has something done: how its lanes are made, and how it waits.

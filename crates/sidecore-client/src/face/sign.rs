@@ -3,9 +3,9 @@
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
 use crate::face::failure::{Failure, Reason};
-use crate::face::key::{Key, Public};
+use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
-use sidecore::engine::crypto::{Hash, SaltLength, Scheme, SignaturePadding};
+use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
@@ -58,9 +58,6 @@ impl Settings {
     /// # Errors
     /// A key or settings that do not sign, a digest that does not fit them, or the service does not do it.
     pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
-        if !key.has_private() {
-            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
-        }
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
@@ -91,9 +88,9 @@ impl Settings {
             return Err(Failure::input(format!("a digest of {found} bytes: give one of {expected}")));
         }
         match &key.public {
-            Public::Ed25519(_) => Ok((Scheme::Ed25519, digest.to_vec())),
-            Public::MlDsa65(_) => Ok((Scheme::MlDsa65, digest.to_vec())),
-            Public::X25519(_) | Public::MlKem768(_) => Err(Failure::unsupported("signatures with this key")),
+            Public::Raw(Raw::Ed25519, _) => Ok((Scheme::Ed25519, digest.to_vec())),
+            Public::Raw(Raw::MlDsa65, _) => Ok((Scheme::MlDsa65, digest.to_vec())),
+            Public::Raw(..) => Err(Failure::unsupported("signatures with this key")),
             // ECDSA takes as many bits of any digest as the curve has, so that one session does for all.
             Public::Ec { .. } => Ok((Scheme::EcdsaRaw, ecdsa_input(digest)?)),
             Public::Rsa { .. } => self.rsa(key, digest),

@@ -1,6 +1,6 @@
 //! One block of a PEM file, of which lines come one by one: nothing behind the block is read.
 
-use pkcs8::der::pem;
+use der::pem;
 use zeroize::Zeroizing;
 
 /// Most lines without a block that are passed over, and most lines of a block.
@@ -49,8 +49,8 @@ pub fn looks_like_uri(der: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore::keys::MAX_NAME;
-    use sidecore::keys::uri::{MAX_PUBLIC, PEM_LABEL, Uri};
+    use crate::keys::MAX_NAME;
+    use crate::keys::uri::{MAX_PUBLIC, PEM_LABEL, Uri};
 
     const FILE: &str = "text\n-----BEGIN OTHER-----\nAQID\n-----END OTHER-----\n\
         -----BEGIN OURS-----\nBAUG\n-----END OURS-----\nrest\n";

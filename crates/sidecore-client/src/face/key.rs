@@ -1,13 +1,17 @@
 //! A key as programs hold it: its public part, and where the private part is.
 
+mod curve;
 mod der;
+mod raw;
 
+use crate::client::MadeKey;
 use crate::face::failure::{Failure, Reason};
-use sidecore::engine::crypto::{KeyMaterial, Secret};
+use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
+pub use self::raw::Raw;
 
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,14 +20,8 @@ pub enum Family {
     Rsa,
     /// ECDSA on a [`Curve`].
     Ec,
-    /// Ed25519.
-    Ed25519,
-    /// X25519.
-    X25519,
-    /// ML-KEM-768.
-    MlKem768,
-    /// ML-DSA-65.
-    MlDsa65,
+    /// One whose public part is a number of bytes.
+    Raw(Raw),
 }
 
 impl Family {
@@ -37,10 +35,7 @@ impl Family {
         match self {
             Self::Rsa => c"RSA",
             Self::Ec => c"EC",
-            Self::Ed25519 => c"ED25519",
-            Self::X25519 => c"X25519",
-            Self::MlKem768 => c"ML-KEM-768",
-            Self::MlDsa65 => c"ML-DSA-65",
+            Self::Raw(raw) => raw.facts().name,
         }
     }
 }
@@ -101,14 +96,8 @@ pub enum Public {
         /// 4 and two coordinates.
         point: Vec<u8>,
     },
-    /// The point.
-    Ed25519([u8; 32]),
-    /// The point.
-    X25519([u8; 32]),
-    /// The encapsulation key.
-    MlKem768(Vec<u8>),
-    /// The key.
-    MlDsa65(Vec<u8>),
+    /// The point or the key.
+    Raw(Raw, Vec<u8>),
 }
 
 impl Public {
@@ -117,10 +106,7 @@ impl Public {
         match self {
             Self::Rsa { .. } => Family::Rsa,
             Self::Ec { .. } => Family::Ec,
-            Self::Ed25519(_) => Family::Ed25519,
-            Self::X25519(_) => Family::X25519,
-            Self::MlKem768(_) => Family::MlKem768,
-            Self::MlDsa65(_) => Family::MlDsa65,
+            Self::Raw(raw, _) => Family::Raw(*raw),
         }
     }
 
@@ -129,10 +115,7 @@ impl Public {
         match self {
             Self::Rsa { n, .. } => n.len() * 8 - n.first().map_or(0, |first| first.leading_zeros() as usize),
             Self::Ec { curve, .. } => curve.size() * 8,
-            Self::Ed25519(_) => 256,
-            Self::X25519(_) => 253,
-            Self::MlKem768(_) => 768,
-            Self::MlDsa65(key) => key.len() * 8,
+            Self::Raw(raw, _) => raw.facts().bits,
         }
     }
 
@@ -145,17 +128,9 @@ impl Public {
                 3072..4096 => 128,
                 _ => 152,
             },
-            Self::Ec { curve: Curve::P384, .. } | Self::MlKem768(_) | Self::MlDsa65(_) => 192,
-            _ => 128,
-        }
-    }
-
-    /// The bytes, where they are the whole public part.
-    pub fn raw(&self) -> Option<&[u8]> {
-        match self {
-            Self::Ed25519(key) | Self::X25519(key) => Some(key),
-            Self::MlKem768(key) | Self::MlDsa65(key) => Some(key),
-            Self::Rsa { .. } | Self::Ec { .. } => None,
+            Self::Ec { curve: Curve::P256, .. } => 128,
+            Self::Ec { curve: Curve::P384, .. } => 192,
+            Self::Raw(raw, _) => raw.facts().security_bits,
         }
     }
 
@@ -165,10 +140,7 @@ impl Public {
             Self::Rsa { n, .. } => n.len(),
             // Two integers with tag, length and perhaps a zero before, in a sequence.
             Self::Ec { curve, .. } => 2 * (curve.size() + 3) + 2,
-            Self::Ed25519(_) => 64,
-            Self::X25519(_) => 32,
-            Self::MlKem768(_) => 1088,
-            Self::MlDsa65(_) => 3309,
+            Self::Raw(raw, _) => raw.facts().max_len,
         }
     }
 }
@@ -181,6 +153,8 @@ pub enum Private {
     Stored(String),
     /// Imported by the program into this process: PKCS#8, or raw for X25519, ML-KEM and ML-DSA.
     Imported(Secret),
+    /// In the service, which made it for this program.
+    Made(MadeKey),
 }
 
 /// A key. Not changed once it is made.
@@ -215,15 +189,16 @@ impl Key {
     pub(crate) fn material(&self) -> Result<KeyMaterial, Failure> {
         Ok(match &self.private {
             Private::None => KeyMaterial::Public(match &self.public {
-                Public::MlKem768(key) => key.clone(),
+                Public::Raw(Raw::MlKem768, key) => key.clone(),
                 public => public.to_spki()?,
             }),
             Private::Stored(name) => KeyMaterial::Stored(name.clone()),
             Private::Imported(pkcs8) => KeyMaterial::Private(pkcs8.clone()),
+            Private::Made(key) => key.material(),
         })
     }
 
-    /// The same key, without imported secrets, to be known again by [`Key::is`].
+    /// The same key, without what keeps its private part, to be known again by [`Key::is`].
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),

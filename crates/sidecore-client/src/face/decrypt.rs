@@ -5,8 +5,8 @@ use crate::face::digest::Digest;
 use crate::face::failure::{Failure, Reason};
 use crate::face::key::{Key, Public};
 use crate::face::pause::Caller;
+use crate::spec::{DecryptionPadding, Hash, Scheme};
 use rustix::rand::{GetRandomFlags, getrandom};
-use sidecore::engine::crypto::{DecryptionPadding, Hash, Scheme};
 use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
@@ -72,9 +72,6 @@ impl Settings {
         key: &Arc<Key>,
         ciphertext: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        if !key.has_private() {
-            return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
-        }
         let Public::Rsa { n, .. } = &key.public else {
             return Err(Failure::unsupported("only RSA keys decrypt"));
         };

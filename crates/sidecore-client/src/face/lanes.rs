@@ -7,18 +7,18 @@
 
 mod sessions;
 
+use crate::client::{Client, ConnectError, Error, Options, Session};
 use crate::face::aside::aside;
 use crate::face::bell::Bell;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::Key;
-use crate::face::sys::connections::{Connections, Listed};
-use crate::face::sys::process::PerProcess;
+use crate::spec::Scheme;
+use crate::sys::connections::{Connections, Listed};
+use crate::sys::own::Own;
+use crate::sys::process::PerProcess;
 pub(crate) use sessions::OpenError;
 use sessions::Sessions;
-use sidecore::client::{Client, ConnectError, Error, Options, Session};
-use sidecore::engine::crypto::Scheme;
-use sidecore::sys::own::Own;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Deref, DerefMut};

@@ -1,8 +1,8 @@
 //! Digests that signatures are made over, and that padding uses.
 
+use crate::spec::Hash;
+use der::Encode;
 use pkcs8::ObjectIdentifier;
-use pkcs8::der::Encode;
-use sidecore::engine::crypto::Hash;
 use std::ffi::CStr;
 
 /// A digest that signatures are made over.

@@ -1,6 +1,6 @@
 //! Something that each process makes for itself: a forked child does not go on with its parent's.
 
-use sidecore::ForkGuard;
+use crate::shm::fork::ForkGuard;
 use std::io;
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -1,0 +1,25 @@
+//! What the provider brings into a program, as cargo knows it.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// What holds or uses private keys, and what a service denies itself: each is in the service's process.
+const SERVICE_ONLY: [&str; 6] = ["sidecore", "aws-lc-rs", "aws-lc-sys", "argon2", "landlock", "seccompiler"];
+
+/// Every crate that a build of this one contains.
+fn crates(of: &str) -> BTreeSet<String> {
+    let arguments = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", of];
+    let tree = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let lines = String::from_utf8(tree.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_process_of_an_application_holds_no_code_that_uses_a_private_key() {
+    let (service, provider) = (crates("sidecore"), crates("sidecore-openssl"));
+    assert!(SERVICE_ONLY.iter().all(|name| service.contains(*name)), "{service:?}");
+    assert!(provider.contains("sidecore-client"), "{provider:?}");
+    let wrong: Vec<&str> = SERVICE_ONLY.into_iter().filter(|name| provider.contains(*name)).collect();
+    assert!(wrong.is_empty(), "the provider depends on {wrong:?}: what it needs of them belongs into the service");
+}
