@@ -31,13 +31,13 @@ mod axis;
 mod error;
 mod read;
 
+pub use axis::Axis;
 pub(crate) use axis::metric;
-pub use axis::{Axis, Label};
 pub use error::PlanError;
 pub(crate) use read::read_text;
 
 use crate::settings::{Settings, Source};
-use crate::system::System;
+use crate::system::{Impossible, System};
 use std::path::{Path, PathBuf};
 
 /// Most cells that a plan's table may have.
@@ -56,7 +56,7 @@ pub struct Plan {
     /// A paragraph about it; perhaps empty.
     pub about: String,
     /// The system.
-    pub system: &'static dyn System,
+    pub system: &'static System,
     /// Value of each parameter.
     pub settings: Settings,
     /// Rows of its table.
@@ -143,7 +143,7 @@ impl Plan {
             self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
         }
         let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
-        self.check(&self.settings).map_err(|message| PlanError::of_setting(&all, &message))
+        self.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.to_string()))
     }
 
     /// Sets one, as [`Plan::set_all`].
@@ -166,12 +166,12 @@ impl Plan {
             let wrong = |message: String| PlanError::of_setting(&format!("{name}={value}"), &message);
             settings.set(name, value, Source::Plan).map_err(wrong)?;
         }
-        self.check(&settings).map_err(|message| PlanError::in_file(&self.path, None, &message))?;
+        self.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.to_string()))?;
         Ok(settings)
     }
 
     /// Whether the system can be built so.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<(), String> {
-        self.system.check(settings).map_err(|wrong| format!("{}: {}", wrong.parameter, wrong.message))
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
+        self.system.check(settings)
     }
 }

@@ -7,28 +7,77 @@ mod queue;
 mod zvm;
 
 use crate::settings::{Parameter, Settings};
-use std::fmt::Debug;
+use serde::de::DeserializeOwned;
+use serde::de::value::Error;
+use std::fmt::{self, Display, Formatter};
 
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.
-pub trait System: Debug + Sync {
-    /// Name in plans.
-    fn name(&self) -> &'static str;
+#[derive(Debug)]
+pub struct System {
+    name: &'static str,
+    metrics: &'static [Metric],
+    parameters: fn() -> Vec<Parameter>,
+    model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
+}
 
-    /// Everything about it that can be set.
-    fn parameters(&self) -> &'static [Parameter];
-
-    /// What a run of it yields, in the order of [`Outcome::values`].
-    fn metrics(&self) -> &'static [Metric];
-
-    /// Whether these settings can be built, before any run.
+/// The typed settings of a system, which can be run.
+pub(crate) trait Model {
+    /// Whether this can be built, before any run.
     ///
     /// # Errors
     ///
     /// What cannot be, by the parameter that must change.
-    fn check(&self, settings: &Settings) -> Result<(), Impossible>;
+    fn check(&self) -> Result<(), Impossible> {
+        Ok(())
+    }
 
-    /// One run. The settings were checked.
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome;
+    /// One run of settings that were checked.
+    fn run(&self, seed: u64) -> Outcome;
+}
+
+impl System {
+    const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
+        Self {
+            name,
+            metrics,
+            parameters: Parameter::all_of::<M>,
+            model: |settings| Ok(Box::new(settings.read::<M>()?)),
+        }
+    }
+
+    /// Name in plans.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What a run of it yields, in the order of [`Outcome::values`].
+    pub fn metrics(&self) -> &'static [Metric] {
+        self.metrics
+    }
+
+    /// Everything about it that can be set.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        (self.parameters)()
+    }
+
+    /// The typed settings, as [`Settings::read`].
+    pub(crate) fn model(&self, settings: &Settings) -> Result<Box<dyn Model>, Error> {
+        (self.model)(settings)
+    }
+
+    /// Whether these settings can be built, before any run.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
+        self.model(settings).expect("settings hold values only").check()
+    }
+
+    /// One run.
+    ///
+    /// # Panics
+    ///
+    /// If the settings are those of another system.
+    pub fn run(&self, settings: &Settings, seed: u64) -> Outcome {
+        self.model(settings).expect("settings hold values only").run(seed)
+    }
 }
 
 /// Something that a run yields.
@@ -51,6 +100,12 @@ pub struct Impossible {
     pub message: String,
 }
 
+impl Display for Impossible {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.parameter, self.message)
+    }
+}
+
 /// What a run found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -65,9 +120,15 @@ pub struct Outcome {
 }
 
 /// All systems.
-pub const ALL: [&dyn System; 5] = [&queue::Queue, &machine::Machine, &ocf::Ocf, &zvm::Zvm, &nic::NetworkInterface];
+pub static ALL: [System; 5] = [
+    System::new::<queue::Queue>("queue", queue::METRICS),
+    System::new::<machine::Machine>("machine", machine::METRICS),
+    System::new::<ocf::Ocf>("ocf", ocf::METRICS),
+    System::new::<zvm::Zvm>("zvm", zvm::METRICS),
+    System::new::<nic::NetworkInterface>("nic", nic::METRICS),
+];
 
 /// The system of that name.
-pub fn find(name: &str) -> Option<&'static dyn System> {
-    ALL.into_iter().find(|system| system.name() == name)
+pub fn find(name: &str) -> Option<&'static System> {
+    ALL.iter().find(|system| system.name == name)
 }

@@ -1,8 +1,8 @@
 //! A plan's table: one run for each case, one cell for each row and column.
 
-use crate::plan::{Axis, Label, Plan, PlanError};
+use crate::plan::{Axis, Plan, PlanError};
 use crate::settings::{Settings, Source};
-use crate::system::{Outcome, System};
+use crate::system::{Impossible, Outcome, System};
 use std::ops::ControlFlow;
 
 /// Called after each run with how many are done and how many there are; `Break` stops the table there.
@@ -23,7 +23,7 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was set for it beside the table's settings: parameter and value.
-    pub case: Vec<(&'static str, String)>,
+    pub case: Vec<(String, String)>,
     /// What it found.
     pub outcome: Outcome,
 }
@@ -37,7 +37,7 @@ pub struct Table {
     pub runs: Vec<Run>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
-    system: &'static dyn System,
+    system: &'static System,
 }
 
 impl Shape {
@@ -47,7 +47,7 @@ impl Shape {
     }
 
     /// The cases that must be run: each value of each axis that is a parameter.
-    fn cases(&self) -> Vec<Vec<(&'static str, String)>> {
+    fn cases(&self) -> Vec<Vec<(String, String)>> {
         let mut cases = Vec::new();
         for row in values(&self.rows) {
             for column in values(&self.columns) {
@@ -59,10 +59,10 @@ impl Shape {
 }
 
 /// The settings along an axis; over metrics there is one case without any.
-fn values(axis: &Axis) -> Vec<Vec<(&'static str, String)>> {
+fn values(axis: &Axis) -> Vec<Vec<(String, String)>> {
     match axis {
         Axis::Metrics(_) => vec![Vec::new()],
-        Axis::Parameter { name, values } => values.iter().map(|value| vec![(*name, value.clone())]).collect(),
+        Axis::Parameter { name, values } => values.iter().map(|value| vec![(name.clone(), value.clone())]).collect(),
     }
 }
 
@@ -92,15 +92,16 @@ pub fn run(
     Ok(table)
 }
 
-fn prepare(plan: &Plan, settings: &Settings, case: &[(&'static str, String)]) -> Result<Settings, PlanError> {
+fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Result<Settings, PlanError> {
     let mut settings = settings.clone();
     for (name, value) in case {
         let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
         settings.set(name, value, Source::Plan).map_err(wrong)?;
     }
     let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let wrong =
-        |message: String| PlanError::in_file(&plan.path, None, &format!("with {}: {message}", described.join(", ")));
+    let wrong = |message: Impossible| {
+        PlanError::in_file(&plan.path, None, &format!("with {}: {message}", described.join(", ")))
+    };
     plan.check(&settings).map_err(wrong)?;
     Ok(settings)
 }
@@ -135,15 +136,11 @@ impl Table {
 
     /// Labels of the rows.
     pub fn row_labels(&self) -> Vec<String> {
-        self.texts(&self.shape.rows)
+        self.shape.rows.labels(self.system)
     }
 
     /// Labels of the columns.
     pub fn column_labels(&self) -> Vec<String> {
-        self.texts(&self.shape.columns)
-    }
-
-    fn texts(&self, axis: &Axis) -> Vec<String> {
-        axis.labels().iter().map(|label: &Label| label.text(self.system)).collect()
+        self.shape.columns.labels(self.system)
     }
 }

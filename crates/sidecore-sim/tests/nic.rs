@@ -48,7 +48,7 @@ fn a_ping_pong_is_6_us_shorter_on_the_chip() {
 #[test]
 fn every_parameter_says_where_it_comes_from() {
     let plan = plan(&[]);
-    let settings: Vec<_> = plan.settings.iter().map(|(known, set)| (known.name, &set.unwrap().1)).collect();
+    let settings: Vec<_> = plan.settings.iter().map(|(known, set)| (known.name.as_str(), &set.unwrap().1)).collect();
     let documented = |source: &Source| matches!(source, Source::Documented(_, meaning) if !meaning.is_empty());
     let bare: Vec<_> = settings.iter().filter(|(_, source)| !documented(source)).map(|(name, _)| *name).collect();
     assert_eq!(bare, ["nic.attachment", "client.connections", "client.io_bytes", "driver.wait"]);

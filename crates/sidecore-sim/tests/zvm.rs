@@ -77,8 +77,12 @@ fn a_seed_is_a_run_and_says_little() {
 fn every_parameter_says_where_it_comes_from() {
     let plan = plan(&[]);
     let documented = |source: &Source| matches!(source, Source::Documented(_, meaning) if !meaning.is_empty());
-    let bare: Vec<_> =
-        plan.settings.iter().filter(|(_, set)| !documented(&set.unwrap().1)).map(|(known, _)| known.name).collect();
+    let bare: Vec<_> = plan
+        .settings
+        .iter()
+        .filter(|(_, set)| !documented(&set.unwrap().1))
+        .map(|(known, _)| known.name.as_str())
+        .collect();
     let software = ["host.mode", "service.software", "service.balance", "notify.host", "notify.device", "notify.guest"];
     assert_eq!(bare, software);
     let fitted =
@@ -137,6 +141,19 @@ fn what_contradicts_itself_is_refused() {
         let error = plan.set(setting).unwrap_err().to_string();
         assert!(error.contains(names), "{setting}: {error}");
     }
+}
+
+#[test]
+fn what_contradicts_itself_is_said_with_its_place() {
+    let (path, both) = (root().join("plans/zvm.toml"), "[adapter]\nengines = 9\ndepth = 8\n\n[table]");
+    let text = std::fs::read_to_string(&path).unwrap().replace("[table]", both);
+    let error = Plan::parse(&path, &text).unwrap_err().to_string();
+    assert!(error.contains("zvm.toml:8: adapter.engines: an adapter has more engines than requests"), "{error}");
+    let few = text.replace("engines = 9\n", "").replace("depth = 8", "depth = 1");
+    let error = Plan::parse(&path, &few).unwrap_err().to_string();
+    let engines = std::fs::read_to_string(root().join("plans/parameters/zvm.toml")).unwrap();
+    let line = engines.lines().position(|line| line.starts_with("engines = ")).unwrap() + 1;
+    assert!(error.contains(&format!("parameters/zvm.toml:{line}: adapter.engines: ")), "{error}");
 }
 
 #[test]

@@ -7,13 +7,14 @@ use crate::report::{Grid, digits};
 use serde::Serialize;
 use sidecore_sim::compare::{Cell, Comparison, Published, compare};
 use sidecore_sim::plan::Plan;
-use sidecore_sim::settings::{Source, Value};
+use sidecore_sim::settings::Source;
 use std::path::Path;
 
 /// Runs the plan at the cells of the table and shows both.
 pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
     let published = Published::read(path).map_err(|error| error.to_string())?;
-    let kept: Vec<&str> = plan.settings.iter().filter(|(_, set)| by_hand(*set)).map(|(known, _)| known.name).collect();
+    let kept: Vec<&str> =
+        plan.settings.iter().filter(|(_, set)| by_hand(*set)).map(|(known, _)| known.name.as_str()).collect();
     let mut steps = Steps::new("sim", published.rows.len() * published.columns.len())?;
     let found = compare(plan, &published, &kept, args.seed, &mut |done, _| steps.done(done));
     drop(steps);
@@ -30,7 +31,7 @@ fn comparison_page(path: &Path, args: &Plans, grid: &Grid) -> String {
     format!("# {}, beside published figures\n\nSimulated by `{command}`.\n\n{}", grid.title, grid.to_markdown())
 }
 
-fn by_hand(set: Option<&(Value, Source)>) -> bool {
+fn by_hand(set: Option<&(String, Source)>) -> bool {
     matches!(set, Some((_, Source::CommandLine)))
 }
 

@@ -50,7 +50,7 @@ fn parameters(plan: &Plan) -> Grid {
             Source::CommandLine => ("command line".to_owned(), String::new()),
         };
         let unit = parameter.unit.to_owned();
-        grid.rows.push(vec![parameter.name.to_owned(), value.to_string(), unit, origin, meaning]);
+        grid.rows.push(vec![parameter.name.clone(), value.clone(), unit, origin, meaning]);
     }
     grid
 }
@@ -218,13 +218,13 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
             found.map(|index| run.outcome.values[index]).filter(|value| value.is_finite())
         };
         let set =
-            |name: &str| run.case.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.parse().ok());
+            |name: &str| run.case.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.parse().ok());
         Row {
             clients: set("client.threads").map(|threads: u64| threads as u32),
             size: set("client.size"),
             ops_per_s: metric("ops_per_s"),
             mbit_per_s: metric("mbit_per_s"),
-            settings: Some(run.case.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()),
+            settings: Some(run.case.iter().cloned().collect()),
             metrics: Some(
                 metrics.filter(|(_, value)| value.is_finite()).map(|(m, value)| (m.name.to_owned(), *value)).collect(),
             ),

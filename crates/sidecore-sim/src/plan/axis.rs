@@ -11,34 +11,20 @@ pub enum Axis {
     /// Values of a parameter.
     Parameter {
         /// Its full name.
-        name: &'static str,
+        name: String,
         /// Its values, as they are written.
         values: Vec<String>,
     },
 }
 
-/// What one row or column stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Label {
-    /// A metric, by its number.
-    Metric(usize),
-    /// A value of this parameter.
-    Setting(&'static str, String),
-}
-
 impl Axis {
     /// The axis of a published table whose heading cell says `name`: `metric`, or a parameter of these settings.
-    pub(crate) fn named(
-        name: &str,
-        labels: &[String],
-        system: &dyn System,
-        settings: &Settings,
-    ) -> Result<Self, String> {
+    pub(crate) fn named(name: &str, labels: &[String], settings: &Settings) -> Result<Self, String> {
         if name == "metric" {
-            let metrics = labels.iter().map(|label| metric(system, label));
+            let metrics = labels.iter().map(|label| metric(settings.system(), label));
             return Ok(Self::Metrics(metrics.collect::<Result<_, _>>()?));
         }
-        let name = settings.parameter(settings.find(name)?).name;
+        let name = settings.parameter(settings.find(name)?).name.clone();
         Ok(Self::Parameter { name, values: labels.to_vec() })
     }
 
@@ -60,18 +46,16 @@ impl Axis {
         self.len() == 0
     }
 
-    /// What its rows or columns stand for.
-    pub fn labels(&self) -> Vec<Label> {
+    /// Its rows or columns in words.
+    pub fn labels(&self, system: &System) -> Vec<String> {
         match self {
-            Self::Metrics(metrics) => metrics.iter().map(|metric| Label::Metric(*metric)).collect(),
-            Self::Parameter { name, values } => {
-                values.iter().map(|value| Label::Setting(name, value.clone())).collect()
-            }
+            Self::Metrics(metrics) => metrics.iter().map(|metric| system.metrics()[*metric].name.to_owned()).collect(),
+            Self::Parameter { values, .. } => values.clone(),
         }
     }
 
     /// What stands at the head of the axis.
-    pub fn title(&self) -> &'static str {
+    pub fn title(&self) -> &str {
         match self {
             Self::Metrics(_) => "metric",
             Self::Parameter { name, .. } => name.rsplit('.').next().unwrap_or(name),
@@ -79,18 +63,8 @@ impl Axis {
     }
 }
 
-impl Label {
-    /// The label in words.
-    pub fn text(&self, system: &dyn System) -> String {
-        match self {
-            Self::Metric(metric) => system.metrics()[*metric].name.to_owned(),
-            Self::Setting(_, value) => value.clone(),
-        }
-    }
-}
-
 /// Number of the metric of that name, or of the one whose name begins with it.
-pub(crate) fn metric(system: &dyn System, name: &str) -> Result<usize, String> {
+pub(crate) fn metric(system: &System, name: &str) -> Result<usize, String> {
     let metrics = system.metrics();
     if let Some(index) = metrics.iter().position(|metric| metric.name.eq_ignore_ascii_case(name)) {
         return Ok(index);

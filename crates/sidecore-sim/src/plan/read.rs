@@ -1,4 +1,4 @@
-//! Reading a plan: TOML with the place of every value, so that each error names its line.
+//! Reading a plan: typed structs by serde, with the places of what they hold, so that each error names its line.
 
 use super::axis::{Axis, metric};
 use super::error::PlanError;
@@ -6,6 +6,10 @@ use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
 use crate::names::unknown;
 use crate::settings::{Origin, Settings, Source};
 use crate::system::{self, System};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -17,7 +21,97 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Rows or columns that one axis may have.
 const MAX_AXIS: usize = 1024;
 
-type Entry<'a> = Spanned<DeValue<'a>>;
+/// What of a plan is no parameter.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    system: Spanned<String>,
+    title: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    include: Vec<Spanned<String>>,
+    #[serde(default)]
+    plot: Vec<Spanned<String>>,
+    table: Spanned<Table>,
+    #[serde(default)]
+    variant: Vec<WrittenVariant>,
+    #[serde(default)]
+    heading: Vec<WrittenHeading>,
+}
+
+const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    rows: Spanned<Over>,
+    columns: Spanned<Over>,
+    cell: Option<Spanned<String>>,
+}
+
+/// What an axis goes over: one parameter, or metrics.
+type Over = BTreeMap<Spanned<String>, Spanned<Values>>;
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a list, or { from = 1, to = 64, factor = 2 }")]
+enum Values {
+    List(Vec<Scalar>),
+    Range(Range),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Range {
+    from: f64,
+    to: f64,
+    step: Option<f64>,
+    factor: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenVariant {
+    name: Spanned<String>,
+    set: Set,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenHeading {
+    says: Spanned<String>,
+    set: Set,
+}
+
+type Set = BTreeMap<Spanned<String>, Spanned<Scalar>>;
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a number or a text in quotes")]
+enum Scalar {
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Display for Scalar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => Display::fmt(number, f),
+            Self::Number(number) => Display::fmt(number, f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A value with its unit, origin and meaning.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Documented {
+    value: Spanned<Scalar>,
+    unit: Spanned<String>,
+    origin: Origin,
+    meaning: String,
+}
 
 /// One file, with what an error needs.
 struct File {
@@ -32,52 +126,34 @@ impl File {
     }
 
     fn parse(&self) -> Result<Spanned<DeTable<'_>>, PlanError> {
-        DeTable::parse(&self.text).map_err(|error| {
-            let line = error.span().map(|span| self.line(span.start));
-            PlanError::in_file(&self.path, line, error.message().trim_end().lines().next().unwrap_or("no TOML"))
-        })
+        DeTable::parse(&self.text).map_err(|error| self.unread(&error, ""))
+    }
+
+    fn read<'a, T: Deserialize<'a>>(&self, value: Spanned<DeValue<'a>>, subject: &str) -> Result<T, PlanError> {
+        T::deserialize(value.into_deserializer()).map_err(|error| self.unread(&error, subject))
+    }
+
+    /// What the reader of TOML says, in this module's words. `subject` is what may lack something.
+    fn unread(&self, error: &toml::de::Error, subject: &str) -> PlanError {
+        let message = error.message().lines().next().unwrap_or("no TOML");
+        let mut names = message.split('`').skip(1).step_by(2);
+        let name = names.next().unwrap_or_default();
+        let message = match message.split_once(" `") {
+            Some(("missing field", _)) => format!("{subject}has no `{name}`: add it"),
+            Some(("unknown field", _)) => unknown("key", name, names),
+            Some(("unknown variant", _)) => unknown("origin", name, names),
+            _ => message.to_owned(),
+        };
+        PlanError::in_file(&self.path, error.span().map(|span| self.line(span.start)), &message)
     }
 
     fn line(&self, offset: usize) -> usize {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    fn error<T>(&self, at: &Spanned<T>, message: &str) -> PlanError {
-        PlanError::in_file(&self.path, Some(self.line(at.span().start)), message)
-    }
-
-    fn text<'a>(&self, value: &'a Entry<'_>, what: &str) -> Result<&'a str, PlanError> {
-        value.get_ref().as_str().ok_or_else(|| self.error(value, &format!("{what} is a text in quotes")))
-    }
-
-    fn table<'a, 'b>(&self, value: &'a Entry<'b>, what: &str) -> Result<&'a DeTable<'b>, PlanError> {
-        value.get_ref().as_table().ok_or_else(|| self.error(value, &format!("{what} is a table")))
-    }
-
-    /// A number or a text as it is written.
-    fn scalar(&self, value: &Entry<'_>, what: &str) -> Result<String, PlanError> {
-        match value.get_ref() {
-            DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().replace('_', "")),
-            DeValue::Float(number) => Ok(number.as_str().replace('_', "")),
-            _ => Err(self.error(value, &format!("{what} is a number or a text"))),
-        }
-    }
-
-    /// `{ name = value, … }` as settings.
-    fn set(&self, value: &Entry<'_>, settings: &Settings) -> Result<Changes, PlanError> {
-        let mut set = Vec::new();
-        for (name, value) in self.table(value, "set")? {
-            let index = settings.find(name.get_ref()).map_err(|message| self.error(name, &message))?;
-            let text = self.scalar(value, name.get_ref())?;
-            let name = settings.parameter(index).name;
-            if text != NUMBER {
-                let mut probe = settings.clone();
-                probe.set(name, &text, Source::Plan).map_err(|message| self.error(value, &message))?;
-            }
-            set.push((name.to_owned(), text));
-        }
-        Ok(set)
+    /// Makes an error of what is said about a place.
+    fn wrong<'a, T>(&'a self, at: &'a Spanned<T>) -> impl Fn(String) -> PlanError + 'a {
+        |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), &message)
     }
 }
 
@@ -92,9 +168,6 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
     }
 }
 
-/// What of a plan is no parameter.
-const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
-
 pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
     understand(&File::load(path)?)
 }
@@ -104,223 +177,152 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
 }
 
 fn understand(file: &File) -> Result<Plan, PlanError> {
-    let path = file.path.as_path();
     let root = file.parse()?;
-    let table = root.get_ref();
-    let get = |key: &str| table.get(key).ok_or_else(|| PlanError::in_file(path, None, &missing(key)));
-    let name = get("system")?;
-    let system = file.text(name, "system")?;
-    let known = || system::ALL.into_iter().map(System::name);
-    let system = system::find(system).ok_or_else(|| file.error(name, &unknown("system", system, known())))?;
-    let mut settings = Settings::new(system.parameters());
-    for include in includes(file, table)? {
-        let parameters = File::load(&include)?;
-        let root = parameters.parse()?;
-        read_parameters(&parameters, root.get_ref(), &mut settings, &[])?;
+    let span = root.span();
+    let is_own = |(key, _): &(Spanned<_>, _)| OWN_KEYS.contains(&AsRef::<str>::as_ref(key.get_ref()));
+    let (own, parts): (DeTable<'_>, DeTable<'_>) = root.into_inner().into_iter().partition(is_own);
+    let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
+    let name = written.system.get_ref();
+    let known = || system::ALL.iter().map(System::name);
+    let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
+    let mut parameters = Parameters { settings: Settings::new(system), places: HashMap::new() };
+    if let Some(first) = written.include.get(MAX_INCLUDES) {
+        return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
     }
-    read_parameters(file, table, &mut settings, &OWN_KEYS)?;
-    if let Some(name) = settings.missing().first() {
-        let message = format!("{name} has no value: give it one in the plan or in a file that it includes");
-        return Err(PlanError::in_file(path, None, &message));
+    for include in &written.include {
+        let beside = file.path.parent().unwrap_or(Path::new("."));
+        let included = File::load(&beside.join(include.get_ref()))?;
+        parameters.read(&included, included.parse()?.into_inner())?;
     }
-    let shape = get("table")?;
-    let (rows, columns, cell) = read_table(file, shape, system, &settings)?;
+    parameters.read(file, parts)?;
+    let Parameters { settings, places } = parameters;
+    if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
+        let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
+        return Err(PlanError::in_file(&file.path, None, &message));
+    }
+    let (rows, columns, cell) = table(file, &written.table, &settings)?;
+    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let plan = Plan {
-        path: path.to_owned(),
-        title: file.text(get("title")?, "title")?.to_owned(),
-        about: table.get("about").map_or(Ok(""), |about| file.text(about, "about"))?.to_owned(),
+        path: file.path.clone(),
+        title: written.title,
+        about: written.about,
         system,
         rows,
         columns,
         cell,
-        plot: read_plot(file, table, system)?,
-        variants: read_variants(file, table, &settings)?,
-        headings: read_headings(file, table, &settings)?,
+        plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
+        variants: written.variant.iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
+        headings: written.heading.iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|message| PlanError::in_file(path, place(file, &message), &message))?;
+    plan.check(&plan.settings).map_err(|impossible| {
+        let place =
+            places.get(impossible.parameter).map_or((file.path.as_path(), None), |(path, line)| (path, Some(*line)));
+        PlanError::in_file(place.0, place.1, &impossible.to_string())
+    })?;
     Ok(plan)
 }
 
-fn missing(key: &str) -> String {
-    let example = match key {
-        "system" => "system = \"ocf\"",
-        "title" => "title = \"what it is about\"",
-        _ => "[table] with rows and columns",
-    };
-    format!("has no `{key}`: add {example}")
+/// The parameters, and where they are set.
+struct Parameters {
+    settings: Settings,
+    places: HashMap<String, (PathBuf, usize)>,
 }
 
-/// The line of the file that sets the parameter at the head of a message, if it is set there.
-fn place(file: &File, message: &str) -> Option<usize> {
-    let (part, name) = message.split_once(':')?.0.split_once('.')?;
-    let section = file.text.lines().position(|line| line.trim() == format!("[{part}]"))?;
-    let offset = file.text.lines().skip(section).position(|line| line.trim_start().starts_with(name))?;
-    Some(section + offset + 1)
+impl Parameters {
+    /// Reads the sections of a file.
+    fn read(&mut self, file: &File, sections: DeTable<'_>) -> Result<(), PlanError> {
+        for (part, section) in sections {
+            let parts = || self.settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
+            if !parts().any(|known| known == part.get_ref()) {
+                return Err(file.wrong(&part)(unknown("part", part.get_ref(), parts())));
+            }
+            let DeValue::Table(section) = section.into_inner() else {
+                return Err(file.wrong(&part)("a part is a table".to_owned()));
+            };
+            for (name, value) in section {
+                let full = format!("{}.{}", part.get_ref(), name.get_ref());
+                let index = self.settings.find(&full).map_err(file.wrong(&name))?;
+                self.value(file, index, value)?;
+                self.places.insert(full, (file.path.clone(), file.line(name.span().start)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A plain value, or one with its unit, origin and meaning.
+    fn value(&mut self, file: &File, index: usize, value: Spanned<DeValue<'_>>) -> Result<(), PlanError> {
+        let parameter = self.settings.parameter(index).clone();
+        let (value, source) = if value.get_ref().is_table() {
+            let Documented { value, unit, origin, meaning } = file.read(value, &format!("{} ", parameter.name))?;
+            if unit.get_ref() != parameter.unit {
+                let (name, own) = (&parameter.name, parameter.unit);
+                let message = format!("{name} is in {own}: convert the value and write unit = \"{own}\"");
+                return Err(file.wrong(&unit)(message));
+            }
+            (value, Source::Documented(origin, meaning))
+        } else {
+            (file.read(value, "")?, Source::Plan)
+        };
+        let text = value.get_ref().to_string();
+        self.settings.set(&parameter.name, &text, source).map_err(file.wrong(&value))
+    }
 }
 
-fn includes(file: &File, table: &DeTable<'_>) -> Result<Vec<PathBuf>, PlanError> {
-    let Some(value) = table.get("include") else { return Ok(Vec::new()) };
-    let list = value.get_ref().as_array().ok_or_else(|| file.error(value, "include is a list of files"))?;
-    if list.len() > MAX_INCLUDES {
-        return Err(file.error(value, &format!("a plan includes at most {MAX_INCLUDES} files")));
-    }
-    let beside = file.path.parent().unwrap_or(Path::new("."));
-    list.iter().map(|value| Ok(beside.join(file.text(value, "an included file")?))).collect()
-}
-
-/// Reads the sections of parameters. `own` names what else the file has.
-fn read_parameters(file: &File, table: &DeTable<'_>, settings: &mut Settings, own: &[&str]) -> Result<(), PlanError> {
-    for (part, section) in table {
-        if own.contains(&part.get_ref().as_ref()) {
-            continue;
-        }
-        let parts = || settings.iter().filter_map(|(parameter, _)| Some(parameter.name.split_once('.')?.0));
-        if !parts().any(|known| known == part.get_ref()) {
-            return Err(file.error(part, &unknown("part", part.get_ref(), parts())));
-        }
-        for (name, value) in file.table(section, "a part")? {
-            let full = format!("{}.{}", part.get_ref(), name.get_ref());
-            let index = settings.find(&full).map_err(|message| file.error(name, &message))?;
-            read_value(file, index, value, settings)?;
-        }
-    }
-    Ok(())
-}
-
-/// A plain value, or one with its unit, origin and meaning.
-fn read_value(file: &File, index: usize, value: &Entry<'_>, settings: &mut Settings) -> Result<(), PlanError> {
-    let parameter = settings.parameter(index);
-    let Some(documented) = value.get_ref().as_table() else {
-        let text = file.scalar(value, parameter.name)?;
-        return settings.set(parameter.name, &text, Source::Plan).map_err(|message| file.error(value, &message));
-    };
-    let get = |key: &str| {
-        let message =
-            format!("{} has no `{key}`: write value, unit, origin and meaning, or a plain value", parameter.name);
-        documented.get(key).ok_or_else(|| file.error(value, &message))
-    };
-    for (key, _) in documented {
-        let known = ["value", "unit", "origin", "meaning"];
-        if !known.contains(&key.get_ref().as_ref()) {
-            return Err(file.error(key, &unknown("key", key.get_ref(), known.into_iter())));
-        }
-    }
-    let unit = get("unit")?;
-    if file.text(unit, "a unit")? != parameter.unit {
-        let message = format!(
-            "{} is in {}: convert the value and write unit = \"{}\"",
-            parameter.name, parameter.unit, parameter.unit
-        );
-        return Err(file.error(unit, &message));
-    }
-    let origin = get("origin")?;
-    let name = file.text(origin, "an origin")?;
-    let names = Origin::ALL.into_iter().map(|(_, name)| name);
-    let found = Origin::ALL.into_iter().find(|(_, known)| *known == name);
-    let (found, _) = found.ok_or_else(|| file.error(origin, &unknown("origin", name, names)))?;
-    let meaning = file.text(get("meaning")?, "a meaning")?.to_owned();
-    let value = get("value")?;
-    let text = file.scalar(value, parameter.name)?;
-    settings
-        .set(parameter.name, &text, Source::Documented(found, meaning))
-        .map_err(|message| file.error(value, &message))
-}
-
-fn read_table(
-    file: &File,
-    shape: &Entry<'_>,
-    system: &'static dyn System,
-    settings: &Settings,
-) -> Result<(Axis, Axis, Option<usize>), PlanError> {
-    let table = file.table(shape, "table")?;
-    for (key, _) in table {
-        if !["rows", "columns", "cell"].contains(&key.get_ref().as_ref()) {
-            return Err(file.error(key, &unknown("key", key.get_ref(), ["rows", "columns", "cell"].into_iter())));
-        }
-    }
-    let axis = |key: &str| {
-        let missing = || file.error(shape, &format!("the table has no `{key}`: write {key} = {{ threads = [1, 2] }}"));
-        read_axis(file, table.get(key).ok_or_else(missing)?, system, settings)
-    };
-    let (rows, columns) = (axis("rows")?, axis("columns")?);
+fn table(file: &File, table: &Spanned<Table>, settings: &Settings) -> Result<(Axis, Axis, Option<usize>), PlanError> {
+    let wrong = |message: String| Err(file.wrong(table)(message));
+    let Table { rows, columns, cell } = table.get_ref();
+    let (rows, columns) = (axis(file, rows, settings)?, axis(file, columns, settings)?);
     let cells = rows.len() * columns.len();
     if cells > MAX_CELLS {
-        return Err(
-            file.error(shape, &format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"))
-        );
+        return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
     }
-    let cell = match table.get("cell") {
-        Some(name) => Some(metric(system, file.text(name, "cell")?).map_err(|message| file.error(name, &message))?),
-        None => None,
-    };
-    let over_metrics = [&rows, &columns].into_iter().filter(|axis| matches!(axis, Axis::Metrics(_))).count();
-    match (over_metrics, cell) {
-        (0, None) => Err(file.error(shape, "the table does not say what is in a cell: add cell = \"METRIC\"")),
-        (2, _) => Err(file.error(shape, "rows and columns both go over metrics: give one of them a parameter")),
+    let metric = |name: &Spanned<String>| metric(settings.system(), name.get_ref()).map_err(file.wrong(name));
+    let cell = cell.as_ref().map(metric).transpose()?;
+    match (rows.is_metrics(), columns.is_metrics(), cell) {
+        (false, false, None) => wrong("the table does not say what is in a cell: add cell = \"METRIC\"".to_owned()),
+        (true, true, _) => wrong("rows and columns both go over metrics: give one of them a parameter".to_owned()),
         _ => Ok((rows, columns, cell)),
     }
 }
 
 /// `{ name = values }`: a list, a range, or metrics.
-fn read_axis(
-    file: &File,
-    value: &Entry<'_>,
-    system: &'static dyn System,
-    settings: &Settings,
-) -> Result<Axis, PlanError> {
-    let table = file.table(value, "an axis")?;
-    let (Some((name, values)), 1) = (table.iter().next(), table.len()) else {
-        return Err(file.error(value, "an axis goes over one thing: write { NAME = [VALUES] }"));
+fn axis(file: &File, over: &Spanned<Over>, settings: &Settings) -> Result<Axis, PlanError> {
+    let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
+        return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
     };
-    let labels = match values.get_ref() {
-        DeValue::Array(list) => list.iter().map(|item| file.scalar(item, "a value")).collect::<Result<Vec<_>, _>>()?,
-        DeValue::Table(_) => range(file, values)?,
-        _ => return Err(file.error(values, "write a list, or { from = 1, to = 64, factor = 2 }")),
+    let labels: Vec<String> = match values.get_ref() {
+        Values::List(list) => list.iter().map(Scalar::to_string).collect(),
+        Values::Range(range) => range.labels().map_err(file.wrong(values))?,
     };
     if labels.is_empty() || labels.len() > MAX_AXIS {
-        return Err(file.error(values, &format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len())));
+        let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
+        return Err(file.wrong(values)(message));
     }
-    let axis = Axis::named(name.get_ref(), &labels, system, settings).map_err(|message| file.error(name, &message))?;
+    let axis = Axis::named(name.get_ref(), &labels, settings).map_err(file.wrong(name))?;
     if let Axis::Parameter { name, values: labels } = &axis {
-        for label in labels {
-            let mut probe = settings.clone();
-            probe.set(name, label, Source::Plan).map_err(|message| file.error(values, &message))?;
-        }
+        labels.iter().try_for_each(|label| settings.accepts(name, label)).map_err(file.wrong(values))?;
     }
     Ok(axis)
 }
 
-/// `{ from, to, step }` or `{ from, to, factor }`.
-fn range(file: &File, value: &Entry<'_>) -> Result<Vec<String>, PlanError> {
-    let table = file.table(value, "a range")?;
-    let number = |key: &str| -> Result<Option<f64>, PlanError> {
-        let Some(value) = table.get(key) else { return Ok(None) };
-        let number = file.scalar(value, key)?.parse().ok().filter(|number: &f64| number.is_finite());
-        number.map(Some).ok_or_else(|| file.error(value, &format!("{key} is a number")))
-    };
-    let known = ["from", "to", "step", "factor"];
-    for (key, _) in table {
-        if !known.contains(&key.get_ref().as_ref()) {
-            return Err(file.error(key, &unknown("key", key.get_ref(), known.into_iter())));
+impl Range {
+    fn labels(&self) -> Result<Vec<String>, String> {
+        let at = |i: f64| match (self.step, self.factor) {
+            (Some(step), None) if step > 0.0 => Some(self.from + step * i),
+            (None, Some(factor)) if factor > 1.0 && self.from > 0.0 => Some(self.from * factor.powf(i)),
+            _ => None,
+        };
+        if at(0.0).is_none() {
+            return Err("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0".to_owned());
+        }
+        let all = (0..=MAX_AXIS).filter_map(|i| at(i as f64)).map(tidy).take_while(|value| *value <= self.to);
+        let values: Vec<String> = all.map(|value| value.to_string()).collect();
+        match values.len() {
+            ..=MAX_AXIS => Ok(values),
+            _ => Err(format!("the range has more than {MAX_AXIS} values: widen its step")),
         }
     }
-    let (Some(from), Some(to)) = (number("from")?, number("to")?) else {
-        return Err(file.error(value, "a range has `from` and `to`"));
-    };
-    let at: Box<dyn Fn(f64) -> f64> = match (number("step")?, number("factor")?) {
-        (Some(step), None) if step > 0.0 => Box::new(move |i| from + step * i),
-        (None, Some(factor)) if factor > 1.0 && from > 0.0 => Box::new(move |i| from * factor.powf(i)),
-        _ => {
-            let message = "a range has either a `step` above 0 or a `factor` above 1 and `from` above 0";
-            return Err(file.error(value, message));
-        }
-    };
-    let values: Vec<f64> = (0..=MAX_AXIS).map(|i| tidy(at(i as f64))).take_while(|value| *value <= to).collect();
-    if values.len() > MAX_AXIS {
-        return Err(file.error(value, &format!("the range has more than {MAX_AXIS} values: widen its step")));
-    }
-    Ok(values.iter().map(f64::to_string).collect())
 }
 
 /// Without the last digits, which sums of steps get wrong.
@@ -328,60 +330,36 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-fn read_list<'a, 'b>(file: &File, table: &'a DeTable<'b>, key: &str) -> Result<&'a [Entry<'b>], PlanError> {
-    match table.get(key) {
-        None => Ok(&[]),
-        Some(value) => {
-            let list = value.get_ref().as_array().map(|list| &list[..]);
-            list.ok_or_else(|| file.error(value, &format!("{key} is a list")))
+/// `{ name = value, … }` as settings.
+fn changes(file: &File, set: &Set, settings: &Settings) -> Result<Changes, PlanError> {
+    let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
+        let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
+        let (name, text) = (&settings.parameter(index).name, value.get_ref().to_string());
+        if text != NUMBER {
+            settings.accepts(name, &text).map_err(file.wrong(value))?;
         }
+        Ok((name.clone(), text))
+    };
+    set.iter().map(change).collect()
+}
+
+fn sets_number(set: &Changes) -> bool {
+    set.iter().any(|(_, value)| value == NUMBER)
+}
+
+fn variant(file: &File, written: &WrittenVariant, settings: &Settings) -> Result<Variant, PlanError> {
+    let set = changes(file, &written.set, settings)?;
+    if sets_number(&set) {
+        return Err(file.wrong(&written.name)(format!("{NUMBER} stands for a number in headings only")));
     }
+    Ok(Variant { name: written.name.get_ref().clone(), set })
 }
 
-/// The text and the settings of each `[[key]]`.
-fn read_named(
-    file: &File,
-    table: &DeTable<'_>,
-    (key, name): (&str, &str),
-    settings: &Settings,
-) -> Result<Vec<(String, Changes)>, PlanError> {
-    let mut all = Vec::new();
-    for item in read_list(file, table, key)? {
-        let fields = file.table(item, key)?;
-        let get = |field: &str| {
-            fields.get(field).ok_or_else(|| file.error(item, &format!("this {key} has no `{field}`: add it")))
-        };
-        all.push((file.text(get(name)?, name)?.to_owned(), file.set(get("set")?, settings)?));
-    }
-    Ok(all)
-}
-
-/// Metrics that are drawn.
-fn read_plot(file: &File, table: &DeTable<'_>, system: &'static dyn System) -> Result<Vec<usize>, PlanError> {
-    let metrics = read_list(file, table, "plot")?.iter();
-    metrics
-        .map(|name| metric(system, file.text(name, "a metric")?).map_err(|message| file.error(name, &message)))
-        .collect()
-}
-
-fn read_variants(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Variant>, PlanError> {
-    let all = read_named(file, table, ("variant", "name"), settings)?;
-    if let Some((name, _)) = all.iter().find(|(_, set)| set.iter().any(|(_, value)| value == NUMBER)) {
-        return Err(PlanError::in_file(
-            &file.path,
-            None,
-            &format!("variant {name:?}: {NUMBER} stands for a number in headings only"),
-        ));
-    }
-    Ok(all.into_iter().map(|(name, set)| Variant { name, set }).collect())
-}
-
-fn read_headings(file: &File, table: &DeTable<'_>, settings: &Settings) -> Result<Vec<Heading>, PlanError> {
-    let all = read_named(file, table, ("heading", "says"), settings)?;
-    let numbers = |set: &Changes| set.iter().any(|(_, value)| value == NUMBER);
-    if let Some((says, _)) = all.iter().find(|(says, set)| numbers(set) && says.matches(NUMBER).count() != 1) {
+fn heading(file: &File, written: &WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
+    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings)?);
+    if sets_number(&set) && says.matches(NUMBER).count() != 1 {
         let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
-        return Err(PlanError::in_file(&file.path, None, &message));
+        return Err(file.wrong(&written.says)(message));
     }
-    Ok(all.into_iter().map(|(says, set)| Heading { says, set }).collect())
+    Ok(Heading { says: says.clone(), set })
 }

@@ -6,106 +6,119 @@
 mod lane;
 mod side;
 
-use super::{Impossible, Metric, Outcome, System};
-use crate::settings::{Kind, Parameter, Settings};
+use super::{Impossible, Metric, Model, Outcome};
+use crate::settings::{Bytes, Count, Ns, Ratio, notify, settings};
 use lane::{Arrival, Costs, lane};
+use serde::Deserialize;
 use sidecore_core::policy::notify::Notify;
 
-/// The system `machine`.
-#[derive(Debug)]
-pub(super) struct Machine;
+/// A time that was measured.
+type Time = Ns<0, 10_000_000_000>;
+
+settings! {
+    /// The system `machine`.
+    Machine {
+        client: Client {
+            op: Op,
+            size: Bytes<0, 1_048_576>,
+            depth: Count<1, 4096>,
+            /// Part of the capacity; 0: always `depth` in flight.
+            load: Ratio<0, 99>,
+            open_ns: Time,
+            requests: Count<100, 100_000_000>,
+        }
+        service: Service {
+            #[serde(deserialize_with = "notify")]
+            notify: Notify,
+            sample_every: Count<1, 1_000_000>,
+        }
+        lane: Lane {
+            #![expect(clippy::struct_field_names, reason = "names of plans")]
+            hop_ns: Time,
+            request_ns: Time,
+            client_ns: Time,
+            sample_ns: Time,
+        }
+        /// Times at sizes of so many bytes.
+        r#move: Curve {
+            #![expect(clippy::struct_field_names, reason = "names of plans")]
+            at_64_ns: Time,
+            at_1024_ns: Time,
+            at_16384_ns: Time,
+        }
+        transfer: Curve;
+        copy: Curve;
+        wake: Wake {
+            #![expect(clippy::struct_field_names, reason = "names of plans")]
+            /// From the ring until the sleeper runs.
+            latency_ns: Time,
+            /// The same after a long sleep, and from which sleep on that is.
+            deep_latency_ns: Time,
+            deep_after_ns: Time,
+            /// CPU time of ringing.
+            send_ns: Time,
+            /// CPU time of going to sleep and coming back.
+            sleep_ns: Time,
+            /// What a sleep and a wake-up are taken to cost by the policies.
+            park_cost_ns: Time,
+        }
+        /// How much later than asked a sleeper wakes by itself. A client has the kernel's timer slack.
+        timer: Timer {
+            overshoot_ns: Time,
+            client_overshoot_ns: Time,
+        }
+        /// The host takes the core away: how often, and for how long in the mean.
+        noise: Noise {
+            every_ns: Time,
+            lasts_ns: Time,
+        }
+        aes_128_gcm: Curve;
+        aes_256_gcm: Curve;
+        chacha20_poly1305: Curve;
+        sha_256: Curve;
+        rsa_2048_sign: Curve;
+        rsa_4096_sign: Curve;
+        p_256_sign: Curve;
+        ed25519_sign: Curve;
+    }
+}
 
 /// Operations whose time is known.
-const OPS: &[&str] = &[
-    "noop",
-    "aes-128-gcm",
-    "aes-256-gcm",
-    "chacha20-poly1305",
-    "sha-256",
-    "rsa-2048-sign",
-    "rsa-4096-sign",
-    "p-256-sign",
-    "ed25519-sign",
-];
-
-const POLICIES: &[&str] = &["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"];
-
-const LONG: f64 = 1e10;
-
-const fn ns(name: &'static str) -> Parameter {
-    Parameter { name, unit: "ns", kind: Kind::Number(0.0, LONG) }
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(in crate::system) enum Op {
+    #[serde(rename = "noop")]
+    Noop,
+    #[serde(rename = "aes-128-gcm")]
+    Aes128Gcm,
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+    #[serde(rename = "chacha20-poly1305")]
+    ChaCha20Poly1305,
+    #[serde(rename = "sha-256")]
+    Sha256,
+    #[serde(rename = "rsa-2048-sign")]
+    Rsa2048Sign,
+    #[serde(rename = "rsa-4096-sign")]
+    Rsa4096Sign,
+    #[serde(rename = "p-256-sign")]
+    P256Sign,
+    #[serde(rename = "ed25519-sign")]
+    Ed25519Sign,
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "client.op", unit: "1", kind: Kind::Choice(OPS) },
-    Parameter { name: "client.size", unit: "B", kind: Kind::Count(0, 1 << 20) },
-    Parameter { name: "client.depth", unit: "1", kind: Kind::Count(1, 4096) },
-    Parameter { name: "client.load", unit: "1", kind: Kind::Number(0.0, 0.99) },
-    ns("client.open_ns"),
-    Parameter { name: "client.requests", unit: "1", kind: Kind::Count(100, 100_000_000) },
-    Parameter { name: "service.notify", unit: "1", kind: Kind::Choice(POLICIES) },
-    Parameter { name: "service.sample_every", unit: "1", kind: Kind::Count(1, 1_000_000) },
-    ns("lane.hop_ns"),
-    ns("lane.request_ns"),
-    ns("lane.client_ns"),
-    ns("lane.sample_ns"),
-    ns("move.at_64_ns"),
-    ns("move.at_1024_ns"),
-    ns("move.at_16384_ns"),
-    ns("transfer.at_64_ns"),
-    ns("transfer.at_1024_ns"),
-    ns("transfer.at_16384_ns"),
-    ns("copy.at_64_ns"),
-    ns("copy.at_1024_ns"),
-    ns("copy.at_16384_ns"),
-    ns("wake.latency_ns"),
-    ns("wake.deep_latency_ns"),
-    ns("wake.deep_after_ns"),
-    ns("wake.send_ns"),
-    ns("wake.sleep_ns"),
-    ns("wake.park_cost_ns"),
-    ns("timer.overshoot_ns"),
-    ns("timer.client_overshoot_ns"),
-    ns("noise.every_ns"),
-    ns("noise.lasts_ns"),
-    ns("aes-128-gcm.at_64_ns"),
-    ns("aes-128-gcm.at_1024_ns"),
-    ns("aes-128-gcm.at_16384_ns"),
-    ns("aes-256-gcm.at_64_ns"),
-    ns("aes-256-gcm.at_1024_ns"),
-    ns("aes-256-gcm.at_16384_ns"),
-    ns("chacha20-poly1305.at_64_ns"),
-    ns("chacha20-poly1305.at_1024_ns"),
-    ns("chacha20-poly1305.at_16384_ns"),
-    ns("sha-256.at_64_ns"),
-    ns("sha-256.at_1024_ns"),
-    ns("sha-256.at_16384_ns"),
-    ns("rsa-2048-sign.at_64_ns"),
-    ns("rsa-2048-sign.at_1024_ns"),
-    ns("rsa-2048-sign.at_16384_ns"),
-    ns("rsa-4096-sign.at_64_ns"),
-    ns("rsa-4096-sign.at_1024_ns"),
-    ns("rsa-4096-sign.at_16384_ns"),
-    ns("p-256-sign.at_64_ns"),
-    ns("p-256-sign.at_1024_ns"),
-    ns("p-256-sign.at_16384_ns"),
-    ns("ed25519-sign.at_64_ns"),
-    ns("ed25519-sign.at_1024_ns"),
-    ns("ed25519-sign.at_16384_ns"),
-];
-
-/// Sizes at which times are known, bytes, and how parameters call them. Between and beyond them times are on a line.
-const KNOWN: [(f64, &str); 3] = [(64.0, "at_64_ns"), (1_024.0, "at_1024_ns"), (16_384.0, "at_16384_ns")];
-
-/// The time of `part` at that size, ns.
-fn at_size(settings: &Settings, part: &str, size: f64) -> f64 {
-    let points = KNOWN.map(|(size, name)| (size, settings.number(&format!("{part}.{name}"))));
-    let [(from, low), (to, high)] = if size <= points[1].0 { [points[0], points[1]] } else { [points[1], points[2]] };
-    let time = low + (high - low) * (size - from) / (to - from);
-    time.max(0.0)
+impl Curve {
+    /// The time at that size, ns. Between and beyond the known sizes times are on a line.
+    fn at(&self, size: f64) -> f64 {
+        let points =
+            [(64.0, self.at_64_ns.get()), (1_024.0, self.at_1024_ns.get()), (16_384.0, self.at_16384_ns.get())];
+        let [(from, low), (to, high)] =
+            if size <= points[1].0 { [points[0], points[1]] } else { [points[1], points[2]] };
+        let time = low + (high - low) * (size - from) / (to - from);
+        time.max(0.0)
+    }
 }
 
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     Metric { name: "ops_per_s", unit: "1/s", meaning: "requests done in a second" },
     Metric { name: "mean_us", unit: "us", meaning: "mean time from submission to reception" },
     Metric { name: "p50_us", unit: "us", meaning: "median of it" },
@@ -118,21 +131,26 @@ const METRICS: &[Metric] = &[
 const CAPACITY_DEPTH: u64 = 32;
 const CAPACITY_REQUESTS: u64 = 20_000;
 
-impl System for Machine {
-    fn name(&self) -> &'static str {
-        "machine"
+impl Machine {
+    /// Times of the operation; none of one that does nothing.
+    fn op(&self) -> Option<&Curve> {
+        Some(match self.client.op {
+            Op::Noop => return None,
+            Op::Aes128Gcm => &self.aes_128_gcm,
+            Op::Aes256Gcm => &self.aes_256_gcm,
+            Op::ChaCha20Poly1305 => &self.chacha20_poly1305,
+            Op::Sha256 => &self.sha_256,
+            Op::Rsa2048Sign => &self.rsa_2048_sign,
+            Op::Rsa4096Sign => &self.rsa_4096_sign,
+            Op::P256Sign => &self.p_256_sign,
+            Op::Ed25519Sign => &self.ed25519_sign,
+        })
     }
+}
 
-    fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        let (every, lasts) = (settings.number("noise.every_ns"), settings.number("noise.lasts_ns"));
+impl Model for Machine {
+    fn check(&self) -> Result<(), Impossible> {
+        let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
         if lasts > 0.0 && every < 2.0 * lasts {
             let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
             return Err(Impossible { parameter: "noise.every_ns", message });
@@ -140,17 +158,16 @@ impl System for Machine {
         Ok(())
     }
 
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        let costs = Costs::of(settings);
-        let load = settings.number("client.load");
-        let requests = settings.count("client.requests");
-        let (depth, policy) = (settings.count("client.depth"), settings.word("service.notify"));
+    fn run(&self, seed: u64) -> Outcome {
+        let costs = Costs::of(self);
+        let (load, policy) = (self.client.load.get(), self.service.notify);
+        let requests = u64::from(self.client.requests.get());
         let found = if load > 0.0 {
             let capacity =
                 lane(&costs, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
-            lane(&costs, Arrival::Open { gap: 1e9 / (capacity * load) }, notify(policy), requests, seed)
+            lane(&costs, Arrival::Open { gap: 1e9 / (capacity * load) }, policy, requests, seed)
         } else {
-            lane(&costs, Arrival::Closed(depth), notify(policy), requests, seed)
+            lane(&costs, Arrival::Closed(u64::from(self.client.depth.get())), policy, requests, seed)
         };
         let (mut world, engine) = found;
         let per = |ns: f64| ns / world.times.len().max(1) as f64 / 1e3;
@@ -166,9 +183,4 @@ impl System for Machine {
         let limit = if busy > 90.0 { format!("sidecore {busy:.0} %") } else { format!("client sidecore {busy:.0} %") };
         Outcome { values, limit, events: engine.events(), trace: engine.trace() }
     }
-}
-
-/// The words of the plan are spellings of policies.
-fn notify(spelling: &str) -> Notify {
-    Notify::parse(spelling).unwrap_or(Notify::Park)
 }

@@ -13,87 +13,21 @@ mod queue;
 mod setup;
 mod world;
 
-use super::{Impossible, Metric, Outcome, System};
+use super::{Impossible, Metric, Model, Outcome};
 use crate::engine::Engine;
-use crate::settings::{Kind, Parameter, Settings};
+pub(super) use setup::NetworkInterface;
 use setup::{Setup, Traffic};
 use sidecore_core::time::Nanos;
 use world::{Nic, Tally, Work};
 
-/// The system `nic`.
-#[derive(Debug)]
-pub(super) struct NetworkInterface;
+/// Segments that all windows together may have in flight: each is a pending event.
+const MOST_IN_FLIGHT: u64 = 1 << 17;
 
 /// Time until a run has settled, and the time that is measured after it, ns.
 const WARM_UP: Nanos = 10_000_000;
 const MEASURED: Nanos = 40_000_000;
 
-/// A parameter that is a number in that unit.
-const fn number(name: &'static str, unit: &'static str, least: f64, most: f64) -> Parameter {
-    Parameter { name, unit, kind: Kind::Number(least, most) }
-}
-
-/// A parameter that is a plain count.
-const fn count(name: &'static str, unit: &'static str, least: u64, most: u64) -> Parameter {
-    Parameter { name, unit, kind: Kind::Count(least, most) }
-}
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "nic.attachment", unit: "1", kind: Kind::Choice(&["integrated", "discrete"]) },
-    count("nic.queues", "1", 1, 64),
-    count("nic.ring", "1", 2, 65_536),
-    count("nic.moderation_count", "1", 1, 4096),
-    number("nic.moderation_us", "us", 1.0, 1e6),
-    number("integrated.read_ns", "ns", 0.0, 1e5),
-    number("integrated.write_ns", "ns", 0.0, 1e5),
-    number("integrated.latency_ns", "ns", 0.0, 1e5),
-    number("integrated.bus_gbit_per_s", "Gbit/s", 1.0, 1e4),
-    count("integrated.burst_bytes", "B", 16, 4096),
-    count("integrated.burst_overhead_bytes", "B", 0, 4096),
-    number("integrated.sync_ns", "ns", 0.0, 1e5),
-    number("integrated.cached_part", "1", 0.0, 1.0),
-    number("discrete.read_ns", "ns", 0.0, 1e5),
-    number("discrete.write_ns", "ns", 0.0, 1e5),
-    number("discrete.latency_ns", "ns", 0.0, 1e5),
-    number("discrete.bus_gbit_per_s", "Gbit/s", 1.0, 1e4),
-    count("discrete.burst_bytes", "B", 16, 4096),
-    count("discrete.burst_overhead_bytes", "B", 0, 4096),
-    number("discrete.sync_ns", "ns", 0.0, 1e5),
-    number("discrete.cached_part", "1", 0.0, 1.0),
-    count("cpu.cores", "1", 1, 64),
-    count("cpu.threads", "1", 1, 16),
-    number("cpu.l2_ns", "ns", 0.0, 1e4),
-    number("cpu.memory_ns", "ns", 0.0, 1e4),
-    number("link.gbit_per_s", "Gbit/s", 0.1, 1e3),
-    count("link.mtu_bytes", "B", 576, 16_000),
-    count("client.connections", "1", 1, 1024),
-    count("client.io_bytes", "B", 1, 1 << 30),
-    count("client.window_bytes", "B", 1, 1 << 30),
-    number("client.turnaround_us", "us", 0.0, 1e5),
-    number("client.call_ns", "ns", 0.0, 1e6),
-    number("client.segment_ns", "ns", 0.0, 1e6),
-    count("client.ping_bytes", "B", 1, 65_536),
-    Parameter {
-        name: "driver.wait",
-        unit: "1",
-        kind: Kind::Choice(&["moderated", "spin", "park", "break-even", "learn", "timer"]),
-    },
-    number("driver.interrupt_ns", "ns", 0.0, 1e6),
-    count("driver.reads", "1", 0, 64),
-    count("driver.writes", "1", 0, 64),
-    count("driver.kick", "1", 1, 1024),
-    number("driver.packet_ns", "ns", 0.0, 1e6),
-    number("driver.lines", "1", 0.0, 1e3),
-    number("stack.packet_ns", "ns", 0.0, 1e6),
-    number("stack.lines", "1", 0.0, 1e3),
-    number("stack.send_ns", "ns", 0.0, 1e6),
-    number("reader.call_ns", "ns", 0.0, 1e6),
-    number("reader.wake_ns", "ns", 0.0, 1e6),
-    number("reader.packet_ns", "ns", 0.0, 1e6),
-    number("reader.byte_ns", "ns/B", 0.0, 1e3),
-];
-
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     Metric { name: "bandwidth_gbit_per_s", unit: "Gbit/s", meaning: "payload that the applications received" },
     Metric { name: "cpu_percent", unit: "%", meaning: "busy part of all hardware threads, polling included" },
     Metric { name: "driver_us_per_packet", unit: "us", meaning: "driver's time for a packet, its interrupts included" },
@@ -111,28 +45,36 @@ const METRICS: &[Metric] = &[
     Metric { name: "polling_percent", unit: "%", meaning: "part of all hardware threads that polled in vain" },
 ];
 
-impl System for NetworkInterface {
-    fn name(&self) -> &'static str {
-        "nic"
+impl Model for NetworkInterface {
+    fn check(&self) -> Result<(), Impossible> {
+        let wrong = |parameter, message| Err(Impossible { parameter, message });
+        let (queues, threads) = (self.nic.queues.get(), self.processors());
+        let (ring, kick) = (self.nic.ring.get(), self.driver.kick.get());
+        let (window, segment) = (u64::from(self.client.window_bytes.get()), self.segment());
+        let flying = window / segment * u64::from(self.client.connections.get());
+        if queues >= threads {
+            let message = format!("each has a hardware thread of its own, and of {threads} one is for readers");
+            wrong("nic.queues", message)
+        } else if ring < 2 * kick {
+            let message = format!("{ring} buffers run out before {kick} are refilled: at least {}", 2 * kick);
+            wrong("nic.ring", message)
+        } else if self.nic.moderation_count.get() > ring {
+            wrong("nic.moderation_count", format!("the ring holds {ring} packets: that count is never reached"))
+        } else if window < segment {
+            wrong("client.window_bytes", format!("no segment fits: at least {segment}"))
+        } else if flying > MOST_IN_FLIGHT {
+            let message = format!("{flying} segments in flight: at most {MOST_IN_FLIGHT} are simulated");
+            wrong("client.window_bytes", message)
+        } else {
+            Ok(())
+        }
     }
 
-    fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        setup::check(settings)
-    }
-
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        let stream = Setup::new(settings, Traffic::Stream);
+    fn run(&self, seed: u64) -> Outcome {
+        let stream = Setup::new(self, Traffic::Stream);
         let (measured, limit, engine) = measure(stream, seed);
-        let (pinged, _, pings) = measure(Setup::new(settings, Traffic::PingPong), seed);
-        let hardware_threads = (settings.count("cpu.cores") * settings.count("cpu.threads")) as f64;
+        let (pinged, _, pings) = measure(Setup::new(self, Traffic::PingPong), seed);
+        let hardware_threads = f64::from(self.processors());
         let seconds = MEASURED as f64 / 1e9;
         let packets = measured.packets as f64;
         let per_packet = |work: Work| measured.time(work) / packets / 1e3;

@@ -5,25 +5,21 @@
 //! Cryptographic Framework", USENIX ATC 2003. `docs/models/ocf.md` describes the model.
 
 mod cards;
-mod config;
 mod kernel;
 mod machine;
+mod parameters;
 mod service;
 #[cfg(test)]
 mod tests;
 
-use super::{Impossible, Metric, Outcome, System};
-use crate::settings::{Parameter, Settings};
-use config::{Config, PARAMETERS};
+use super::{Impossible, Metric, Model, Outcome};
 use kernel::Kernel;
 use machine::Counters;
+pub(super) use parameters::Ocf;
+use parameters::Software;
 use service::Service;
 
-/// The system `ocf`.
-#[derive(Debug)]
-pub(super) struct Ocf;
-
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     Metric { name: "mbit_per_s", unit: "Mbit/s", meaning: "payload encrypted in a second" },
     Metric { name: "ops_per_s", unit: "1/s", meaning: "requests done in a second" },
     Metric { name: "latency_us", unit: "us", meaning: "mean time from a client's submission to its reply" },
@@ -44,49 +40,39 @@ const METRICS: &[Metric] = &[
 /// From this utilisation on a part is said to be what limits, %.
 const LIMITING: f64 = 90.0;
 
-impl System for Ocf {
-    fn name(&self) -> &'static str {
-        "ocf"
+impl Model for Ocf {
+    fn check(&self) -> Result<(), Impossible> {
+        self.check_bus()?;
+        self.check_request()?;
+        self.check_software()
     }
 
-    fn parameters(&self) -> &'static [Parameter] {
-        &PARAMETERS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        config::check(settings)
-    }
-
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        let config = Config::of(settings);
-        let (before, after, engine) = match settings.word("service.software") {
-            "sidecore" => machine::run(config, Service::new(&config), seed),
-            _ => machine::run(config, Kernel::new(config.clients), seed),
+    fn run(&self, seed: u64) -> Outcome {
+        let (before, after, engine) = match self.service.software {
+            Software::Sidecore => machine::run(self, Service::new(self), seed),
+            Software::Ocf => machine::run(self, Kernel::new(self.clients()), seed),
         };
-        let (values, limit) = found(&config, before, after);
+        let (values, limit) = found(self, before, after);
         Outcome { values, limit, events: engine.events(), trace: engine.trace() }
     }
 }
 
 /// The metrics between two instants, and what limited.
-fn found(config: &Config, before: Counters, after: Counters) -> (Vec<f64>, String) {
+fn found(set: &Ocf, before: Counters, after: Counters) -> (Vec<f64>, String) {
     let elapsed = (after.at - before.at).max(1) as f64;
     let done = (after.done - before.done) as f64;
     let per_second = |count: u64| count as f64 * 1e9 / elapsed;
     let percent = |used: f64, capacity: f64| used * 100.0 / (capacity * elapsed);
     let used = |index: usize| after.used[index] - before.used[index];
     let ops = per_second(after.done - before.done);
-    let mbit = ops * f64::from(config.size) * 8.0 / 1e6;
+    let mbit = ops * set.bytes() * 8.0 / 1e6;
     let kernel = percent(after.kernel - before.kernel, 1.0);
     let clients = percent(after.user - before.user, 1.0);
-    let bus = percent(used(0), config.bus);
-    let memory = percent(used(1), config.memory);
-    let card = percent(used(2), f64::from(config.cards));
-    let rated = mbit * 100.0 / (config.rated * f64::from(config.cards));
+    let (hardware, cards) = (set.hardware(), f64::from(set.card.count.get()));
+    let bus = percent(used(0), hardware.bus);
+    let memory = percent(used(1), hardware.memory);
+    let card = percent(used(2), cards);
+    let rated = mbit * 100.0 / (set.card.rated_mbit_per_s.get() * cards);
     let latency = (after.latency - before.latency) / done / 1e3;
     let interrupts = per_second(after.interrupts - before.interrupts);
     let switches = per_second(after.switches - before.switches);

@@ -2,25 +2,29 @@
 //!
 //! It shows that the engine and its random numbers are right, and how fast the engine is.
 
-use super::{Impossible, Metric, Outcome, System};
+use super::{Metric, Model, Outcome};
 use crate::engine::{Engine, World};
-use crate::settings::{Kind, Parameter, Settings};
+use crate::settings::{Count, Ratio, Us, settings};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The system `queue`.
-#[derive(Debug)]
-pub(super) struct Queue;
+settings! {
+    /// The system `queue`.
+    Queue {
+        arrivals: Arrivals {
+            load: Ratio<1, 99>,
+            count: Count<1_000, 1_000_000_000>,
+        }
+        server: Server {
+            count: Count<1, 4096>,
+            time_us: Us<100, 1_000_000_000>,
+            distribution: Distribution,
+        }
+    }
+    Distribution = Exponential | Constant | TwoPoint;
+}
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "arrivals.load", unit: "1", kind: Kind::Number(0.01, 0.99) },
-    Parameter { name: "arrivals.count", unit: "1", kind: Kind::Count(1_000, 1_000_000_000) },
-    Parameter { name: "server.count", unit: "1", kind: Kind::Count(1, 4096) },
-    Parameter { name: "server.time_us", unit: "us", kind: Kind::Number(0.1, 1e6) },
-    Parameter { name: "server.distribution", unit: "1", kind: Kind::Choice(&["exponential", "constant", "two-point"]) },
-];
-
-const METRICS: &[Metric] = &[
+pub(super) const METRICS: &[Metric] = &[
     Metric { name: "wait_us", unit: "us", meaning: "mean time from arrival to start of service" },
     Metric { name: "total_us", unit: "us", meaning: "mean time from arrival to end of service" },
     Metric { name: "utilisation", unit: "1", meaning: "part of the servers' time that was used" },
@@ -31,31 +35,15 @@ const SLOW_PART: f64 = 0.1;
 const SLOW: f64 = 5.5;
 const FAST: f64 = 0.5;
 
-impl System for Queue {
-    fn name(&self) -> &'static str {
-        "queue"
-    }
-
-    fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn check(&self, _: &Settings) -> Result<(), Impossible> {
-        Ok(())
-    }
-
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        let (servers, time) = (settings.count("server.count"), settings.exact_nanos("server.time_us"));
-        let count = settings.count("arrivals.count");
+impl Model for Queue {
+    fn run(&self, seed: u64) -> Outcome {
+        let (servers, time) = (f64::from(self.server.count.get()), self.server.time_us.ns());
+        let count = self.arrivals.count.get();
         let mut world = Servers {
-            service: settings.word("server.distribution"),
+            service: self.server.distribution,
             time,
-            gap: time / (servers as f64 * settings.number("arrivals.load")),
-            free: servers,
+            gap: time / (servers * self.arrivals.load.get()),
+            free: self.server.count.get(),
             left: count,
             waiting: VecDeque::new(),
             waited: 0.0,
@@ -64,8 +52,8 @@ impl System for Queue {
         let mut engine = Engine::new(seed);
         engine.schedule(0, Event::Arrival);
         engine.run(&mut world, Nanos::MAX - 1);
-        let mean = |sum: f64| sum / count as f64 / 1e3;
-        let utilisation = world.served / (world.gap * count as f64 * servers as f64);
+        let mean = |sum: f64| sum / f64::from(count) / 1e3;
+        let utilisation = world.served / (world.gap * f64::from(count) * servers);
         let values = vec![mean(world.waited), mean(world.waited + world.served), utilisation];
         let limit = format!("servers {:.0} %", utilisation * 100.0);
         Outcome { values, limit, events: engine.events(), trace: engine.trace() }
@@ -80,11 +68,11 @@ enum Event {
 
 #[derive(Debug)]
 struct Servers {
-    service: &'static str,
+    service: Distribution,
     time: f64,
     gap: f64,
-    free: u64,
-    left: u64,
+    free: u32,
+    left: u32,
     waiting: VecDeque<Nanos>,
     waited: f64,
     served: f64,
@@ -94,10 +82,10 @@ impl Servers {
     fn start(&mut self, engine: &mut Engine<Event>, arrived: Nanos) {
         let random = engine.random();
         let time = match self.service {
-            "exponential" => random.exponential(self.time),
-            "two-point" if random.uniform() < SLOW_PART => self.time * SLOW,
-            "two-point" => self.time * FAST,
-            _ => self.time,
+            Distribution::Exponential => random.exponential(self.time),
+            Distribution::TwoPoint if random.uniform() < SLOW_PART => self.time * SLOW,
+            Distribution::TwoPoint => self.time * FAST,
+            Distribution::Constant => self.time,
         };
         self.waited += (engine.now() - arrived) as f64;
         self.served += time;

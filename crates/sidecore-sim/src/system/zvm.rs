@@ -12,59 +12,57 @@ mod parameters;
 mod totals;
 mod world;
 
-use super::{Impossible, Metric, Outcome, System};
+use super::{Impossible, Model, Outcome};
 use crate::engine::Engine;
-use crate::settings::{Parameter, Settings};
-use parameters::{PARAMETERS, Shape};
-use totals::{METRICS, Totals};
+pub(super) use parameters::Zvm;
+pub(super) use totals::METRICS;
+use totals::Totals;
 use world::Zone;
-
-/// The system `zvm`.
-#[derive(Debug)]
-pub(super) struct Zvm;
 
 /// Blocks of a run: at least so many, at most so many, and between them until so many events were handled.
 const LEAST_BLOCKS: u64 = 30;
 const MOST_BLOCKS: u64 = 1_000;
 const ENOUGH_EVENTS: u64 = 2_000_000;
 
-impl System for Zvm {
-    fn name(&self) -> &'static str {
-        "zvm"
-    }
-
-    fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
-    }
-
-    fn metrics(&self) -> &'static [Metric] {
-        METRICS
-    }
-
-    fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        parameters::check(settings)
+impl Model for Zvm {
+    fn check(&self) -> Result<(), Impossible> {
+        let wrong = |parameter, message| Err(Impossible { parameter, message });
+        let (least, most) = (self.host.poll_least_us.get(), self.host.poll_most_us.get());
+        let tick = self.guest.poll_us.get() * self.guest.poll_scale.get();
+        if least > most {
+            let message = format!("the host's shortest interval, {least} us, is above its longest, {most} us");
+            wrong("host.poll_least_us", message)
+        } else if tick < 10.0 {
+            let message = format!("with guest.poll_us a guest looks every {tick} us; it cannot below 10 us");
+            wrong("guest.poll_scale", message)
+        } else if self.adapter.engines.get() > self.adapter.depth.get() {
+            let message = "an adapter has more engines than requests: adapter.depth is the most it holds".to_owned();
+            wrong("adapter.engines", message)
+        } else {
+            Ok(())
+        }
     }
 
     /// Guests' timers tick at fixed offsets from each other, on which waiting for the host's timers depends. A run is
     /// therefore made of short blocks, each with offsets of its own. In a block every other guest
     /// signs and the others verify, and in the next block the reverse: `openssl speed` gives both the same time.
-    fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        let shape = Shape::of(settings);
+    fn run(&self, seed: u64) -> Outcome {
+        let span = self.span();
         let mut totals = Totals::default();
         let (mut events, mut trace, mut blocks, mut intervals) = (0, 0_u64, 0, [0; 2]);
         while blocks < LEAST_BLOCKS || (events < ENOUGH_EVENTS && blocks < MOST_BLOCKS) {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
-            let mut zone = Zone::new(&mut engine, &shape, blocks, intervals);
-            engine.run(&mut zone, shape.warm_up());
+            let mut zone = Zone::new(&mut engine, self, blocks, intervals);
+            engine.run(&mut zone, span);
             zone.measure();
-            engine.run(&mut zone, shape.warm_up() + shape.measured());
-            zone.add_to(&mut totals, shape.measured());
+            engine.run(&mut zone, 2 * span);
+            zone.add_to(&mut totals, span);
             intervals = zone.intervals();
             events += engine.events();
             trace = trace.rotate_left(5) ^ engine.trace();
             blocks += 1;
         }
-        Outcome { values: totals.values(), limit: totals.limit(&shape), events, trace }
+        Outcome { values: totals.values(), limit: totals.limit(self), events, trace }
     }
 }
 

@@ -1,9 +1,8 @@
 //! A lane in simulated time: what both sides do, and what it takes them.
 
-use super::at_size;
-use super::side::{Side, Sleep};
+use super::side::Side;
+use super::{Curve, Machine, Noise, Time, Timer, Wake};
 use crate::engine::{Engine, World};
-use crate::settings::Settings;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -21,36 +20,30 @@ pub(super) struct Costs {
     receive: f64,
     /// What an open load takes the client more for each request.
     open: f64,
-    sleep: Sleep,
-    /// How much later than asked a client wakes by itself: it has the kernel's timer slack.
-    client_overshoot: f64,
+    pub(super) wake: Wake,
+    timer: Timer,
+    pub(super) noise: Noise,
 }
 
 impl Costs {
-    pub(super) fn of(settings: &Settings) -> Self {
-        let number = |name: &str| settings.number(name);
-        let (op, size) = (settings.word("client.op"), number("client.size"));
-        let of = |part: &str| if op == "noop" { 0.0 } else { at_size(settings, part, size) };
-        let sampling = number("lane.sample_ns") / number("service.sample_every");
-        let half = f64::midpoint(number("lane.client_ns") + sampling, of("copy"));
+    pub(super) fn of(set: &Machine) -> Self {
+        let Machine { client, lane, wake, timer, noise, .. } = set;
+        let size = f64::from(client.size.get());
+        // Nothing is moved where nothing is done.
+        let of = |curve: &Curve| set.op().map_or(0.0, |_| curve.at(size));
+        let sampling = lane.sample_ns.get() / f64::from(set.service.sample_every.get());
+        let half = f64::midpoint(lane.client_ns.get() + sampling, of(&set.copy));
+        let op = set.op().map_or(0.0, of);
         Self {
-            hop: number("lane.hop_ns"),
-            serve: number("lane.request_ns") + sampling + of("move") + of(op),
-            transfer: of("transfer"),
-            open: number("client.open_ns"),
+            hop: lane.hop_ns.get(),
+            serve: lane.request_ns.get() + sampling + of(&set.r#move) + op,
+            transfer: of(&set.transfer),
+            open: client.open_ns.get(),
             submit: half,
             receive: half,
-            sleep: Sleep {
-                latency: number("wake.latency_ns"),
-                deep_latency: number("wake.deep_latency_ns"),
-                deep_after: number("wake.deep_after_ns"),
-                send: number("wake.send_ns"),
-                cpu: number("wake.sleep_ns"),
-                park_cost: number("wake.park_cost_ns"),
-                overshoot: number("timer.overshoot_ns"),
-                noise: (number("noise.every_ns"), number("noise.lasts_ns")),
-            },
-            client_overshoot: number("timer.client_overshoot_ns"),
+            wake: *wake,
+            timer: *timer,
+            noise: *noise,
         }
     }
 }
@@ -107,12 +100,12 @@ pub(super) struct Lane {
 
 /// Runs a lane until all requests are answered.
 pub(super) fn lane(costs: &Costs, arrival: Arrival, policy: Notify, requests: u64, seed: u64) -> (Lane, Engine<Event>) {
-    let side = |overshoot| Side::new(policy, Sleep { overshoot, ..costs.sleep });
+    let side = |overshoot: Time| Side::new(policy, costs, overshoot.get());
     let mut lane = Lane {
         costs: *costs,
         arrival,
-        client: side(costs.client_overshoot),
-        sidecore: side(costs.sleep.overshoot),
+        client: side(costs.timer.client_overshoot_ns),
+        sidecore: side(costs.timer.overshoot_ns),
         submissions: VecDeque::new(),
         completions: VecDeque::new(),
         written: VecDeque::new(),
@@ -175,7 +168,7 @@ impl Lane {
             }
             // A sidecore that sleeps until then wakes late.
             Ring::At(at) => {
-                let late = if self.sidecore.is_asleep() { self.costs.sleep.overshoot as Nanos } else { 0 };
+                let late = if self.sidecore.is_asleep() { self.costs.timer.overshoot_ns.get() as Nanos } else { 0 };
                 engine.schedule(at + late, Event::Announce);
             }
             Ring::Nothing => {}
@@ -241,7 +234,7 @@ impl Lane {
         if let Arrival::Open { gap } = self.arrival {
             self.next += engine.random().exponential(gap);
         }
-        let ring = if self.sidecore.is_parked() { self.costs.sleep.send } else { 0.0 };
+        let ring = if self.sidecore.is_parked() { self.costs.wake.send_ns.get() } else { 0.0 };
         let at = self.client_works(engine, self.costs.submit + self.step() + ring);
         engine.schedule(at - ring as Nanos + self.costs.hop as Nanos, Event::Submission(due));
     }
@@ -260,7 +253,7 @@ impl Lane {
             self.outbox.0.push(due);
             self.outbox.1 += busy;
             let flush = self.submissions.is_empty() || self.outbox.0.len() == OUTBOX || self.outbox.1 > OUTBOX_WORK;
-            let ring = if flush && self.client.is_parked() { self.costs.sleep.send } else { 0.0 };
+            let ring = if flush && self.client.is_parked() { self.costs.wake.send_ns.get() } else { 0.0 };
             let (at, turn) = self.sidecore.works(engine, busy + ring);
             if flush {
                 let (done, _) = std::mem::take(&mut self.outbox);
@@ -283,28 +276,27 @@ const OUTBOX_WORK: f64 = 2_000.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Settings, Source};
+    use crate::system::find;
 
     fn costs() -> Costs {
-        let sleep = Sleep {
-            latency: 5_000.0,
-            deep_latency: 50_000.0,
-            deep_after: 1e6,
-            send: 1_000.0,
-            cpu: 2_000.0,
-            park_cost: 3_000.0,
-            overshoot: 3_000.0,
-            noise: (1e9, 0.0),
-        };
-        Costs {
-            hop: 100.0,
-            serve: 1_000.0,
-            transfer: 0.0,
-            open: 0.0,
-            submit: 50.0,
-            receive: 50.0,
-            sleep,
-            client_overshoot: 3_000.0,
+        let mut settings = Settings::new(find("machine").unwrap());
+        for (name, ns) in [
+            ("lane.hop_ns", "100"),
+            ("lane.request_ns", "1000"),
+            ("lane.client_ns", "100"),
+            ("wake.latency_ns", "5000"),
+            ("wake.deep_latency_ns", "50000"),
+            ("wake.deep_after_ns", "1e6"),
+            ("wake.send_ns", "1000"),
+            ("wake.sleep_ns", "2000"),
+            ("wake.park_cost_ns", "3000"),
+            ("timer.overshoot_ns", "3000"),
+            ("timer.client_overshoot_ns", "3000"),
+        ] {
+            settings.set(name, ns, Source::Plan).unwrap();
         }
+        Costs::of(&settings.read().unwrap())
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One side of a lane: a thread on a core of its own that works, and waits as its policy says.
 
+use super::lane::Costs;
+use super::{Noise, Wake};
 use crate::engine::Engine;
 use sidecore_core::policy::notify::{Notify, Step, Waiter};
 use sidecore_core::time::Nanos;
@@ -8,27 +10,6 @@ use sidecore_core::time::Nanos;
 const POLL: Nanos = 100;
 /// A side that sleeps until it is rung looks by itself after so long: never, as far as a run is concerned.
 const NEVER: Nanos = 1 << 50;
-
-/// What sleeping takes, ns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sleep {
-    /// From the ring until the sleeper runs.
-    pub(super) latency: f64,
-    /// The same after a long sleep.
-    pub(super) deep_latency: f64,
-    /// From which sleep on that is.
-    pub(super) deep_after: f64,
-    /// CPU time of ringing.
-    pub(super) send: f64,
-    /// CPU time of going to sleep and coming back.
-    pub(super) cpu: f64,
-    /// What a sleep and a wake-up are taken to cost by the policies.
-    pub(super) park_cost: f64,
-    /// How much later than asked a sleeper wakes by itself.
-    pub(super) overshoot: f64,
-    /// The host takes the core away: how often, and for how long in the mean.
-    pub(super) noise: (f64, f64),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -44,7 +25,10 @@ enum State {
 /// One thread.
 #[derive(Debug)]
 pub(super) struct Side {
-    sleep: Sleep,
+    wake: Wake,
+    noise: Noise,
+    /// How much later than asked it wakes by itself, ns.
+    overshoot: f64,
     waiter: Waiter,
     state: State,
     /// Looks that were asked for before this one are void.
@@ -58,9 +42,10 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(policy: Notify, sleep: Sleep) -> Self {
-        let waiter = Waiter::new(policy, sleep.park_cost as Nanos, true);
-        Self { sleep, waiter, state: State::Awake, turn: 0, spun_since: None, cpu: 0.0, worked: 0.0 }
+    pub(super) fn new(policy: Notify, costs: &Costs, overshoot: f64) -> Self {
+        let Costs { wake, noise, .. } = *costs;
+        let waiter = Waiter::new(policy, wake.park_cost_ns.get() as Nanos, true);
+        Self { wake, noise, overshoot, waiter, state: State::Awake, turn: 0, spun_since: None, cpu: 0.0, worked: 0.0 }
     }
 
     /// Whether a look was not superseded.
@@ -102,7 +87,7 @@ impl Side {
         let now = engine.now();
         self.waiter.begin(now);
         let turn = self.next_turn();
-        let late = self.sleep.overshoot as Nanos;
+        let late = self.overshoot as Nanos;
         let at = match self.waiter.step(now) {
             Step::Spin => {
                 self.spun_since.get_or_insert(now);
@@ -125,7 +110,8 @@ impl Side {
     pub(super) fn rung<E: Copy>(&mut self, engine: &mut Engine<E>) -> Option<(Nanos, u64)> {
         let State::Parked(since) = self.state else { return None };
         let slept = (engine.now() - since) as f64;
-        let latency = if slept < self.sleep.deep_after { self.sleep.latency } else { self.sleep.deep_latency };
+        let latency =
+            if slept < self.wake.deep_after_ns.get() { self.wake.latency_ns } else { self.wake.deep_latency_ns }.get();
         self.state = State::Waking(since);
         let taken = self.interruptions(engine, latency);
         Some((engine.now() + (latency + taken).round() as Nanos, self.next_turn()))
@@ -138,7 +124,7 @@ impl Side {
             State::Napping(since) | State::Parked(since) | State::Waking(since) => since,
         };
         self.waiter.parked(since, engine.now());
-        self.cpu += self.sleep.cpu;
+        self.cpu += self.wake.sleep_ns.get();
     }
 
     fn stop_spinning(&mut self, now: Nanos) {
@@ -149,7 +135,7 @@ impl Side {
 
     /// Time that the host takes away within so much time.
     fn interruptions<E: Copy>(&self, engine: &mut Engine<E>, time: f64) -> f64 {
-        let (every, lasts) = self.sleep.noise;
+        let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
         if lasts <= 0.0 || engine.random().uniform() >= time / every {
             return 0.0;
         }

@@ -1,50 +1,38 @@
 //! How the interface is attached: what it costs to reach its registers, and how it reaches memory.
 
-use crate::settings::Settings;
+use crate::settings::{Bytes, Gbit, Ns, Ratio};
+use serde::Deserialize;
 use sidecore_core::time::Nanos;
 
 /// One way to attach an interface.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Attachment {
-    /// Time that a thread waits for a register, ns.
-    pub(super) read: f64,
-    /// Time of a posted write to a register, ns.
-    pub(super) write: f64,
-    /// One way between the interface and memory or a hardware thread, ns.
-    pub(super) latency: Nanos,
-    /// Time for the driver to make one received buffer visible to the processor, ns.
-    pub(super) sync: f64,
-    /// Time that the processor waits for a line that the interface wrote, ns.
-    pub(super) line: f64,
-    /// Time of one byte on the bus, ns.
-    byte: f64,
-    /// Payload of one burst on the bus, bytes.
-    burst: u64,
-    /// What a burst carries beside its payload, bytes.
-    overhead: u64,
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(in crate::system) struct Attachment {
+    /// A thread waits for a register.
+    pub(super) read_ns: Ns<0, 100_000>,
+    /// A posted write to a register.
+    pub(super) write_ns: Ns<0, 100_000>,
+    latency_ns: Ns<0, 100_000>,
+    bus_gbit_per_s: Gbit<1_000, 10_000_000>,
+    /// Payload of one burst on the bus.
+    burst_bytes: Bytes<16, 4096>,
+    /// What a burst carries beside its payload.
+    burst_overhead_bytes: Bytes<0, 4096>,
+    /// The driver makes one received buffer visible to the processor.
+    pub(super) sync_ns: Ns<0, 100_000>,
+    /// Part of the lines that the interface wrote which the processor finds in its cache.
+    pub(super) cached_part: Ratio<0, 100>,
 }
 
 impl Attachment {
-    /// The attachment that `nic.attachment` names.
-    pub(super) fn new(settings: &Settings) -> Self {
-        let part = settings.word("nic.attachment");
-        let number = |name: &str| settings.number(&format!("{part}.{name}"));
-        let cached = number("cached_part");
-        Self {
-            read: number("read_ns"),
-            write: number("write_ns"),
-            latency: number("latency_ns").round() as Nanos,
-            sync: number("sync_ns"),
-            line: cached * settings.number("cpu.l2_ns") + (1.0 - cached) * settings.number("cpu.memory_ns"),
-            byte: 8.0 / number("bus_gbit_per_s"),
-            burst: number("burst_bytes") as u64,
-            overhead: number("burst_overhead_bytes") as u64,
-        }
+    /// One way between the interface and memory or a hardware thread, ns.
+    pub(super) fn latency(&self) -> Nanos {
+        self.latency_ns.get().round() as Nanos
     }
 
     /// Time that a transfer of so many bytes holds the bus, ns.
     pub(super) fn bus_time(&self, bytes: u64) -> f64 {
-        (bytes + bytes.div_ceil(self.burst) * self.overhead) as f64 * self.byte
+        let bursts = bytes.div_ceil(u64::from(self.burst_bytes.get()));
+        (bytes + bursts * u64::from(self.burst_overhead_bytes.get())) as f64 * (8.0 / self.bus_gbit_per_s.get())
     }
 }
 
@@ -71,13 +59,13 @@ impl Serial {
 
 #[cfg(test)]
 mod tests {
+    use super::super::setup::tests::setup;
     use super::*;
 
     #[test]
     fn bursts_pay_for_their_heads() {
         // PCI Express of eight lanes, first generation: 2 bytes per ns, 128 bytes of payload for 24 of head and tail.
-        let pci =
-            Attachment { read: 0.0, write: 0.0, latency: 0, sync: 0.0, line: 0.0, byte: 0.5, burst: 128, overhead: 24 };
+        let pci = setup(&["nic.attachment=discrete"]).attachment;
         assert_eq!((pci.bus_time(8), pci.bus_time(128), pci.bus_time(1514)), (16.0, 76.0, 901.0));
     }
 

@@ -54,15 +54,15 @@ impl Queue {
     pub(super) fn new(setup: &Setup) -> Self {
         Self {
             state: State::Armed(0),
-            moderator: Moderator::new(setup.policy),
-            waiter: Waiter::new(setup.policy, setup.interrupt as Nanos, true),
+            moderator: Moderator::new(setup.set.policy()),
+            waiter: Waiter::new(setup.set.policy(), setup.interrupt() as Nanos, true),
             timer: None,
             landed: VecDeque::new(),
             batch: VecDeque::new(),
             held: VecDeque::new(),
-            posted: setup.ring,
+            posted: setup.set.nic.ring.get(),
             unposted: 0,
-            kick: setup.kick,
+            kick: setup.set.driver.kick.get(),
         }
     }
 
@@ -106,19 +106,14 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::setup::tests::setup;
     use super::*;
-    use crate::plan::Plan;
-    use std::path::Path;
 
     const PACKET: Packet = Packet { connection: 3, bytes: 1_460 };
 
     fn queue(ring: u32, kick: u32) -> Queue {
-        let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/inic.toml")).unwrap();
-        for setting in [format!("driver.kick={kick}"), "nic.moderation_count=4".to_owned(), format!("nic.ring={ring}")]
-        {
-            plan.set(&setting).unwrap();
-        }
-        Queue::new(&Setup::new(&plan.settings, crate::system::nic::setup::Traffic::Stream))
+        let (kick, ring) = (format!("driver.kick={kick}"), format!("nic.ring={ring}"));
+        Queue::new(&setup(&[&kick, "nic.moderation_count=4", &ring]))
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! The numbers of one run.
+//! What can be set, and the times that follow from it.
 
 use super::attachment::Attachment;
-use crate::settings::Settings;
-use crate::system::Impossible;
+use crate::settings::{Bytes, Count, Gbit, Ns, NsPerByte, Ratio, Us, settings};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
 
@@ -17,8 +16,67 @@ const SHORTEST_FRAME: u64 = 64;
 const LINE: f64 = 64.0;
 const COMPLETION: u64 = 8;
 
-/// Segments that all windows together may have in flight: each is a pending event.
-const MOST_IN_FLIGHT: u64 = 1 << 17;
+/// Time of a step.
+type Step = Ns<0, 1_000_000>;
+
+settings! {
+    /// The system `nic`.
+    NetworkInterface {
+        nic: Interface {
+            attachment: Attached,
+            queues: Count<1, 64>,
+            ring: Count<2, 65_536>,
+            moderation_count: Count<1, 4096>,
+            moderation_us: Us<1_000, 1_000_000_000>,
+        }
+        integrated: Attachment;
+        discrete: Attachment;
+        cpu: Cpu {
+            cores: Count<1, 64>,
+            threads: Count<1, 16>,
+            /// Waits for a line.
+            l2_ns: Ns<0, 10_000>,
+            memory_ns: Ns<0, 10_000>,
+        }
+        link: Link {
+            gbit_per_s: Gbit<100, 1_000_000>,
+            mtu_bytes: Bytes<576, 16_000>,
+        }
+        client: Client {
+            connections: Count<1, 1024>,
+            io_bytes: Bytes<1, { 1 << 30 }>,
+            window_bytes: Bytes<1, { 1 << 30 }>,
+            turnaround_us: Us<0, 100_000_000>,
+            call_ns: Step,
+            segment_ns: Step,
+            ping_bytes: Bytes<1, 65_536>,
+        }
+        driver: Driver {
+            wait: Wait,
+            interrupt_ns: Step,
+            /// Registers that an interrupt reads, and that are written after a batch.
+            reads: Count<0, 64>,
+            writes: Count<0, 64>,
+            kick: Count<1, 1024>,
+            packet_ns: Step,
+            lines: Ratio<0, 100_000>,
+        }
+        stack: Stack {
+            packet_ns: Step,
+            lines: Ratio<0, 100_000>,
+            send_ns: Step,
+        }
+        reader: Reader {
+            #![expect(clippy::struct_field_names, reason = "names of plans")]
+            call_ns: Step,
+            wake_ns: Step,
+            packet_ns: Step,
+            byte_ns: NsPerByte<0, 100_000>,
+        }
+    }
+    Attached = Integrated | Discrete;
+    Wait = Moderated | Spin | Park | BreakEven | Learn | Timer;
+}
 
 /// What the clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,87 +87,67 @@ pub(super) enum Traffic {
     PingPong,
 }
 
-/// Times in ns.
+/// One run, times in ns.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
+    pub(super) set: NetworkInterface,
     pub(super) traffic: Traffic,
     pub(super) attachment: Attachment,
-    pub(super) queues: usize,
-    pub(super) ring: u32,
-    pub(super) policy: Notify,
-    pub(super) connections: usize,
+    /// Bytes of a call, and of a message.
     pub(super) io: u64,
-    pub(super) window: u64,
-    pub(super) turnaround: f64,
     /// Payload of a full frame, bytes.
     pub(super) segment: u64,
-    pub(super) processors: u32,
-    pub(super) kick: u32,
-    /// Entry of an interrupt and the registers that are read then.
-    pub(super) interrupt: f64,
-    pub(super) wake: Nanos,
-    /// Registers that are written after a batch.
-    pub(super) rearm: f64,
-    /// Entry of an interrupt by a timer, that reads no register.
-    pub(super) timer: f64,
-    driver_packet: f64,
-    stack_packet: f64,
-    send: f64,
-    call: f64,
-    free: f64,
-    copy_byte: f64,
-    wire_byte: f64,
-    client_segment: f64,
-    client_call: f64,
+    /// The processor waits for a line that the interface wrote.
+    line: f64,
 }
 
 impl Setup {
-    pub(super) fn new(settings: &Settings, traffic: Traffic) -> Self {
-        let attachment = Attachment::new(settings);
-        let lines = |name: &str| settings.number(name) * attachment.line;
-        let ping = traffic == Traffic::PingPong;
-        let reads = settings.number("driver.reads");
+    pub(super) fn new(set: &NetworkInterface, traffic: Traffic) -> Self {
+        let attachment = match set.nic.attachment {
+            Attached::Integrated => set.integrated,
+            Attached::Discrete => set.discrete,
+        };
+        let cached = attachment.cached_part.get();
+        let io = if traffic == Traffic::PingPong { set.client.ping_bytes.get() } else { set.client.io_bytes.get() };
         Self {
+            set: *set,
             traffic,
             attachment,
-            queues: settings.count("nic.queues") as usize,
-            ring: settings.count("nic.ring") as u32,
-            policy: policy(settings).expect("the settings were checked"),
-            connections: if ping { 1 } else { settings.count("client.connections") as usize },
-            io: settings.count(if ping { "client.ping_bytes" } else { "client.io_bytes" }),
-            window: settings.count("client.window_bytes"),
-            turnaround: settings.exact_nanos("client.turnaround_us"),
-            segment: segment(settings),
-            processors: (processors(settings) - settings.count("nic.queues")) as u32,
-            kick: settings.count("driver.kick") as u32,
-            interrupt: settings.exact_nanos("driver.interrupt_ns") + reads * attachment.read,
-            wake: settings.nanos("reader.wake_ns"),
-            rearm: settings.number("driver.writes") * attachment.write,
-            timer: settings.exact_nanos("driver.interrupt_ns"),
-            driver_packet: settings.number("driver.packet_ns") + lines("driver.lines") + attachment.sync,
-            stack_packet: settings.number("stack.packet_ns") + lines("stack.lines"),
-            send: settings.number("stack.send_ns") + attachment.write,
-            call: settings.number("reader.call_ns"),
-            free: settings.number("reader.packet_ns"),
-            copy_byte: settings.number("reader.byte_ns") + attachment.line / LINE,
-            wire_byte: 8.0 / settings.number("link.gbit_per_s"),
-            client_call: settings.exact_nanos("client.call_ns"),
-            client_segment: settings.exact_nanos("client.segment_ns"),
+            io: u64::from(io),
+            segment: set.segment(),
+            line: cached * set.cpu.l2_ns.get() + (1.0 - cached) * set.cpu.memory_ns.get(),
         }
     }
+
+    /// Hardware threads that are left for readers.
+    pub(super) fn processors(&self) -> u32 {
+        self.set.processors() - self.set.nic.queues.get()
+    }
+
+    /// Entry of an interrupt and the registers that are read then.
+    pub(super) fn interrupt(&self) -> f64 {
+        self.set.driver.interrupt_ns.get() + f64::from(self.set.driver.reads.get()) * self.attachment.read_ns.get()
+    }
+
+    /// Registers that are written after a batch.
+    pub(super) fn rearm(&self) -> f64 {
+        f64::from(self.set.driver.writes.get()) * self.attachment.write_ns.get()
+    }
+
     /// Time that a frame with so much payload holds the link.
     pub(super) fn wire_time(&self, payload: u64) -> f64 {
-        ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64 * self.wire_byte
+        ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64
+            * (8.0 / self.set.link.gbit_per_s.get())
     }
 
     /// Time of the calls by which a client writes a full segment.
     pub(super) fn write_time(&self) -> f64 {
-        self.segment as f64 / self.io as f64 * self.client_call
+        self.segment as f64 / self.io as f64 * self.set.client.call_ns.get()
     }
 
     /// Time from the start of a segment to that of the next one, as the sender and the link allow.
     pub(super) fn send_gap(&self, payload: u64) -> f64 {
-        self.wire_time(payload).max(self.client_segment)
+        self.wire_time(payload).max(self.set.client.segment_ns.get())
     }
 
     /// Time that a message of `io` bytes holds bus and link, one after the other.
@@ -126,81 +164,75 @@ impl Setup {
 
     /// Driver's time for a batch of so many packets, with so many doorbells for fresh buffers.
     pub(super) fn driver_time(&self, packets: u64, doorbells: u64) -> f64 {
-        packets as f64 * self.driver_packet + doorbells as f64 * self.attachment.write
+        let driver = &self.set.driver;
+        let packet = driver.packet_ns.get() + driver.lines.get() * self.line + self.attachment.sync_ns.get();
+        packets as f64 * packet + doorbells as f64 * self.attachment.write_ns.get()
     }
 
     /// Stack's time for a packet.
     pub(super) fn stack_time(&self) -> f64 {
-        self.stack_packet
+        self.set.stack.packet_ns.get() + self.set.stack.lines.get() * self.line
     }
 
     /// Time to copy so many bytes out, and of that what does not depend on the size of the calls.
     pub(super) fn copy_time(&self, bytes: u64, segments: u64) -> f64 {
-        bytes as f64 * self.copy_byte + segments as f64 * self.free
+        let reader = &self.set.reader;
+        bytes as f64 * (reader.byte_ns.get() + self.line / LINE) + segments as f64 * reader.packet_ns.get()
     }
 
     /// Time of the calls that copy so many bytes.
     pub(super) fn call_time(&self, bytes: u64) -> f64 {
-        bytes.div_ceil(self.io) as f64 * self.call
+        bytes.div_ceil(self.io) as f64 * self.set.reader.call_ns.get()
     }
 
     /// Processor's time to send a message of `io` bytes.
     pub(super) fn send_time(&self) -> f64 {
-        self.io.div_ceil(self.segment) as f64 * self.send
+        let send = self.set.stack.send_ns.get() + self.attachment.write_ns.get();
+        self.io.div_ceil(self.segment) as f64 * send
     }
 
     /// From the doorbell of a message until the link has its first frame: the interface reads the descriptor and then
     /// the payload, each there and back.
     pub(super) fn fetch_time(&self) -> Nanos {
-        5 * self.attachment.latency
+        5 * self.attachment.latency()
     }
 }
 
-/// Payload of a full frame.
-fn segment(settings: &Settings) -> u64 {
-    settings.count("link.mtu_bytes") - IP_TCP
+impl NetworkInterface {
+    /// Payload of a full frame, bytes.
+    pub(super) fn segment(&self) -> u64 {
+        u64::from(self.link.mtu_bytes.get()) - IP_TCP
+    }
+
+    /// Hardware threads.
+    pub(super) fn processors(&self) -> u32 {
+        self.cpu.cores.get() * self.cpu.threads.get()
+    }
+
+    /// The policy of the hop from the interface to the driver.
+    pub(super) fn policy(&self) -> Notify {
+        let period = self.nic.moderation_us.nanos();
+        match self.driver.wait {
+            Wait::Moderated => Notify::Coalesce { count: self.nic.moderation_count.get(), delay: period },
+            Wait::Timer => Notify::Timer { period },
+            Wait::Spin => Notify::Spin,
+            Wait::Park => Notify::Park,
+            Wait::BreakEven => Notify::BreakEven,
+            Wait::Learn => Notify::Learn,
+        }
+    }
 }
 
-fn processors(settings: &Settings) -> u64 {
-    settings.count("cpu.cores") * settings.count("cpu.threads")
-}
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use std::path::Path;
 
-/// The policy of the hop from the interface to the driver.
-fn policy(settings: &Settings) -> Result<Notify, String> {
-    let period = settings.nanos("nic.moderation_us");
-    let text = match settings.word("driver.wait") {
-        "moderated" => format!("coalesce({},{period}ns)", settings.count("nic.moderation_count")),
-        "timer" => format!("timer({period}ns)"),
-        word => word.to_owned(),
-    };
-    Notify::parse(&text).map_err(|error| error.to_string())
-}
-
-pub(super) fn check(settings: &Settings) -> Result<(), Impossible> {
-    let wrong = |parameter, message| Err(Impossible { parameter, message });
-    let (queues, threads) = (settings.count("nic.queues"), processors(settings));
-    if queues >= threads {
-        return wrong(
-            "nic.queues",
-            format!("each has a hardware thread of its own, and of {threads} one is for readers"),
-        );
+    /// The stream of the published plan with these settings.
+    pub(in super::super) fn setup(settings: &[&str]) -> Setup {
+        let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/inic.toml")).unwrap();
+        plan.set_all(settings).unwrap();
+        Setup::new(&plan.settings.read().unwrap(), Traffic::Stream)
     }
-    let (ring, kick) = (settings.count("nic.ring"), settings.count("driver.kick"));
-    if ring < 2 * kick {
-        return wrong("nic.ring", format!("{ring} buffers run out before {kick} are refilled: at least {}", 2 * kick));
-    }
-    if settings.count("nic.moderation_count") > ring {
-        return wrong("nic.moderation_count", format!("the ring holds {ring} packets: that count is never reached"));
-    }
-    if settings.count("client.window_bytes") < segment(settings) {
-        return wrong("client.window_bytes", format!("no segment fits: at least {}", segment(settings)));
-    }
-    let flying = settings.count("client.window_bytes") / segment(settings) * settings.count("client.connections");
-    if flying > MOST_IN_FLIGHT {
-        return wrong(
-            "client.window_bytes",
-            format!("{flying} segments in flight: at most {MOST_IN_FLIGHT} are simulated"),
-        );
-    }
-    policy(settings).map(|_| ()).or_else(|message| wrong("driver.wait", message))
 }

@@ -120,12 +120,14 @@ pub(super) struct Nic {
 impl Nic {
     /// Everything is idle.
     pub(super) fn new(setup: Setup) -> Self {
-        let shape = Shape { cores: setup.processors, threads: 1, shared_speed: 1.0, switch: 0, accounts: 1 };
+        let shape = Shape { cores: setup.processors(), threads: 1, shared_speed: 1.0, switch: 0, accounts: 1 };
+        let ping = setup.traffic == Traffic::PingPong;
+        let connections = if ping { 1 } else { setup.set.client.connections.get() };
         Self {
             link: Serial::default(),
             bus: Serial::default(),
-            queues: (0..setup.queues).map(|_| Queue::new(&setup)).collect(),
-            connections: vec![Connection::new(); setup.connections],
+            queues: (0..setup.set.nic.queues.get()).map(|_| Queue::new(&setup)).collect(),
+            connections: vec![Connection::new(); connections as usize],
             readers: Cpu::new(shape, Event::Section),
             tally: Tally::default(),
             setup,
@@ -134,9 +136,10 @@ impl Nic {
 
     /// Clients begin, and drivers wait.
     pub(super) fn start(&mut self, engine: &mut Engine<Event>) {
+        let window = u64::from(self.setup.set.client.window_bytes.get());
         for connection in 0..self.connections.len() as u32 {
             match self.setup.traffic {
-                Traffic::Stream => self.return_credit(engine, connection, self.setup.window),
+                Traffic::Stream => self.return_credit(engine, connection, window),
                 Traffic::PingPong => _ = engine.after(0, Event::Ping(connection)),
             }
         }
@@ -161,7 +164,7 @@ impl Nic {
     /// The part that was busiest, and how busy.
     pub(super) fn limit(&self, measured: &Tally, time: Nanos) -> String {
         let time = time as f64;
-        let (queues, processors) = (self.queues.len() as f64, f64::from(self.setup.processors));
+        let (queues, processors) = (self.queues.len() as f64, f64::from(self.setup.processors()));
         let readers = [Work::Copy, Work::Call, Work::Wake].map(|work| measured.time(work)).iter().sum::<f64>();
         let drivers = measured.time(Work::Driver) + measured.time(Work::Stack);
         let threads = processors.min(self.connections.len() as f64);
@@ -178,7 +181,7 @@ impl Nic {
 
     /// The sender hears of free window after its own delay, which varies.
     fn return_credit(&mut self, engine: &mut Engine<Event>, connection: u32, bytes: u64) {
-        let half = self.setup.turnaround / 2.0;
+        let half = self.setup.set.client.turnaround_us.ns() / 2.0;
         let delay = half + engine.random().exponential(half);
         engine.after(delay as Nanos, Event::Credit(connection, bytes));
     }
@@ -207,7 +210,7 @@ impl Nic {
     /// The interface writes a frame to memory.
     fn write(&mut self, engine: &mut Engine<Event>, packet: Packet) {
         let at = self.bus.carry(engine.now(), self.setup.bus_time(u64::from(packet.bytes)));
-        engine.schedule(at + self.setup.attachment.latency, Event::Landed(packet));
+        engine.schedule(at + self.setup.attachment.latency(), Event::Landed(packet));
     }
 
     fn landed(&mut self, engine: &mut Engine<Event>, packet: Packet) {
@@ -234,7 +237,7 @@ impl Nic {
                 }
                 queue.state = State::Ringing(since);
                 self.tally.interrupts += 1;
-                engine.after(self.setup.attachment.latency, Event::Interrupt(number));
+                engine.after(self.setup.attachment.latency(), Event::Interrupt(number));
             }
             Ring::At(at) if queue.timer.is_none() => {
                 queue.timer = Some(engine.schedule(at, Event::Moderated(number)));
@@ -255,7 +258,7 @@ impl Nic {
         if let State::Ringing(since) = queue.state {
             queue.waiter.parked(since, engine.now());
         }
-        self.begin(engine, number, Work::Driver, self.setup.interrupt);
+        self.begin(engine, number, Work::Driver, self.setup.interrupt());
     }
 
     /// The driver's wait is over; it takes a batch after so much work.
@@ -302,7 +305,7 @@ impl Nic {
             if connection.reader == Reader::Asleep {
                 connection.reader = Reader::Waking;
                 self.tally.switches += 1;
-                self.spend(engine, packet.connection, Work::Wake, self.setup.wake as f64);
+                self.spend(engine, packet.connection, Work::Wake, self.setup.set.reader.wake_ns.get().round());
             }
         }
         self.deliver_next(engine, number);
@@ -314,7 +317,7 @@ impl Nic {
         if !queue.is_moderated() && !queue.landed.is_empty() {
             return self.begin(engine, number, Work::Driver, 0.0);
         }
-        self.tally.add(Work::Driver, self.setup.rearm);
+        self.tally.add(Work::Driver, self.setup.rearm());
         self.wait(engine, number);
     }
 
@@ -348,10 +351,10 @@ impl Nic {
         let State::Napping(since) = queue.state else { return self.wait(engine, number) };
         queue.waiter.parked(since, now);
         if queue.landed.is_empty() {
-            self.tally.add(Work::Poll, self.setup.timer);
+            self.tally.add(Work::Poll, self.setup.set.driver.interrupt_ns.get());
             return self.wait(engine, number);
         }
-        self.begin(engine, number, Work::Driver, self.setup.timer);
+        self.begin(engine, number, Work::Driver, self.setup.set.driver.interrupt_ns.get());
     }
 
     /// A driver that polls has polled until now.
@@ -417,7 +420,8 @@ impl Nic {
 
     /// The answer is on its way; the client has it after link and its own delay.
     fn answered(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let delay = self.setup.fetch_time() + (self.setup.message_time() + self.setup.turnaround) as Nanos;
+        let delay =
+            self.setup.fetch_time() + (self.setup.message_time() + self.setup.set.client.turnaround_us.ns()) as Nanos;
         engine.after(delay, Event::Ping(number));
         self.copy(engine, number);
     }

@@ -4,7 +4,6 @@
 //! while the rest streams in and results stream out, and writes out what its buffer still holds. The cards share the
 //! bus, and their results share the memory's write bandwidth with what the processor's caches write back.
 
-use super::config::Config;
 use super::machine::Event;
 use crate::engine::Engine;
 use crate::part::pipe::Pipe;
@@ -13,6 +12,22 @@ use std::collections::VecDeque;
 
 /// Key of a transfer that nobody waits for.
 const WRITE_BACK: u32 = u32::MAX;
+
+/// What cards, bus and memory are: times in ns, capacities in bytes per ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hardware {
+    pub(super) cards: u32,
+    pub(super) bus: f64,
+    pub(super) memory: f64,
+    /// A card's time for a request beside its bytes, and for a byte.
+    pub(super) fixed: f64,
+    pub(super) per_byte: f64,
+    /// A card's buffer, and other bus use of a request, bytes.
+    pub(super) buffer: f64,
+    pub(super) command: f64,
+    /// Requests in one command record.
+    pub(super) record: usize,
+}
 
 /// A request on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +52,16 @@ pub(super) struct Finished {
 }
 
 /// Where a card is in its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     Fetch,
     Fill,
     Stream,
     Drain,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Card {
     /// Requests with the time at which the card was given them.
     waiting: VecDeque<(Job, Nanos)>,
@@ -67,34 +83,17 @@ pub(super) struct Cards {
     bus: Pipe<Event>,
     memory: Pipe<Event>,
     done: Vec<Finished>,
-    fixed: f64,
-    per_byte: f64,
-    buffer: f64,
-    command: f64,
-    most_in_record: usize,
+    hardware: Hardware,
 }
 
 impl Cards {
-    pub(super) fn new(config: &Config) -> Self {
-        let card = |_| Card {
-            waiting: VecDeque::new(),
-            record: VecDeque::new(),
-            ended: Vec::new(),
-            busy: 0,
-            busy_since: 0,
-            stage: Stage::Fetch,
-            under_way: 0,
-        };
+    pub(super) fn new(hardware: Hardware) -> Self {
         Self {
-            each: (0..config.cards).map(card).collect(),
-            bus: Pipe::new(config.bus, Event::Bus),
-            memory: Pipe::new(config.memory, Event::Memory),
+            each: (0..hardware.cards).map(|_| Card::default()).collect(),
+            bus: Pipe::new(hardware.bus, Event::Bus),
+            memory: Pipe::new(hardware.memory, Event::Memory),
             done: Vec::new(),
-            fixed: config.card_fixed,
-            per_byte: config.card_per_byte,
-            buffer: config.card_buffer,
-            command: config.card_command,
-            most_in_record: config.record,
+            hardware,
         }
     }
 
@@ -162,7 +161,7 @@ impl Cards {
 
     fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
         let card = &mut self.each[number as usize];
-        let count = card.waiting.len().min(self.most_in_record);
+        let count = card.waiting.len().min(self.hardware.record);
         card.record.extend(card.waiting.drain(..count));
         if count > 0 {
             self.begin(engine, number, Stage::Fetch);
@@ -176,13 +175,13 @@ impl Cards {
         card.stage = stage;
         let Some((job, _)) = card.record.front() else { return };
         let size = f64::from(job.size);
-        let first = size.min(self.buffer);
+        let first = size.min(self.hardware.buffer);
         let streamed = size - first;
-        let compute = size * self.per_byte;
+        let compute = size * self.hardware.per_byte;
         let any = f64::INFINITY;
         // Engine's time; bytes over the bus and how fast the card takes part in it; the same of the memory.
         let (time, bus, memory) = match stage {
-            Stage::Fetch => (self.fixed, (self.command, any), (0.0, any)),
+            Stage::Fetch => (self.hardware.fixed, (self.hardware.command, any), (0.0, any)),
             Stage::Fill => (0.0, (first, any), (0.0, any)),
             Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
             Stage::Drain => (0.0, (first, any), (first, any)),

@@ -30,11 +30,12 @@ impl Kernel {
     }
 
     fn thread(machine: &Machine) -> Section {
-        Machine::section(Step::Serve, machine.config.clients, machine.config.dispatch + machine.config.driver)
+        let host = &machine.set.host;
+        Machine::section(Step::Serve, machine.set.clients(), host.dispatch_us.ns() + host.driver_us.ns())
     }
 
     fn line(machine: &mut Machine) -> Section {
-        let owner = machine.config.clients + 1;
+        let owner = machine.set.clients() + 1;
         machine.interrupt(owner)
     }
 
@@ -50,8 +51,8 @@ impl Kernel {
     /// The kernel's thread gave a request to its session's card, and goes on while there are more.
     fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Option<Section> {
         if let Some(client) = self.queue.pop_front() {
-            let job = Job { id: client, size: machine.config.size };
-            machine.cards.submit(engine, client % machine.config.cards, job);
+            let job = Job { id: client, size: machine.set.client.size.get() };
+            machine.cards.submit(engine, client % machine.set.card.count.get(), job);
         }
         self.thread_awake = !self.queue.is_empty();
         self.thread_awake.then(|| Self::thread(machine))
@@ -59,8 +60,8 @@ impl Kernel {
 
     /// All that was complete is reaped: its processes may run. What completed meanwhile raises the line again.
     fn reaped(&mut self, machine: &mut Machine) -> Option<Section> {
-        let config = &machine.config;
-        let time = config.reply + config.copy * f64::from(config.size);
+        let host = &machine.set.host;
+        let time = host.return_us.ns() + host.copy_ns_per_byte.get() * machine.set.bytes();
         for Finished { id, .. } in self.reaped.drain(..) {
             machine.run(Machine::section(Step::Return, id, time));
         }
@@ -71,16 +72,16 @@ impl Kernel {
 
 impl Software for Kernel {
     fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
-        machine.run(Machine::section(Step::User, client, machine.config.user));
+        machine.run(Machine::section(Step::User, client, machine.set.user()));
     }
 
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
-        let (client, bytes) = (section.owner, f64::from(machine.config.size));
+        let (client, bytes, host) = (section.owner, machine.set.bytes(), machine.set.host);
         match Step::of(section) {
             Step::User => {
-                machine.cards.write_back(engine, machine.config.user_writes);
+                machine.cards.write_back(engine, machine.set.copied());
                 self.submitted[client as usize] = engine.now();
-                let time = machine.config.submit + machine.config.copy * bytes + machine.config.map;
+                let time = host.submit_us.ns() + host.copy_ns_per_byte.get() * bytes + machine.set.map();
                 return Some(Machine::section(Step::Submit, client, time));
             }
             Step::Submit => {
@@ -90,12 +91,12 @@ impl Software for Kernel {
             Step::Return => {
                 machine.cards.write_back(engine, bytes);
                 machine.replied(engine.now(), self.submitted[client as usize]);
-                machine.run(Machine::section(Step::User, client, machine.config.user));
+                machine.run(Machine::section(Step::User, client, machine.set.user()));
             }
             Step::Serve => return self.dispatched(machine, engine),
             Step::Interrupt => {
                 machine.cards.take_done(&mut self.reaped);
-                let time = machine.config.reap * self.reaped.len() as f64;
+                let time = host.reap_us.ns() * self.reaped.len() as f64;
                 return Some(Machine::section(Step::Reap, section.owner, time));
             }
             Step::Reap => return self.reaped(machine),

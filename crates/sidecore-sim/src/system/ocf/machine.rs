@@ -1,7 +1,7 @@
 //! The machine that both kinds of software run on, and what is counted there.
 
 use super::cards::Cards;
-use super::config::Config;
+use super::parameters::Ocf;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use sidecore_core::time::Nanos;
@@ -91,7 +91,7 @@ pub(super) trait Software {
 /// Processor, cards and counters.
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) config: Config,
+    pub(super) set: Ocf,
     pub(super) cards: Cards,
     cpu: Cpu<Event>,
     /// Sections that became ready during this event.
@@ -116,11 +116,12 @@ pub(super) struct Counters {
 }
 
 impl Machine {
-    pub(super) fn new(config: Config) -> Self {
-        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: config.switch, accounts: Step::ALL.len() };
+    pub(super) fn new(set: &Ocf) -> Self {
+        let (switch, accounts) = (set.host.switch_us.nanos(), Step::ALL.len());
+        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch, accounts };
         Self {
-            cards: Cards::new(&config),
-            config,
+            cards: Cards::new(set.hardware()),
+            set: *set,
             cpu: Cpu::new(shape, Event::Cpu),
             ready: Vec::new(),
             interrupts: 0,
@@ -142,14 +143,14 @@ impl Machine {
     /// The interrupt line is raised: entry, and a status register of each card on the line.
     pub(super) fn interrupt(&mut self, owner: u32) -> Section {
         self.interrupts += 1;
-        let polled = f64::from(self.config.cards) * self.config.register * self.cards.slowdown();
-        Self::section(Step::Interrupt, owner, self.config.interrupt + polled)
+        let polled = f64::from(self.set.card.count.get()) * self.set.card.register_us.ns() * self.cards.slowdown();
+        Self::section(Step::Interrupt, owner, self.set.host.interrupt_us.ns() + polled)
     }
 
     /// No two runs through the same code take equally long: caches, refresh, clock ticks. Without that, closed loops lock
     /// into phases that no real machine keeps.
     fn varied(&self, engine: &mut Engine<Event>, section: Section) -> Section {
-        let factor = 1.0 + self.config.variation * (2.0 * engine.random().uniform() - 1.0);
+        let factor = 1.0 + self.set.host.variation.get() * (2.0 * engine.random().uniform() - 1.0);
         Section { time: (section.time as f64 * factor).round() as Nanos, ..section }
     }
 
@@ -224,14 +225,14 @@ const STARTS: Nanos = 1_000_000;
 const END: Nanos = 1_000_000_000_000;
 
 /// Runs the software; the counters before and after the requests that count, and the engine.
-pub(super) fn run<S: Software>(config: Config, software: S, seed: u64) -> (Counters, Counters, Engine<Event>) {
+pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, Counters, Engine<Event>) {
     let mut engine = Engine::new(seed);
-    for client in 0..config.clients {
+    for client in 0..set.clients() {
         let at = engine.random().below(STARTS);
         engine.schedule(at, Event::Start(client));
     }
-    let warm = WARM_UP_LEAST + WARM_UP * u64::from(config.clients * config.in_flight);
-    let mut world = Running { machine: Machine::new(config), software };
+    let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
+    let mut world = Running { machine: Machine::new(set), software };
     let mut until = |engine: &mut Engine<Event>, requests: u64| {
         while world.machine.done < requests && engine.step(&mut world, END) {}
         world.machine.counters(engine.now())

@@ -7,8 +7,8 @@
 mod client;
 
 use super::cards::{Finished, Job};
-use super::config::Config;
 use super::machine::{Event, Machine, Software, Step};
+use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
 use client::Client;
@@ -51,27 +51,34 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(set: &Ocf) -> Self {
         let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
-        let in_flight = config.clients * config.in_flight;
-        let limits = Limits { lanes: config.clients, clients: config.clients, in_flight, quantum: QUANTUM };
-        let mut dispatch = Dispatch::new(limits, config.balance);
-        for _ in 0..config.cards {
+        let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
+        let in_flight = clients * credit;
+        let mut dispatch =
+            Dispatch::new(Limits { lanes: clients, clients, in_flight, quantum: QUANTUM }, set.service.balance);
+        for _ in 0..cards {
             let mut rates = Rates::new();
             for size in MEASURED {
-                rates.observe(class, size, unloaded(config, size));
+                rates.observe(class, size, unloaded(set, size));
             }
             let classes = 1 << class.index();
-            dispatch.add_device(Capability { classes, immediate: false, depth: config.depth, weight: 1, rates });
+            dispatch.add_device(Capability {
+                classes,
+                immediate: false,
+                depth: set.card.depth.get(),
+                weight: 1,
+                rates,
+            });
         }
-        for _ in 0..config.clients {
-            let client = dispatch.add_client(1, config.in_flight).expect("the table has room for all clients");
-            dispatch.add_lane(client, config.notify).expect("the table has room for all lanes");
+        for _ in 0..clients {
+            let client = dispatch.add_client(1, credit).expect("the table has room for all clients");
+            dispatch.add_lane(client, set.notify()).expect("the table has room for all lanes");
         }
         Self {
             dispatch,
             class,
-            clients: (0..config.clients).map(|_| Client::new(config.in_flight)).collect(),
+            clients: (0..clients).map(|_| Client::new(credit)).collect(),
             turn: 0,
             asleep: true,
             line_busy: false,
@@ -82,12 +89,12 @@ impl Service {
             answered: Vec::new(),
             due: Vec::new(),
             wakes: Vec::new(),
-            last_done: vec![0; config.cards as usize],
+            last_done: vec![0; cards as usize],
         }
     }
 
     fn own(machine: &Machine, step: Step, time: f64) -> Section {
-        Machine::section(step, machine.config.clients, time)
+        Machine::section(step, machine.set.clients(), time)
     }
 
     /// The sidecore runs as soon as the processor allows, if it sleeps.
@@ -104,17 +111,18 @@ impl Service {
 
     /// Decides what the next round does. Its effects show when its time is over.
     fn round(&mut self, machine: &mut Machine, engine: &Engine<Event>) -> Section {
-        let config = machine.config;
+        let Ocf { host, service, .. } = machine.set;
         if !self.has_work(machine) {
-            return Self::own(machine, Step::Sleep, config.sleep);
+            return Self::own(machine, Step::Sleep, host.sleep_us.ns());
         }
         machine.cards.take_done(&mut self.reaped);
         for finished in std::mem::take(&mut self.reaped) {
             self.complete(finished);
         }
-        self.take(&config, engine.now());
-        let reaped = self.completed.len() as f64 * (config.reap + config.lane);
-        let taken = self.handed.len() as f64 * (config.lane + config.request + config.driver);
+        self.take(&machine.set, engine.now());
+        let reaped = self.completed.len() as f64 * (host.reap_us.ns() + service.lane_us.ns());
+        let each = service.lane_us.ns() + service.request_us.ns() + host.driver_us.ns();
+        let taken = self.handed.len() as f64 * each;
         Self::own(machine, Step::Serve, reaped + taken)
     }
 
@@ -127,7 +135,7 @@ impl Service {
     }
 
     /// Takes requests from the lanes in turn, within shares and credit, and chooses their cards.
-    fn take(&mut self, config: &Config, now: Nanos) {
+    fn take(&mut self, set: &Ocf, now: Nanos) {
         let count = self.clients.len();
         for step in 0..count {
             let number = (self.turn + step) % count;
@@ -139,7 +147,7 @@ impl Service {
             self.dispatch.refill(id);
             while self.handed.len() < ROUND && self.dispatch.may_take(id) {
                 let Some(slot) = self.clients[number].next_submitted() else { break };
-                if !self.place(config, number, slot, now) {
+                if !self.place(set, number, slot, now) {
                     self.turn = number;
                     return;
                 }
@@ -150,13 +158,13 @@ impl Service {
     }
 
     /// Gives a request to the card that the balancer chooses. `false`: all are full.
-    fn place(&mut self, config: &Config, number: usize, slot: u32, now: Nanos) -> bool {
-        let (lane, size) = (LaneId(number as u32), config.size);
+    fn place(&mut self, set: &Ocf, number: usize, slot: u32, now: Nanos) -> bool {
+        let (lane, size) = (LaneId(number as u32), set.client.size.get());
         let work = Work { lane, tag: slot, class: self.class, size, urgent: false, submitted: None };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return false;
         };
-        self.tickets[ticket.index()] = Some((ticket, number as u32 * config.in_flight + slot));
+        self.tickets[ticket.index()] = Some((ticket, number as u32 * set.client.in_flight.get() + slot));
         self.handed.push((device, Job { id: ticket.index() as u32, size }));
         true
     }
@@ -166,9 +174,10 @@ impl Service {
         for (card, job) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, job);
         }
+        let credit = machine.set.client.in_flight.get();
         for request in self.completed.drain(..) {
-            let lane = request / machine.config.in_flight;
-            self.clients[lane as usize].completed(request % machine.config.in_flight);
+            let lane = request / credit;
+            self.clients[lane as usize].completed(request % credit);
             self.answered.push(lane);
         }
         self.answered.sort_unstable();
@@ -184,7 +193,7 @@ impl Service {
         if self.wakes.is_empty() {
             return self.round(machine, engine);
         }
-        Self::own(machine, Step::Wake, self.wakes.len() as f64 * machine.config.wake)
+        Self::own(machine, Step::Wake, self.wakes.len() as f64 * machine.set.host.wake_us.ns())
     }
 
     /// Does what a moderator answered. A client that is awake sees its completions before it sleeps.
@@ -205,10 +214,10 @@ impl Service {
 
     /// A client's section ended.
     fn client_ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
-        let (number, config) = (section.owner, machine.config);
+        let (number, set) = (section.owner, machine.set);
         match Step::of(section) {
             Step::User => {
-                machine.cards.write_back(engine, config.user_writes);
+                machine.cards.write_back(engine, set.copied());
                 if let Some(submitted) = self.clients[number as usize].step(engine.now()) {
                     machine.replied(engine.now(), submitted);
                 }
@@ -225,37 +234,37 @@ impl Service {
         }
         let client = &self.clients[number as usize];
         if client.has_work() {
-            return Some(Self::client_section(&config, number, Step::User));
+            return Some(Self::client_section(&set, number, Step::User));
         }
         let rings = self.asleep && client.has_submitted();
-        Some(Self::client_section(&config, number, if rings { Step::Submit } else { Step::Sleep }))
+        Some(Self::client_section(&set, number, if rings { Step::Submit } else { Step::Sleep }))
     }
 
-    fn client_section(config: &Config, number: u32, step: Step) -> Section {
+    fn client_section(set: &Ocf, number: u32, step: Step) -> Section {
         let time = match step {
-            Step::Submit => config.wake,
-            Step::Sleep => config.sleep,
-            _ => config.user + 2.0 * config.lane,
+            Step::Submit => set.host.wake_us.ns(),
+            Step::Sleep => set.host.sleep_us.ns(),
+            _ => set.user() + 2.0 * set.service.lane_us.ns(),
         };
         Machine::section(step, number, time)
     }
 }
 
 /// What a card takes for a request with the bus to itself, ns: as measured at start.
-fn unloaded(config: &Config, size: u32) -> Nanos {
-    let size = f64::from(size);
-    let ends = 2.0 * size.min(config.card_buffer) / config.bus;
-    (config.card_fixed + ends + size * config.card_per_byte).round() as Nanos
+fn unloaded(set: &Ocf, size: u32) -> Nanos {
+    let (size, card) = (f64::from(size), set.hardware());
+    let ends = 2.0 * size.min(card.buffer) / card.bus;
+    (card.fixed + ends + size * card.per_byte).round() as Nanos
 }
 
 impl Software for Service {
     fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
-        let section = Self::client_section(&machine.config, client, Step::User);
+        let section = Self::client_section(&machine.set, client, Step::User);
         machine.run(section);
     }
 
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
-        if section.owner < machine.config.clients {
+        if section.owner < machine.set.clients() {
             return self.client_ended(machine, engine, section);
         }
         match Step::of(section) {
@@ -263,7 +272,7 @@ impl Software for Service {
             Step::Serve => Some(self.served(machine, engine)),
             Step::Wake => {
                 for lane in self.wakes.drain(..) {
-                    machine.run(Self::client_section(&machine.config, lane, Step::User));
+                    machine.run(Self::client_section(&machine.set, lane, Step::User));
                 }
                 Some(self.round(machine, engine))
             }
@@ -283,7 +292,7 @@ impl Software for Service {
     fn card_done(&mut self, machine: &mut Machine) {
         if self.asleep && !self.line_busy {
             self.line_busy = true;
-            let line = machine.interrupt(machine.config.clients + 1);
+            let line = machine.interrupt(machine.set.clients() + 1);
             machine.run(line);
         }
     }
@@ -293,7 +302,7 @@ impl Software for Service {
         self.due.push(lane);
         if self.asleep {
             // The timer's interrupt: its end wakes the sidecore.
-            let (owner, time) = (machine.config.clients + 1, machine.config.interrupt);
+            let (owner, time) = (machine.set.clients() + 1, machine.set.host.interrupt_us.ns());
             machine.run(Machine::section(Step::Interrupt, owner, time));
         }
     }

@@ -2,10 +2,10 @@
 
 mod parts;
 
-use super::Ocf;
+use super::{METRICS, Ocf};
 use crate::plan::Plan;
-use crate::settings::{Settings, Source};
-use crate::system::{Outcome, System};
+use crate::settings::Source;
+use crate::system::{Impossible, Model, Outcome};
 use sidecore_core::policy::balance::Balance;
 use std::path::Path;
 
@@ -29,23 +29,23 @@ fn plan(name: &str) -> Plan {
 }
 
 /// The plan's settings with `name=value` changes.
-fn settings(name: &str, changes: &str) -> Settings {
+fn settings(name: &str, changes: &str) -> Ocf {
     let mut settings = plan(name).settings;
     for change in changes.split_whitespace() {
         let (parameter, value) = change.split_once('=').expect("name=value");
         settings.set(parameter, value, Source::CommandLine).expect("a value for it");
     }
-    settings
+    settings.read().expect("values only")
 }
 
 fn run(name: &str, changes: &str) -> Outcome {
     let settings = settings(name, changes);
-    assert_eq!(Ocf.check(&settings), Ok(()), "{changes}");
-    Ocf.run(&settings, 1)
+    assert_eq!(settings.check(), Ok(()), "{changes}");
+    settings.run(1)
 }
 
 fn metric(outcome: &Outcome, name: &str) -> f64 {
-    let index = Ocf.metrics().iter().position(|metric| metric.name == name).expect("a metric");
+    let index = METRICS.iter().position(|metric| metric.name == name).expect("a metric");
     outcome.values[index]
 }
 
@@ -142,8 +142,8 @@ fn every_rule_of_balance_serves_every_client() {
 fn a_seed_is_a_run() {
     for software in ["ocf", "sidecore"] {
         let settings = settings(HIFN, &format!("threads=4 size=256 service.software={software}"));
-        assert_eq!(Ocf.run(&settings, 5), Ocf.run(&settings, 5));
-        assert_ne!(Ocf.run(&settings, 5).trace, Ocf.run(&settings, 6).trace);
+        assert_eq!(settings.run(5), settings.run(5));
+        assert_ne!(settings.run(5).trace, settings.run(6).trace);
     }
 }
 
@@ -164,8 +164,8 @@ fn what_cannot_be_is_refused() {
         ("service.software=sidecore service.notify=coalesce coalesce_count=2", "service.coalesce_count"),
     ];
     for (changes, parameter) in cases {
-        let refused = Ocf.check(&settings(BROADCOM, changes)).map_err(|wrong| wrong.parameter);
+        let refused = settings(BROADCOM, changes).check().map_err(|Impossible { parameter, .. }| parameter);
         assert_eq!(refused, Err(parameter), "{changes}");
     }
-    assert_eq!(Ocf.check(&settings(BROADCOM, "bus.kind=pci-x bus.clock_mhz=133")), Ok(()));
+    assert_eq!(settings(BROADCOM, "bus.kind=pci-x bus.clock_mhz=133").check(), Ok(()));
 }

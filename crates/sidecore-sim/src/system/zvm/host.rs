@@ -1,6 +1,6 @@
 //! The host's two tasks and the adapters.
 
-use super::parameters::{Look, Poll, Shape};
+use super::parameters::{Look, Poll};
 use crate::engine::Timer;
 use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
 use sidecore_core::time::Nanos;
@@ -136,8 +136,8 @@ pub(super) struct Adapter {
 }
 
 impl Adapter {
-    pub(super) fn new(shape: &Shape) -> Self {
-        Self { free: vec![0; shape.engines as usize] }
+    pub(super) fn new(engines: u32) -> Self {
+        Self { free: vec![0; engines as usize] }
     }
 
     /// A request begins on the first free engine. When it is done.
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn engines_work_side_by_side() {
-        let mut adapter = Adapter { free: vec![0; 2] };
+        let mut adapter = Adapter::new(2);
         assert_eq!([adapter.begin(5, 10), adapter.begin(5, 10), adapter.begin(6, 10)], [15, 15, 25]);
     }
 }

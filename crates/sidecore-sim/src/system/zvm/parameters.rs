@@ -1,80 +1,79 @@
-//! What can be set, and what a run makes of it.
+//! What can be set, and what it means for a run.
 
 use crate::part::cpu;
-use crate::settings::{Kind, Parameter, Settings};
-use crate::system::Impossible;
+use crate::settings::{Count, Ratio, Us, balance, notify, settings};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
 
-/// Spellings of notify policies that a plan may use.
-const POLICIES: &[&str] = &[
-    "spin",
-    "park",
-    "break-even",
-    "learn",
-    "predict",
-    "timer(50us)",
-    "timer(250us)",
-    "timer(1.5ms)",
-    "coalesce(4,50us)",
-    "coalesce(8,100us)",
-];
+settings! {
+    /// The system `zvm`.
+    Zvm {
+        guest: Guest {
+            count: Count<1, 100>,
+            threads: Count<1, 1000>,
+            /// From one tick of its poll timer to the next, before it is scaled.
+            poll_us: Us<10_000, 2_000_000>,
+            poll_scale: Ratio<10, 10_000>,
+            queue_depth: Count<1, 64>,
+            /// A thread's part of a request.
+            request_us: Us<100, 1_000_000>,
+            /// Its timer or interrupt, until it looks at the queue.
+            wake_us: Us<0, 100_000>,
+        }
+        host: Host {
+            mode: Mode,
+            cores: Count<1, 64>,
+            smt: Smt,
+            smt_speed: Ratio<10, 100>,
+            /// An instruction of a guest to its queue.
+            instruction_us: Us<0, 100_000>,
+            /// Dispatch of a virtual CPU that was idle.
+            dispatch_us: Us<0, 100_000>,
+            enqueue_us: Us<10, 100_000>,
+            dequeue_us: Us<10, 100_000>,
+            /// A look of a task by its timer.
+            poll_cost_us: Us<0, 100_000>,
+            poll_least_us: Us<1_000, 10_000_000>,
+            poll_most_us: Us<1_000, 1_000_000_000>,
+            poll_growth: Ratio<100, 1_600>,
+            /// The enqueue task is told of a request.
+            post_us: Us<0, 100_000>,
+            /// An adapter's interrupt.
+            interrupt_us: Us<0, 100_000>,
+        }
+        adapter: Adapter {
+            count: Count<1, 16>,
+            depth: Count<1, 64>,
+            engines: Count<1, 64>,
+            sign_us: Us<100, 10_000_000>,
+            verify_us: Us<100, 10_000_000>,
+        }
+        service: Service {
+            software: Software,
+            #[serde(deserialize_with = "balance")]
+            balance: Balance,
+        }
+        /// How each hop is waited at where the service's policies decide.
+        notify: Hops {
+            #[serde(deserialize_with = "notify")]
+            host: Notify,
+            #[serde(deserialize_with = "notify")]
+            device: Notify,
+            #[serde(deserialize_with = "notify")]
+            guest: Notify,
+            /// A virtual interrupt for a guest.
+            inject_us: Us<0, 100_000>,
+        }
+    }
+    Mode = Baseline | Polling | Interrupts;
+    Smt = Off | On;
+    Software = Zvm | Sidecore;
+}
 
 /// Accounts of CPU time.
 pub(super) const GUEST: usize = 0;
 pub(super) const CP: usize = 1;
-
-const fn count(name: &'static str, least: u64, most: u64) -> Parameter {
-    Parameter { name, unit: "1", kind: Kind::Count(least, most) }
-}
-
-const fn us(name: &'static str, least: f64, most: f64) -> Parameter {
-    Parameter { name, unit: "us", kind: Kind::Number(least, most) }
-}
-
-const fn ratio(name: &'static str, least: f64, most: f64) -> Parameter {
-    Parameter { name, unit: "1", kind: Kind::Number(least, most) }
-}
-
-const fn choice(name: &'static str, words: &'static [&'static str]) -> Parameter {
-    Parameter { name, unit: "1", kind: Kind::Choice(words) }
-}
-
-pub(super) const PARAMETERS: &[Parameter] = &[
-    choice("host.mode", &["baseline", "polling", "interrupts"]),
-    count("guest.count", 1, 100),
-    count("guest.threads", 1, 1000),
-    us("guest.poll_us", 10.0, 2_000.0),
-    ratio("guest.poll_scale", 0.1, 100.0),
-    count("guest.queue_depth", 1, 64),
-    us("guest.request_us", 0.1, 1_000.0),
-    us("guest.wake_us", 0.0, 100.0),
-    count("host.cores", 1, 64),
-    choice("host.smt", &["off", "on"]),
-    ratio("host.smt_speed", 0.1, 1.0),
-    us("host.instruction_us", 0.0, 100.0),
-    us("host.dispatch_us", 0.0, 100.0),
-    us("host.enqueue_us", 0.01, 100.0),
-    us("host.dequeue_us", 0.01, 100.0),
-    us("host.poll_cost_us", 0.0, 100.0),
-    us("host.poll_least_us", 1.0, 10_000.0),
-    us("host.poll_most_us", 1.0, 1_000_000.0),
-    ratio("host.poll_growth", 1.0, 16.0),
-    us("host.post_us", 0.0, 100.0),
-    us("host.interrupt_us", 0.0, 100.0),
-    count("adapter.count", 1, 16),
-    count("adapter.depth", 1, 64),
-    count("adapter.engines", 1, 64),
-    us("adapter.sign_us", 0.1, 10_000.0),
-    us("adapter.verify_us", 0.1, 10_000.0),
-    choice("service.software", &["zvm", "sidecore"]),
-    choice("service.balance", &["round-robin", "sed", "eft"]),
-    choice("notify.host", POLICIES),
-    choice("notify.device", POLICIES),
-    choice("notify.guest", POLICIES),
-    us("notify.inject_us", 0.0, 100.0),
-];
 
 /// How one of the host's tasks comes to look for work.
 #[derive(Clone, Copy, Debug)]
@@ -96,51 +95,6 @@ pub(super) enum Pickup {
     Notify(Notify),
 }
 
-/// Settings of a run, times in ns.
-#[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) guests: u32,
-    pub(super) threads: u32,
-    /// From one tick of a guest's poll timer to the next.
-    pub(super) tick: Nanos,
-    pub(super) queue_depth: u32,
-    pub(super) costs: Costs,
-    pub(super) cpu: cpu::Shape,
-    pub(super) poll: Poll,
-    pub(super) adapters: u32,
-    pub(super) adapter_depth: u32,
-    pub(super) engines: u32,
-    pub(super) sign: Nanos,
-    pub(super) verify: Nanos,
-    pub(super) balance: Balance,
-    pub(super) enqueue: Look,
-    pub(super) dequeue: Look,
-    pub(super) pickup: Pickup,
-}
-
-/// CPU time of each step, ns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
-    /// Guest: a thread's part of a request.
-    pub(super) request: Nanos,
-    /// Guest: its timer or interrupt, until it looks at the queue.
-    pub(super) guest_wake: Nanos,
-    /// Host: an instruction of a guest to its queue.
-    pub(super) instruction: Nanos,
-    /// Host: dispatch of a virtual CPU that was idle.
-    pub(super) dispatch: Nanos,
-    pub(super) enqueue: Nanos,
-    pub(super) dequeue: Nanos,
-    /// Host: a look of a task by its timer.
-    pub(super) poll: Nanos,
-    /// Host: the enqueue task is told of a request.
-    pub(super) post: Nanos,
-    /// Host: an adapter's interrupt.
-    pub(super) interrupt: Nanos,
-    /// Host: a virtual interrupt for a guest.
-    pub(super) inject: Nanos,
-}
-
 /// The timer of the host's tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Poll {
@@ -152,100 +106,41 @@ pub(super) struct Poll {
 /// Shortest time before and during measurement, ns.
 const SHORTEST: Nanos = 3_000_000;
 
-impl Shape {
-    pub(super) fn of(settings: &Settings) -> Self {
-        let count = |name: &str| settings.count(name) as u32;
-        let smt = settings.word("host.smt") == "on";
-        let (enqueue, dequeue, pickup) = looks(settings);
-        Self {
-            guests: count("guest.count"),
-            threads: count("guest.threads"),
-            tick: (settings.exact_nanos("guest.poll_us") * settings.number("guest.poll_scale")).round() as Nanos,
-            queue_depth: count("guest.queue_depth"),
-            costs: Costs::of(settings),
-            cpu: cpu::Shape {
-                cores: count("host.cores"),
-                threads: if smt { 2 } else { 1 },
-                shared_speed: settings.number("host.smt_speed"),
-                switch: 0,
-                accounts: 2,
-            },
-            poll: Poll {
-                least: settings.nanos("host.poll_least_us"),
-                most: settings.nanos("host.poll_most_us"),
-                growth: settings.number("host.poll_growth"),
-            },
-            adapters: count("adapter.count"),
-            adapter_depth: count("adapter.depth"),
-            engines: count("adapter.engines"),
-            sign: settings.nanos("adapter.sign_us"),
-            verify: settings.nanos("adapter.verify_us"),
-            balance: Balance::parse(settings.word("service.balance")).unwrap_or(Balance::Sed),
-            enqueue,
-            dequeue,
-            pickup,
+impl Zvm {
+    /// From one tick of a guest's poll timer to the next, ns.
+    pub(super) fn tick(&self) -> Nanos {
+        (self.guest.poll_us.ns() * self.guest.poll_scale.get()).round() as Nanos
+    }
+
+    /// Time before measurement, and of measurement: whole ticks, so that a guest that is served once in each is counted
+    /// right.
+    pub(super) fn span(&self) -> Nanos {
+        SHORTEST.div_ceil(self.tick()).max(2) * self.tick()
+    }
+
+    pub(super) fn cpu(&self) -> cpu::Shape {
+        cpu::Shape {
+            cores: self.host.cores.get(),
+            threads: if self.host.smt == Smt::On { 2 } else { 1 },
+            shared_speed: self.host.smt_speed.get(),
+            switch: 0,
+            accounts: 2,
         }
     }
 
-    /// Time before measurement.
-    pub(super) fn warm_up(&self) -> Nanos {
-        SHORTEST.div_ceil(self.tick).max(2) * self.tick
+    pub(super) fn poll(&self) -> Poll {
+        let Host { poll_least_us, poll_most_us, poll_growth, .. } = &self.host;
+        Poll { least: poll_least_us.nanos(), most: poll_most_us.nanos(), growth: poll_growth.get() }
     }
 
-    /// Time of measurement: whole ticks, so that a guest that is served once in each is counted right.
-    pub(super) fn measured(&self) -> Nanos {
-        self.warm_up()
-    }
-}
-
-impl Costs {
-    fn of(settings: &Settings) -> Self {
-        Self {
-            request: settings.nanos("guest.request_us"),
-            guest_wake: settings.nanos("guest.wake_us"),
-            instruction: settings.nanos("host.instruction_us"),
-            dispatch: settings.nanos("host.dispatch_us"),
-            enqueue: settings.nanos("host.enqueue_us"),
-            dequeue: settings.nanos("host.dequeue_us"),
-            poll: settings.nanos("host.poll_cost_us"),
-            post: settings.nanos("host.post_us"),
-            interrupt: settings.nanos("host.interrupt_us"),
-            inject: settings.nanos("notify.inject_us"),
+    /// How the host's two tasks and the guests look.
+    pub(super) fn looks(&self) -> (Look, Look, Pickup) {
+        let Hops { host, device, guest, .. } = &self.notify;
+        match (self.service.software, self.host.mode) {
+            (Software::Sidecore, _) => (Look::Notify(*host), Look::Notify(*device), Pickup::Notify(*guest)),
+            (_, Mode::Interrupts) => (Look::Told, Look::Told, Pickup::Kernel),
+            (_, Mode::Polling) => (Look::Told, Look::Adaptive, Pickup::Kernel),
+            (_, Mode::Baseline) => (Look::Adaptive, Look::Adaptive, Pickup::Kernel),
         }
     }
-}
-
-/// How the three hops are waited at.
-fn looks(settings: &Settings) -> (Look, Look, Pickup) {
-    let policy = |name: &str| Notify::parse(settings.word(name)).unwrap_or(Notify::Park);
-    match (settings.word("service.software"), settings.word("host.mode")) {
-        ("sidecore", _) => (
-            Look::Notify(policy("notify.host")),
-            Look::Notify(policy("notify.device")),
-            Pickup::Notify(policy("notify.guest")),
-        ),
-        (_, "interrupts") => (Look::Told, Look::Told, Pickup::Kernel),
-        (_, "polling") => (Look::Told, Look::Adaptive, Pickup::Kernel),
-        _ => (Look::Adaptive, Look::Adaptive, Pickup::Kernel),
-    }
-}
-
-/// What contradicts itself.
-pub(super) fn check(settings: &Settings) -> Result<(), Impossible> {
-    let number = |name: &str| settings.number(name);
-    let (least, most) = (number("host.poll_least_us"), number("host.poll_most_us"));
-    if least > most {
-        let message = format!("the host's shortest interval, {least} us, is above its longest, {most} us");
-        return Err(Impossible { parameter: "host.poll_least_us", message });
-    }
-    let tick = number("guest.poll_us") * number("guest.poll_scale");
-    if tick < 10.0 {
-        let message = format!("with guest.poll_us a guest looks every {tick} us; it cannot below 10 us");
-        return Err(Impossible { parameter: "guest.poll_scale", message });
-    }
-    if number("adapter.engines") > number("adapter.depth") {
-        let message = "an adapter has more engines than requests: adapter.depth is the most it holds".to_owned();
-        return Err(Impossible { parameter: "adapter.engines", message });
-    }
-    Ok(())
 }

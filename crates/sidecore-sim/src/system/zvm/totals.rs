@@ -1,6 +1,6 @@
 //! What is measured, and what is made of it.
 
-use super::parameters::Shape;
+use super::parameters::Zvm;
 use crate::system::Metric;
 
 const fn us(name: &'static str, meaning: &'static str) -> Metric {
@@ -12,7 +12,7 @@ const fn busy(name: &'static str, meaning: &'static str) -> Metric {
 }
 
 /// Names are those of the report.
-pub(super) const METRICS: &[Metric] = &[
+pub(in crate::system) const METRICS: &[Metric] = &[
     us("NSERV", "from the guest's queue to an adapter"),
     us("RSERV", "from the adapter's queue back to the host"),
     us("HSERV", "time in the host: NSERV and RSERV"),
@@ -61,14 +61,14 @@ impl Totals {
     }
 
     /// The part that is busiest, or the timer where none is busy.
-    pub(super) fn limit(&self, shape: &Shape) -> String {
+    pub(super) fn limit(&self, set: &Zvm) -> String {
         let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
-        let threads = shape.cpu.cores * shape.cpu.threads;
+        let cpu = set.cpu();
         let parts = [
-            ("adapters", of(self.engines, shape.adapters * shape.engines)),
+            ("adapters", of(self.engines, set.adapter.count.get() * set.adapter.engines.get())),
             ("enqueue task", of(self.tasks[0], 1)),
             ("dequeue task", of(self.tasks[1], 1)),
-            ("cpu", of(self.guest + self.cp, threads)),
+            ("cpu", of(self.guest + self.cp, cpu.cores * cpu.threads)),
         ];
         let (name, busiest) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("cpu", 0.0));
         let part = format!("{name} {:.0} %", busiest * 100.0);

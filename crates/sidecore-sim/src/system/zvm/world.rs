@@ -2,7 +2,7 @@
 
 use super::guest::{Effect, Guest, Step};
 use super::host::{Adapter, Doing, Rest, Task};
-use super::parameters::{CP, GUEST, Pickup, Shape};
+use super::parameters::{CP, GUEST, Pickup, Zvm};
 use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
@@ -61,7 +61,7 @@ struct Pending {
 /// The whole machine.
 #[derive(Debug)]
 pub(super) struct Zone {
-    shape: Shape,
+    set: Zvm,
     cpu: Cpu<Event>,
     guests: Vec<Guest>,
     pickup: Vec<Pending>,
@@ -82,39 +82,41 @@ pub(super) struct Zone {
 impl Zone {
     /// Guests that begin at random within their timer's first tick, every other one signing; the tasks' timers begin with
     /// these intervals.
-    pub(super) fn new(engine: &mut Engine<Event>, shape: &Shape, block: u64, intervals: [Nanos; 2]) -> Self {
+    pub(super) fn new(engine: &mut Engine<Event>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
         let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
-        let mut pickup = Vec::with_capacity(shape.guests as usize);
-        for guest in 0..shape.guests {
-            let offset = engine.random().below(shape.tick);
+        let (enqueue, dequeue, look) = set.looks();
+        let (guests, poll) = (set.guest.count.get(), set.poll());
+        let mut pickup = Vec::with_capacity(guests as usize);
+        for guest in 0..guests {
+            let offset = engine.random().below(set.tick());
             let (class, service) = match (block + u64::from(guest)) % 2 {
-                0 => (classes[0], shape.sign),
-                _ => (classes[1], shape.verify),
+                0 => (classes[0], set.adapter.sign_us.nanos()),
+                _ => (classes[1], set.adapter.verify_us.nanos()),
             };
-            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(shape), armed: None });
+            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(set, look), armed: None });
             engine.schedule(offset, Event::Begin(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
-            let at = engine.random().below(shape.poll.least);
+            let at = engine.random().below(poll.least);
             engine.schedule(at, Event::Poll(task));
         }
         Self {
-            cpu: Cpu::new(shape.cpu, Event::Done),
-            guests: (0..shape.guests).map(|_| Guest::new(shape.queue_depth)).collect(),
+            cpu: Cpu::new(set.cpu(), Event::Done),
+            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get())).collect(),
             pickup,
             tasks: [
-                Task::new(shape.enqueue, shape.poll, intervals[ENQUEUE], shape.costs.post),
-                Task::new(shape.dequeue, shape.poll, intervals[DEQUEUE], shape.costs.interrupt),
+                Task::new(enqueue, poll, intervals[ENQUEUE], set.host.post_us.nanos()),
+                Task::new(dequeue, poll, intervals[DEQUEUE], set.host.interrupt_us.nanos()),
             ],
             submitted: VecDeque::new(),
             replied: VecDeque::new(),
             to_tell: VecDeque::new(),
-            dispatch: dispatch(shape),
-            adapters: (0..shape.adapters).map(|_| Adapter::new(shape)).collect(),
+            dispatch: dispatch(set, look),
+            adapters: (0..set.adapter.count.get()).map(|_| Adapter::new(set.adapter.engines.get())).collect(),
             found: Totals::default(),
             measuring: false,
             booked: [0.0; 2],
-            shape: shape.clone(),
+            set: *set,
         }
     }
 
@@ -149,13 +151,13 @@ impl Zone {
 
     /// A virtual CPU goes on.
     fn step(&mut self, engine: &mut Engine<Event>, guest: u32, step: Step) {
-        let costs = &self.shape.costs;
+        let Zvm { guest: own, host, .. } = &self.set;
         let (account, time) = match step {
             Step::Idle => return self.guest_sleeps(engine, guest),
-            Step::Dispatch => (CP, costs.dispatch),
-            Step::Wake => (GUEST, costs.guest_wake),
-            Step::Request => (GUEST, costs.request),
-            Step::Receive | Step::Send => (CP, costs.instruction),
+            Step::Dispatch => (CP, host.dispatch_us.nanos()),
+            Step::Wake => (GUEST, own.wake_us.nanos()),
+            Step::Request => (GUEST, own.request_us.nanos()),
+            Step::Receive | Step::Send => (CP, host.instruction_us.nanos()),
         };
         self.cpu.run(engine, Section { owner: guest, level: Level::User, account, time });
     }
@@ -206,7 +208,7 @@ impl Zone {
         let pickup = &mut self.pickup[guest as usize];
         if !std::mem::replace(&mut pickup.ticking, true) {
             let elapsed = engine.now() - pickup.offset;
-            let at = pickup.offset + (elapsed / self.shape.tick + 1) * self.shape.tick;
+            let at = pickup.offset + (elapsed / self.set.tick() + 1) * self.set.tick();
             engine.schedule(at, Event::Tick(guest));
         }
     }
@@ -238,10 +240,10 @@ impl Zone {
             self.task_goes_on(engine, task);
         } else {
             let (level, time) = match task {
-                ENQUEUE => (Level::Kernel, self.shape.costs.post),
-                _ => (Level::Interrupt, self.shape.costs.interrupt),
+                ENQUEUE => (Level::Kernel, self.set.host.post_us),
+                _ => (Level::Interrupt, self.set.host.interrupt_us),
             };
-            self.work(engine, task, Doing::Looking, level, time);
+            self.work(engine, task, Doing::Looking, level, time.nanos());
         }
     }
 
@@ -249,7 +251,7 @@ impl Zone {
     fn work(&mut self, engine: &mut Engine<Event>, task: usize, doing: Doing, level: Level, time: Nanos) {
         self.tasks[task].doing = doing;
         self.found.tasks[task] += time as f64;
-        let owner = self.shape.guests + task as u32;
+        let owner = self.guests.len() as u32 + task as u32;
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
@@ -265,25 +267,26 @@ impl Zone {
 
     /// A task takes what is there, or rests.
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
-        let costs = self.shape.costs;
+        let host = &self.set.host;
         let (there, time) = match task {
             ENQUEUE => {
-                let post = if self.tasks[task].is_told() { costs.post } else { 0 };
-                (!self.submitted.is_empty() && self.dispatch.has_room(None), post + costs.enqueue)
+                let post = if self.tasks[task].is_told() { host.post_us.nanos() } else { 0 };
+                (!self.submitted.is_empty() && self.dispatch.has_room(None), post + host.enqueue_us.nanos())
             }
-            _ => (!self.replied.is_empty(), costs.dequeue),
+            _ => (!self.replied.is_empty(), host.dequeue_us.nanos()),
         };
         if task == DEQUEUE
             && let Some(guest) = self.to_tell.pop_front()
         {
-            return self.work(engine, task, Doing::Injecting(guest), Level::Kernel, costs.inject);
+            let time = self.set.notify.inject_us.nanos();
+            return self.work(engine, task, Doing::Injecting(guest), Level::Kernel, time);
         }
         if there {
             self.tasks[task].found(engine.now());
             return self.work(engine, task, Doing::Moving, Level::Kernel, time);
         }
         match self.tasks[task].rest(engine.now()) {
-            Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, costs.poll.max(1)),
+            Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
             Rest::Until(at) => self.tasks[task].timer = Some(engine.schedule(at, Event::Poll(task))),
             Rest::Park => {}
         }
@@ -302,7 +305,7 @@ impl Zone {
 
     fn poll(&mut self, engine: &mut Engine<Event>, task: usize) {
         self.tasks[task].timer = None;
-        self.work(engine, task, Doing::Looking, Level::Kernel, self.shape.costs.poll);
+        self.work(engine, task, Doing::Looking, Level::Kernel, self.set.host.poll_cost_us.nanos());
     }
 
     /// The enqueue task gives a request to an adapter.
@@ -363,14 +366,14 @@ impl World for Zone {
         match event {
             Event::Done(processor) => {
                 let owner = self.cpu.finish(engine, processor).owner;
-                match owner.checked_sub(self.shape.guests) {
+                match owner.checked_sub(self.guests.len() as u32) {
                     Some(INTERRUPT) => self.ring(engine, DEQUEUE),
                     Some(task) => self.task_done(engine, task as usize),
                     None => self.guest_done(engine, owner),
                 }
             }
             Event::Begin(guest) => {
-                let step = self.guests[guest as usize].begin(self.shape.threads);
+                let step = self.guests[guest as usize].begin(self.set.guest.threads.get());
                 self.step(engine, guest, step);
             }
             Event::Tick(guest) => {
@@ -393,7 +396,7 @@ impl World for Zone {
             Event::Reply(ticket, took) => {
                 self.replied.push_back((ticket, took));
                 if self.tasks[DEQUEUE].is_told() {
-                    let (owner, time) = (self.shape.guests + INTERRUPT, self.shape.costs.interrupt);
+                    let (owner, time) = (self.guests.len() as u32 + INTERRUPT, self.set.host.interrupt_us.nanos());
                     self.cpu.run(engine, Section { owner, level: Level::Interrupt, account: CP, time });
                 } else {
                     self.ring(engine, DEQUEUE);
@@ -404,34 +407,30 @@ impl World for Zone {
 }
 
 /// The policy of the service for a guest's wait, where it decides. A guest does not own its CPU and never spins.
-fn waiter(shape: &Shape) -> Option<Waiter> {
-    match shape.pickup {
+fn waiter(set: &Zvm, look: Pickup) -> Option<Waiter> {
+    let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
+    match look {
         Pickup::Kernel => None,
-        Pickup::Notify(policy) => Some(Waiter::new(policy, shape.costs.dispatch + shape.costs.guest_wake, false)),
+        Pickup::Notify(policy) => Some(Waiter::new(policy, cost, false)),
     }
 }
 
 /// Tables of the service: a client with a lane for each guest, a device for each adapter.
-fn dispatch(shape: &Shape) -> Dispatch {
-    let in_flight = shape.adapters * shape.adapter_depth;
-    let limits = Limits { lanes: shape.guests, clients: shape.guests, in_flight, quantum: QUANTUM };
-    let mut dispatch = Dispatch::new(limits, shape.balance);
-    let notify = match shape.pickup {
+fn dispatch(set: &Zvm, look: Pickup) -> Dispatch {
+    let (guests, adapters, depth) = (set.guest.count.get(), set.adapter.count.get(), set.adapter.depth.get());
+    let in_flight = adapters * depth;
+    let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
+    let mut dispatch = Dispatch::new(limits, set.service.balance);
+    let notify = match look {
         Pickup::Kernel => Notify::Park,
         Pickup::Notify(policy) => policy,
     };
-    for _ in 0..shape.guests {
+    for _ in 0..guests {
         let client = dispatch.add_client(1, u32::MAX);
         client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
     }
-    for _ in 0..shape.adapters {
-        let capability = Capability {
-            classes: u64::MAX,
-            immediate: false,
-            depth: shape.adapter_depth,
-            weight: 1,
-            rates: Rates::new(),
-        };
+    for _ in 0..adapters {
+        let capability = Capability { classes: u64::MAX, immediate: false, depth, weight: 1, rates: Rates::new() };
         dispatch.add_device(capability).expect("there are fewer adapters than devices may be");
     }
     dispatch

@@ -1,9 +1,7 @@
 //! Cards, bus and memory by themselves.
 
-use super::super::cards::{Cards, Finished, Job};
-use super::super::config::Config;
+use super::super::cards::{Cards, Finished, Hardware, Job};
 use super::super::machine::Event;
-use super::{HIFN, settings};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
@@ -32,25 +30,17 @@ impl World for Bench {
 }
 
 /// Bus of 0.1 B/ns, memory of 1 B/ns; a card needs 1 us, buffers 100 B and computes 20 ns for a byte.
-fn config() -> Config {
-    Config {
-        bus: 0.1,
-        memory: 1.0,
-        card_fixed: 1_000.0,
-        card_per_byte: 20.0,
-        card_buffer: 100.0,
-        card_command: 0.0,
-        ..Config::of(&settings(HIFN, ""))
-    }
+fn hardware() -> Hardware {
+    Hardware { cards: 4, bus: 0.1, memory: 1.0, fixed: 1_000.0, per_byte: 20.0, buffer: 100.0, command: 0.0, record: 1 }
 }
 
-fn run(config: &Config, jobs: &[(u32, u32)]) -> Bench {
+fn run(hardware: Hardware, jobs: &[(u32, u32)]) -> Bench {
     let jobs: Vec<_> = (0..).zip(jobs).map(|(id, (card, size))| (*card, Job { id, size: *size })).collect();
     let mut engine = Engine::new(1);
     (0..jobs.len() as u32).for_each(|index| {
         engine.schedule(0, Event::Start(index));
     });
-    let mut bench = Bench { cards: Cards::new(config), jobs, done: Vec::new(), slowest: 0.0 };
+    let mut bench = Bench { cards: Cards::new(hardware), jobs, done: Vec::new(), slowest: 0.0 };
     engine.run(&mut bench, 10_000_000);
     bench
 }
@@ -58,23 +48,23 @@ fn run(config: &Config, jobs: &[(u32, u32)]) -> Bench {
 #[test]
 fn a_request_is_fetched_filled_streamed_and_drained() {
     // 1 us, 100 B in at 0.1 B/ns, 1,000 B computed while 1,800 B stream at 0.09 B/ns, 100 B out.
-    assert_eq!(run(&config(), &[(0, 1_000)]).done, [(0, 1_000 + 1_000 + 20_000 + 1_000)]);
+    assert_eq!(run(hardware(), &[(0, 1_000)]).done, [(0, 1_000 + 1_000 + 20_000 + 1_000)]);
     // A request that fits into the buffer overlaps nothing.
-    assert_eq!(run(&config(), &[(0, 80)]).done, [(0, 1_000 + 800 + 1_600 + 800)]);
+    assert_eq!(run(hardware(), &[(0, 80)]).done, [(0, 1_000 + 800 + 1_600 + 800)]);
 }
 
 #[test]
 fn a_card_takes_one_request_after_the_other_and_cards_work_beside_each_other() {
-    let after = run(&config(), &[(0, 80), (0, 80)]);
+    let after = run(hardware(), &[(0, 80), (0, 80)]);
     assert_eq!((&after.done[..], after.cards.used(10_000_000)[2]), (&[(0, 4_200), (1, 8_400)][..], 8_400.0));
-    let beside = run(&Config { bus: 1e6, memory: 1e6, ..config() }, &[(0, 80), (1, 80)]);
+    let beside = run(Hardware { bus: 1e6, memory: 1e6, ..hardware() }, &[(0, 80), (1, 80)]);
     assert_eq!(beside.done, [(0, 2_602), (1, 2_602)]);
 }
 
 #[test]
 fn cards_share_the_bus() {
-    let alone = run(&config(), &[(0, 10_000)]).done[0].1;
-    let both = run(&config(), &[(0, 10_000), (1, 10_000)]);
+    let alone = run(hardware(), &[(0, 10_000)]).done[0].1;
+    let both = run(hardware(), &[(0, 10_000), (1, 10_000)]);
     // 2 x 20,000 B at 0.1 B/ns, and the first command.
     assert!((401_000..402_000).contains(&both.done[1].1) && alone < 204_000, "{alone} {:?}", both.done);
     assert!((both.cards.used(10_000_000)[0] - 40_000.0).abs() < 1e-3 && (both.slowest - 3.0).abs() < 1e-9);
@@ -82,16 +72,16 @@ fn cards_share_the_bus() {
 
 #[test]
 fn results_wait_for_a_memory_that_is_busy() {
-    let slow = Config { memory: 0.02, ..config() };
-    let done = run(&slow, &[(0, 10_000)]).done[0].1;
+    let slow = Hardware { memory: 0.02, ..hardware() };
+    let done = run(slow, &[(0, 10_000)]).done[0].1;
     // 10,000 B of results at 0.02 B/ns.
     assert!((500_000..510_000).contains(&done), "{done}");
 }
 
 #[test]
 fn a_record_ends_at_once() {
-    let record = Config { record: 5, ..config() };
+    let record = Hardware { record: 5, ..hardware() };
     // The first request is alone, since the card was idle; the others are one record.
-    let done = run(&record, &[(0, 80), (0, 80), (0, 80), (0, 80)]).done;
+    let done = run(record, &[(0, 80), (0, 80), (0, 80), (0, 80)]).done;
     assert_eq!(done, [(0, 4_200), (1, 16_800), (2, 16_800), (3, 16_800)]);
 }

@@ -1,0 +1,118 @@
+//! Types of settings: numbers with unit and limits, and policies of the service.
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::time::Nanos;
+use std::fmt::{self, Debug, Display, Formatter};
+use std::str::FromStr;
+
+/// A number in this unit, between these limits, both included. They are in ns for times, in Mbit/s for rates and in
+/// hundredths for other numbers that need not be whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantity<U: Unit, const LEAST: u64, const MOST: u64>(U::Value);
+
+/// What a number counts.
+pub(crate) trait Unit {
+    /// Type of the number.
+    type Value: Copy + Debug + Display + PartialOrd + FromStr;
+    /// Name in plans.
+    const NAME: &'static str;
+    /// What such a number is called.
+    const KIND: &'static str;
+
+    /// A limit as a number in this unit.
+    fn limit(limit: u64) -> Self::Value;
+}
+
+macro_rules! units {
+    ($($unit:ident $alias:ident $name:literal $kind:literal $value:ident $($limits:literal)?;)*) => {$(
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum $unit {}
+
+        impl Unit for $unit {
+            type Value = $value;
+            const NAME: &'static str = $name;
+            const KIND: &'static str = $kind;
+
+            fn limit(limit: u64) -> $value {
+                limit as $value $(/ $limits)?
+            }
+        }
+
+        pub(crate) type $alias<const LEAST: u64, const MOST: u64> = Quantity<$unit, LEAST, MOST>;
+    )*};
+}
+
+units! {
+    Things Count "1" "whole number" u32;
+    Byte Bytes "B" "whole number" u32;
+    Kibibyte KiB "KiB" "whole number" u32;
+    Bit Bits "bit" "whole number" u32;
+    Megahertz MHz "MHz" "whole number" u32;
+    Part Ratio "1" "number" f64 1e2;
+    Nanosecond Ns "ns" "number" f64;
+    Microsecond Us "us" "number" f64 1e3;
+    NanosecondPerByte NsPerByte "ns/B" "number" f64 1e2;
+    MegabitPerSecond Mbit "Mbit/s" "number" f64;
+    GigabitPerSecond Gbit "Gbit/s" "number" f64 1e3;
+}
+
+impl<U: Unit, const LEAST: u64, const MOST: u64> Quantity<U, LEAST, MOST> {
+    /// The number in its own unit.
+    pub(crate) fn get(self) -> U::Value {
+        self.0
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> Us<LEAST, MOST> {
+    /// In ns, with a fraction.
+    pub(crate) fn ns(self) -> f64 {
+        self.0 * 1e3
+    }
+
+    /// In whole ns.
+    pub(crate) fn nanos(self) -> Nanos {
+        self.ns().round() as Nanos
+    }
+}
+
+impl<'de, U: Unit, const LEAST: u64, const MOST: u64> Deserialize<'de> for Quantity<U, LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (least, most) = (U::limit(LEAST), U::limit(MOST));
+        let read = |text: &str| {
+            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+            number.map(Self).ok_or_else(|| format!("write a {} from {least} to {most} ({})", U::KIND, U::NAME))
+        };
+        deserializer.deserialize_newtype_struct(U::NAME, Reading(Self(least), read))
+    }
+}
+
+/// Reads a way to wait, spelt as in the service.
+pub(crate) fn notify<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Notify, D::Error> {
+    deserializer.deserialize_newtype_struct(Things::NAME, Reading(Notify::Park, Notify::parse))
+}
+
+/// Reads a rule for the choice of devices, spelt as in the service.
+pub(crate) fn balance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Balance, D::Error> {
+    deserializer.deserialize_newtype_struct(Things::NAME, Reading(Balance::Eft, Balance::parse))
+}
+
+/// What stands where no text is given, and what understands one.
+struct Reading<T, F>(T, F);
+
+impl<T, W: Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Reading<T, F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("the text of a setting")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Ok(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        (self.1)(text).map_err(E::custom)
+    }
+}

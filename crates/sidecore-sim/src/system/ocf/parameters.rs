@@ -1,0 +1,193 @@
+//! What can be set, and what it means for a run.
+
+use super::cards::Hardware;
+use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Ratio, Us, balance, settings};
+use crate::system::Impossible;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::Notify;
+
+/// Time of a step.
+type Time = Us<0, 10_000_000>;
+
+settings! {
+    /// The system `ocf`.
+    Ocf {
+        client: Client {
+            threads: Count<1, 256>,
+            size: Bytes<8, 65_536>,
+            in_flight: Count<1, 64>,
+            user_us: Time,
+            copies: Count<0, 2>,
+            arena_kib: KiB<1, 65_536>,
+        }
+        service: Service {
+            software: Software,
+            #[serde(deserialize_with = "balance")]
+            balance: Balance,
+            notify: Wait,
+            coalesce_count: Count<1, { Notify::MAX_COUNT as u64 }>,
+            coalesce_us: Us<1_000, 1_000_000_000>,
+            record: Count<1, 64>,
+            lane_us: Time,
+            request_us: Time,
+        }
+        host: Host {
+            variation: Ratio<0, 100>,
+            submit_us: Time,
+            dispatch_us: Time,
+            driver_us: Time,
+            reap_us: Time,
+            return_us: Time,
+            switch_us: Time,
+            interrupt_us: Time,
+            wake_us: Time,
+            sleep_us: Time,
+            /// Of one copy.
+            copy_ns_per_byte: NsPerByte<0, 100_000>,
+            map_us: Time,
+            map_above_bytes: Bytes<0, 1_048_576>,
+        }
+        memory: Memory {
+            write_mbit_per_s: Mbit<1, 10_000_000>,
+        }
+        bus: Bus {
+            kind: Kind,
+            width_bits: Bits<1, 128>,
+            clock_mhz: MHz<1, 1_000>,
+            efficiency: Ratio<1, 100>,
+        }
+        card: Card {
+            count: Count<1, 8>,
+            rated_mbit_per_s: Mbit<1, 1_000_000>,
+            width_bits: Bits<1, 128>,
+            clock_mhz: MHz<1, 1_000>,
+            depth: Count<1, 4096>,
+            record: Count<1, 64>,
+            longest_bytes: Bytes<8, 1_048_576>,
+            fixed_us: Time,
+            per_byte_ns: NsPerByte<1, 1_000_000>,
+            buffer_bytes: Bytes<0, 65_536>,
+            command_bytes: Bytes<0, 65_536>,
+            register_us: Time,
+        }
+    }
+    Software = Ocf | Sidecore;
+    Wait = Park | Coalesce;
+    Kind = Pci | PciX;
+}
+
+impl Ocf {
+    /// Clients, each with a thread: the software's own sections belong to the numbers behind them.
+    pub(super) fn clients(&self) -> u32 {
+        self.client.threads.get()
+    }
+
+    /// Payload of a request, bytes.
+    pub(super) fn bytes(&self) -> f64 {
+        f64::from(self.client.size.get())
+    }
+
+    /// Bytes that a client's own copies into and out of the arena write for each request.
+    pub(super) fn copied(&self) -> f64 {
+        f64::from(self.client.copies.get()) * self.bytes()
+    }
+
+    /// A client's own time for a request, with those copies, ns.
+    pub(super) fn user(&self) -> f64 {
+        self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get()
+    }
+
+    /// Time to map the buffer, where it is mapped for each request, ns.
+    pub(super) fn map(&self) -> f64 {
+        if self.client.size.get() > self.host.map_above_bytes.get() { self.host.map_us.ns() } else { 0.0 }
+    }
+
+    pub(super) fn notify(&self) -> Notify {
+        let Service { notify, coalesce_count, coalesce_us, .. } = self.service;
+        match notify {
+            Wait::Coalesce => Notify::Coalesce { count: coalesce_count.get(), delay: coalesce_us.nanos() },
+            Wait::Park => Notify::Park,
+        }
+    }
+
+    /// The cards, with the bus that they share: as wide and as fast as slot and card both are.
+    pub(super) fn hardware(&self) -> Hardware {
+        let (slot, card) = (&self.bus, &self.card);
+        let width = f64::from(slot.width_bits.get().min(card.width_bits.get()));
+        let clock = f64::from(slot.clock_mhz.get().min(card.clock_mhz.get()));
+        Hardware {
+            cards: card.count.get(),
+            bus: width / 8.0 * clock / 1e3 * slot.efficiency.get(),
+            memory: self.memory.write_mbit_per_s.get() / 8e3,
+            fixed: card.fixed_us.ns(),
+            per_byte: card.per_byte_ns.get(),
+            buffer: f64::from(card.buffer_bytes.get()),
+            command: f64::from(card.command_bytes.get()),
+            record: self.service.record.get() as usize,
+        }
+    }
+
+    /// Whether bus and card are as PCI has them.
+    pub(super) fn check_bus(&self) -> Result<(), Impossible> {
+        let (slot, card) = (&self.bus, &self.card);
+        for (parameter, width) in
+            [("bus.width_bits", slot.width_bits.get()), ("card.width_bits", card.width_bits.get())]
+        {
+            if ![32, 64].contains(&width) {
+                return refuse(parameter, format!("PCI has no width of {width} bit: write 32 or 64"));
+            }
+        }
+        let (kind, clocks): (_, &[u32]) =
+            if slot.kind == Kind::Pci { ("pci", &[33, 66]) } else { ("pci-x", &[66, 100, 133]) };
+        let clock = slot.clock_mhz.get();
+        if !clocks.contains(&clock) {
+            return refuse("bus.clock_mhz", format!("{kind} has no clock of {clock} MHz: write one of {clocks:?}"));
+        }
+        match card.clock_mhz.get() {
+            33 | 66 | 100 | 133 => Ok(()),
+            clock => refuse("card.clock_mhz", format!("no PCI card has {clock} MHz: write 33, 66, 100 or 133")),
+        }
+    }
+
+    /// Whether a card takes the requests.
+    pub(super) fn check_request(&self) -> Result<(), Impossible> {
+        let (size, longest) = (self.client.size.get(), self.card.longest_bytes.get());
+        if size % 8 != 0 {
+            return refuse("client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8"));
+        }
+        if size > longest {
+            return refuse("client.size", format!("the card takes at most {longest} bytes at a time, not {size}"));
+        }
+        let (record, most) = (self.service.record.get(), self.card.record.get());
+        if record > most {
+            let message = format!("the card takes at most {most} requests in a record, not {record}");
+            return refuse("service.record", message);
+        }
+        Ok(())
+    }
+
+    /// Whether clients can have so many in flight.
+    pub(super) fn check_software(&self) -> Result<(), Impossible> {
+        let (in_flight, size) = (self.client.in_flight.get(), self.client.size.get());
+        if self.service.software == Software::Ocf {
+            let message = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
+            return if in_flight == 1 { Ok(()) } else { refuse("client.in_flight", message) };
+        }
+        let arena = self.client.arena_kib.get() * 1024;
+        if in_flight * size > arena {
+            let message = format!("{in_flight} requests of {size} bytes do not fit into an arena of {arena}");
+            return refuse("client.arena_kib", message);
+        }
+        let count = self.service.coalesce_count.get();
+        if self.service.notify == Wait::Coalesce && count > in_flight {
+            let message =
+                format!("a client with {in_flight} in flight never has {count} completions: write at most that");
+            return refuse("service.coalesce_count", message);
+        }
+        Ok(())
+    }
+}
+
+fn refuse(parameter: &'static str, message: String) -> Result<(), Impossible> {
+    Err(Impossible { parameter, message })
+}
