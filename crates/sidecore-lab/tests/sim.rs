@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 fn sim(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_sidecore")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).arg("sim").args(arguments).current_dir(root).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -92,7 +92,7 @@ fn this_machine_is_measured_and_predicted() {
     let folder = tempfile::tempdir().unwrap();
     let (plan, rows, json) = ("machine.toml", "rows.json", "cells.json");
     let run = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_sidecore")).args(arguments).current_dir(&folder).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).args(arguments).current_dir(&folder).output().unwrap()
     };
     let cores = std::thread::available_parallelism().unwrap().get();
     let measured = run(&["bench", "calibrate", "--plan", plan]);

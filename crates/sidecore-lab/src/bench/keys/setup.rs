@@ -4,6 +4,7 @@ use crate::bench::client::private_key;
 use crate::bench::crew::{BenchError, HEAD_START, Member, Pinning};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
+use crate::beside;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
@@ -19,8 +20,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// File of the provider module; cargo puts it beside the command.
-const MODULE: &str = "libsidecore_openssl.so";
+/// Names of the provider's file: as cargo builds it, and as it is installed.
+const MODULE: [&str; 2] = ["libsidecore_openssl.so", "sidecore.so"];
+/// Where it may be. The first one is where cargo builds it as a part of this program: no other is newer.
+const PLACES: [&str; 2] = ["deps", "."];
 /// Time in which the service copies what clients report to the counter file.
 const REPORTED: Duration = Duration::from_millis(270);
 
@@ -48,22 +51,16 @@ pub(in crate::bench) struct Run {
     pub(in crate::bench) service_cpu: u64,
 }
 
-/// The provider module that was built with this command.
+/// The provider module that was built or installed with this program.
 ///
 /// # Errors
 /// Says which command builds it.
 pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
-    let program = std::env::current_exe().map_err(BenchError::new)?;
-    // Beside the command if it was built for itself, below that if for the command's tests.
-    let places = [program.with_file_name(MODULE), program.with_file_name("deps").join(MODULE)];
-    if let Some(module) = places.iter().find(|module| module.exists()) {
-        return Ok(module.clone());
-    }
-    let profile = if cfg!(debug_assertions) { "" } else { " --release" };
-    Err(BenchError::new(format!(
-        "no provider module {}: build it with cargo build{profile} -p sidecore-openssl",
-        places[0].display()
-    )))
+    beside::find(&MODULE, &PLACES).ok_or_else(|| {
+        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+        let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
+        BenchError::new(format!("no provider module beside this program: {remedy}"))
+    })
 }
 
 /// OpenSSL's configuration: its own provider, and sidecore's with that service.

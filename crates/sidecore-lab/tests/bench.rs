@@ -1,13 +1,10 @@
 //! The command `sidecore bench` as a user runs it: which rows come out, not how fast.
 
-#[path = "servers/module.rs"]
-mod module;
-
 use serde_json::Value;
 use std::process::{Command, Output};
 
 fn command() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_sidecore"))
+    Command::new(env!("CARGO_BIN_EXE_sidecore-lab"))
 }
 
 /// Runs the scenario and reads its rows back.
@@ -95,7 +92,6 @@ fn the_paper_s_table_and_scaling_name_their_baselines() {
 #[test]
 fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
     // Each client fails if another provider signs, or if OpenSSL does not verify what was signed.
-    module::path();
     let rows = rows(&["keys", "--op", "ed25519-sign"]);
     let sidecore: Vec<_> = rows.iter().filter(|row| row["variant"] == "sidecore").collect();
     let stages = ["queue_us", "device_us", "host_us", "deliver_us", "total_us"];
@@ -110,7 +106,6 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 
 #[test]
 fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
-    module::path();
     let rows = rows(&["nginx", "--op", "p-256-sign"]);
     if Command::new("nginx").arg("-v").output().is_err() {
         assert!(rows.is_empty());
@@ -127,7 +122,6 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
 
 #[test]
 fn waking_is_compared_with_timers_and_with_what_was_published() {
-    module::path();
     let rows = rows(&["keys", "--op", "p-256-sign"]);
     let waiting: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-waiting").collect();
     for policies in
