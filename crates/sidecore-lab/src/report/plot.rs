@@ -114,8 +114,7 @@ fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(),
         .collect();
     let points = || visible.iter().flat_map(|(_, points)| points.iter());
     let (width, _) = root.dim_in_pixel();
-    let across = x.span(points().map(|point| point.0), (width / TICK_PIXELS) as usize);
-    let up = y.span(points().map(|point| point.1), TICKS_UP);
+    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
     let mut chart = ChartBuilder::on(root)
         .margin_top(8)
         .margin_right(18)
@@ -130,13 +129,15 @@ fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(),
         .set_all_tick_mark_size(5)
         .label_style(ink())
         .axis_desc_style(ink())
-        .x_label_formatter(&|position| x.label(*position))
-        .y_label_formatter(&|position| y.label(*position))
+        .x_labels((width / TICK_PIXELS) as usize)
+        .y_labels(TICKS_UP)
+        .x_label_formatter(&|value| x.label(*value))
+        .y_label_formatter(&|value| y.label(*value))
         .x_desc(x.name.as_str())
         .y_desc(y.name.as_str())
         .draw()?;
     for (line, points) in visible {
-        draw_line(&mut chart, line, points.iter().map(|point| (x.position(point.0), y.position(point.1))).collect())?;
+        draw_line(&mut chart, line, points)?;
     }
     Ok(())
 }
@@ -159,15 +160,14 @@ fn draw_bars(root: &Root<'_>, axis: &Axis, bars: &[Bar], reference: Option<f64>)
     let names = text_pixels(bars.iter().map(|bar| bar.name.as_str()));
     let texts = text_pixels(bars.iter().map(|bar| bar.text.as_str()));
     let free = root.dim_in_pixel().0.saturating_sub(names + texts);
-    let across = axis.span(ends.chain(reference), ((free / TICK_PIXELS) as usize).max(FEWEST_TICKS));
+    let across = axis.span(ends.chain(reference));
     let height = bars.len() as f64;
-    let rows = Span { from: 0.0, to: height, ticks: Vec::new() };
     let mut chart = ChartBuilder::on(root)
         .margin_top(8)
         .margin_right(texts)
         .x_label_area_size(AXIS_PIXELS)
         .y_label_area_size(names)
-        .build_cartesian_2d(across, rows)?;
+        .build_cartesian_2d(across, Span::Even((0.0..height).into()))?;
     chart
         .configure_mesh()
         .bold_line_style(pen(GRID, 1))
@@ -176,7 +176,10 @@ fn draw_bars(root: &Root<'_>, axis: &Axis, bars: &[Bar], reference: Option<f64>)
         .set_all_tick_mark_size(5)
         .label_style(ink())
         .axis_desc_style(ink())
-        .x_label_formatter(&|position| axis.label(*position))
+        .disable_y_mesh()
+        .disable_y_axis()
+        .x_labels(((free / TICK_PIXELS) as usize).max(FEWEST_TICKS))
+        .x_label_formatter(&|value| axis.label(*value))
         .x_desc(axis.name.as_str())
         .draw()?;
     if let Some(value) = reference {
