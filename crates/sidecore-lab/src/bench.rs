@@ -5,6 +5,7 @@ mod calibrate;
 pub(crate) mod client;
 mod crew;
 mod crypto;
+mod experiment;
 mod keys;
 mod lane;
 mod nginx;
@@ -16,6 +17,7 @@ mod series;
 mod task;
 
 use crate::args::{Bench, Scenario};
+use crate::baseline::openssl::OpenSsl;
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::{machine, output, report};
@@ -37,6 +39,11 @@ impl Settings {
     fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|named| named == op)
     }
+
+    /// What a short run takes, or a long one.
+    fn pick<T>(&self, quick: T, long: T) -> T {
+        if self.quick { quick } else { long }
+    }
 }
 
 /// What a scenario yields.
@@ -45,6 +52,23 @@ pub(crate) struct Outcome {
     rows: Vec<Row>,
     notes: Vec<String>,
     left_out: Vec<String>,
+}
+
+impl Outcome {
+    fn left_out(why: impl Into<String>) -> Self {
+        Self { left_out: vec![why.into()], ..Self::default() }
+    }
+
+    fn noted(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    fn add(&mut self, part: Self) {
+        self.rows.extend(part.rows);
+        self.notes.extend(part.notes);
+        self.left_out.extend(part.left_out);
+    }
 }
 
 /// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
@@ -58,15 +82,13 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
     check_ops(&settings.ops)?;
     let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { named(&args.scenarios) };
-    let steps = scenarios.iter().map(|scenario| steps(*scenario, &settings)).sum();
-    let mut progress = Progress::new(steps);
+    // Each scenario says how many steps it takes as it begins.
+    let mut progress = Progress::new(0);
     let mut outcome = Outcome::default();
     for scenario in scenarios {
-        progress.scenario(name(scenario));
-        let part = measure(scenario, &settings, &progress)?;
-        outcome.rows.extend(part.rows);
-        outcome.notes.extend(part.notes);
-        outcome.left_out.extend(part.left_out);
+        let (name, measure) = find(scenario);
+        progress.scenario(name);
+        outcome.add(measure(&settings, &progress)?);
     }
     drop(progress);
     export(args, outcome)
@@ -119,44 +141,25 @@ fn check_ops(ops: &[String]) -> Result<(), BenchError> {
     }
 }
 
-fn name(scenario: Scenario) -> &'static str {
+type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
+
+fn find(scenario: Scenario) -> (&'static str, Measure) {
     match scenario {
-        Scenario::Lane => "lane",
-        Scenario::Crypto => "crypto",
-        Scenario::Ocf => "ocf",
-        Scenario::Notify => "notify",
-        Scenario::Balance => "balance",
-        Scenario::Scaling => "scaling",
-        Scenario::Keys => "keys",
-        Scenario::Nginx => "nginx",
-        Scenario::Calibrate => "calibrate",
+        Scenario::Lane => ("lane", lane::measure),
+        Scenario::Crypto => ("crypto", crypto::measure),
+        Scenario::Ocf => ("ocf", ocf::measure),
+        Scenario::Notify => ("notify", notify::measure),
+        Scenario::Balance => ("balance", balance::measure),
+        Scenario::Scaling => ("scaling", scaling::measure),
+        Scenario::Keys => ("keys", keys::measure),
+        Scenario::Nginx => ("nginx", nginx::measure),
+        // It makes no rows, and `run` does not come here with it.
+        Scenario::Calibrate => ("calibrate", |_, _| Ok(Outcome::default())),
     }
 }
 
-fn steps(scenario: Scenario, settings: &Settings) -> usize {
-    match scenario {
-        Scenario::Lane => lane::steps(settings),
-        Scenario::Crypto => crypto::steps(settings),
-        Scenario::Ocf => ocf::steps(settings),
-        Scenario::Notify => notify::steps(settings),
-        Scenario::Balance => balance::steps(settings),
-        Scenario::Scaling => scaling::steps(settings),
-        Scenario::Keys => keys::steps(settings),
-        Scenario::Nginx => nginx::steps(settings),
-        Scenario::Calibrate => 0,
-    }
-}
-
-fn measure(scenario: Scenario, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    match scenario {
-        Scenario::Lane => lane::measure(settings, progress),
-        Scenario::Crypto => crypto::measure(settings, progress),
-        Scenario::Ocf => ocf::measure(settings, progress),
-        Scenario::Notify => notify::measure(settings, progress),
-        Scenario::Balance => balance::measure(settings, progress),
-        Scenario::Scaling => scaling::measure(settings, progress),
-        Scenario::Keys => keys::measure(settings, progress),
-        Scenario::Nginx => nginx::measure(settings, progress),
-        Scenario::Calibrate => Ok(Outcome::default()),
-    }
+/// The baseline's library as it names itself, e.g. `openssl 3.0.19`.
+fn openssl_library() -> Option<String> {
+    let version = OpenSsl::load().ok()?.version();
+    Some(format!("openssl {}", version.split(' ').nth(1)?))
 }

@@ -31,10 +31,14 @@ impl Progress {
     pub(crate) fn scenario(&mut self, name: &str) {
         self.bar.set_prefix(name.to_owned());
         if let Some(lines) = &mut self.lines {
-            let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
             // Progress is a courtesy: a closed standard error must not end a measurement.
-            drop(writeln!(lines, "{name}: from step {done} of {all}"));
+            drop(writeln!(lines, "{name}, after {} steps", self.bar.position()));
         }
+    }
+
+    /// Says that so many more steps are to be done.
+    pub(crate) fn more(&self, steps: usize) {
+        self.bar.inc_length(steps as u64);
     }
 
     /// Says what is being measured now.
@@ -83,13 +87,14 @@ mod tests {
     #[test]
     fn without_a_terminal_each_scenario_is_one_line() {
         let out = Shared::default();
-        let mut progress = Progress::on(3, ProgressDrawTarget::hidden(), Some(Box::new(out.clone())));
+        let mut progress = Progress::on(0, ProgressDrawTarget::hidden(), Some(Box::new(out.clone())));
+        progress.more(3);
         progress.scenario("lane");
         progress.begin("round trips");
         progress.advance();
         progress.scenario("crypto");
         let text = String::from_utf8(out.0.borrow().clone()).unwrap();
-        assert_eq!(text, "lane: from step 0 of 3\ncrypto: from step 1 of 3\n");
+        assert_eq!(text, "lane, after 0 steps\ncrypto, after 1 steps\n");
     }
 
     #[test]
@@ -97,7 +102,8 @@ mod tests {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
         let progress = Progress::on(2, ProgressDrawTarget::hidden(), None);
         progress.advance();
-        assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(2)));
+        progress.more(3);
+        assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(5)));
         Progress::new(1).advance();
     }
 }

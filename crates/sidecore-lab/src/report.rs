@@ -1,8 +1,9 @@
 //! What a measurement or a simulation found: rows, and the ways to show them.
 //!
 //! Whoever measures makes [`Row`]s and puts them into a [`Report`]. The exporters under it agree on what a row means:
-//! [`table`] chooses the columns for terminal, Markdown and page; [`figures`] chooses the plots of the page.
+//! [`column`] knows what each value is, [`table`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
 
+mod column;
 mod figures;
 mod format;
 mod grid;
@@ -18,9 +19,10 @@ mod text;
 
 use std::io::{self, Write};
 
+pub(crate) use column::Key;
 pub(crate) use format::{bytes, count, digits};
 pub(crate) use grid::Grid;
-pub(crate) use row::{Changes, CpuPerOp, Reach, Row, Times};
+pub(crate) use row::{Row, Times};
 
 /// The rows of a run, with what a reader must know to judge them.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +65,7 @@ impl Report {
     /// The rows of each scenario, in the order in which the scenarios first appear.
     fn by_scenario(&self) -> Vec<(&str, Vec<&Row>)> {
         let rows: Vec<_> = self.rows.iter().collect();
-        grouped(&rows, |row| row.scenario.as_str())
+        grouped(&rows, Row::scenario)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Balance policies on emulated devices of unequal speed, against the sum of what the devices' model allows.
 
 use super::crew::{BenchError, Crew, Plan};
-use super::series::{median, ratio, spread, with_stages};
-use super::task::{Measured, Task};
+use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::Key;
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
@@ -48,68 +47,35 @@ impl Pool {
     fn sum_of_rates(&self, input: usize) -> f64 {
         self.models.iter().map(|(fixed, per_byte)| 1e9 / (*fixed as f64 + per_byte * input as f64)).sum()
     }
-}
 
-fn pools(settings: &Settings) -> &'static [Pool] {
-    if settings.quick { &POOLS[..1] } else { &POOLS }
-}
-
-fn repeats(settings: &Settings) -> usize {
-    if settings.quick { 2 } else { 5 }
-}
-
-fn duration(settings: &Settings) -> u64 {
-    if settings.quick { 150_000_000 } else { 500_000_000 }
-}
-
-pub(super) fn steps(settings: &Settings) -> usize {
-    pools(settings).len() * SIZES.len() * POLICIES.len()
+    /// The policies on messages of that size.
+    fn case(&self, size: u32, ns: u64) -> Case<'static, Crew> {
+        let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
+        let name = format!("{size} B on {} devices", self.models.len());
+        let bound = By::Bound(self.sum_of_rates(input_len(size)));
+        POLICIES.into_iter().fold(case.with(Key::Size, size), |case, policy| {
+            let run = move |crew: &mut Crew, _: &Turn<'_>| {
+                crew.set(&format!("balance={policy}"))?;
+                crew.closed(1, (OP, size), DEPTH, ns)
+            };
+            case.variant(Variant::new(&name, run).with(Key::Balance, policy).against(bound, "sum of rates"))
+        })
+    }
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let (repeats, ns) = settings.pick((2, 150_000_000), (5, 500_000_000));
     let mut outcome = Outcome::default();
-    for pool in pools(settings) {
+    for pool in settings.pick(&POOLS[..1], &POOLS) {
         let notify = NotifyConfig::all(Notify::Spin);
         let mut crew = Crew::start(&Plan { notify, devices: pool.devices(), slots: DEPTH, ..Plan::inline(1) })?;
-        for (size, policy) in SIZES.iter().flat_map(|size| POLICIES.map(|policy| (*size, policy))) {
-            progress.begin(&format!("{policy}, {size} B, {}", pool.name));
-            outcome.rows.push(one_case(&mut crew, pool, policy, size, settings)?);
-            progress.advance();
-        }
+        let cases = SIZES.map(|size| pool.case(size, ns).with(Key::Pinned, crew.pinning.describe(1)));
+        outcome.add(measure_all(&mut crew, cases.into(), repeats, progress)?);
     }
-    outcome.notes.push(
+    Ok(outcome.noted(
         "balance: the sum of rates is computed from the devices' models; 64 requests are in flight, as many as one \
-         device holds, so that the choice is the policy's."
-            .to_owned(),
-    );
-    Ok(outcome)
-}
-
-fn one_case(crew: &mut Crew, pool: &Pool, policy: &str, size: u32, settings: &Settings) -> Result<Row, BenchError> {
-    crew.set(&format!("balance={policy}"))?;
-    let mut measured = Vec::new();
-    for _ in 0..repeats(settings) {
-        let ns = duration(settings);
-        let closed = |_, start| Task::Closed { op: OP.to_owned(), size, depth: DEPTH, start, ns };
-        measured.extend(crew.together(1, closed)?);
-    }
-    let rates: Vec<f64> = measured.iter().map(Measured::per_s).collect();
-    let sum = pool.sum_of_rates(input_len(size));
-    let row = Row {
-        op: Some(OP.to_owned()),
-        balance: Some(policy.to_owned()),
-        devices: Some(pool.name.to_owned()),
-        clients: Some(1),
-        size: Some(u64::from(size)),
-        ops_per_s: Some(median(&rates)),
-        ratio: ratio(&rates, &vec![sum; rates.len()]),
-        baseline: Some("sum of rates".to_owned()),
-        pinned: Some(crew.pinning.describe(1)),
-        repeats: Some(rates.len() as u32),
-        spread: Some(spread(&rates)),
-        ..Row::new("balance", format!("{size} B on {} devices", pool.models.len()))
-    };
-    Ok(with_stages(row, &measured))
+         device holds, so that the choice is the policy's.",
+    ))
 }
 
 /// Bytes that a device counts: the payload with what goes before it.

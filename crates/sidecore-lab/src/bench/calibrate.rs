@@ -96,8 +96,7 @@ fn inline(crew: &mut Crew, op: &str, sizes: [u32; 3]) -> Result<Curve, BenchErro
 fn through(crew: &mut Crew, op: &str, size: u32, depth: u32) -> Result<f64, BenchError> {
     let mut times = Vec::new();
     for _ in 0..REPEATS {
-        let closed = |_, start| Task::Closed { op: op.to_owned(), size, depth, start, ns: NS };
-        times.push(1e9 / crew.together(1, closed)?[0].per_s());
+        times.push(1e9 / crew.closed(1, (op, size), depth, NS)?.rate());
     }
     Ok(median(&times))
 }

@@ -1,5 +1,6 @@
 //! The measuring process's side: a service of its own, client processes, and who runs on which core.
 
+use super::experiment::Run;
 use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Client, Options};
@@ -198,8 +199,28 @@ impl Crew {
         self.members.iter_mut().take(clients).map(Member::receive_measured).collect()
     }
 
+    /// The first `clients` of them, each with always `depth` requests of that operation and size in flight.
+    pub(crate) fn closed(
+        &mut self,
+        clients: usize,
+        (op, size): (&str, u32),
+        depth: u32,
+        ns: u64,
+    ) -> Result<Run, BenchError> {
+        let task = |_, start| Task::Closed { op: op.to_owned(), size, depth, start, ns };
+        Ok(Run::of(self.together(clients, task)?))
+    }
+
+    /// A bare exchange while the service sleeps, whose core it needs; afterwards the service spins.
+    pub(crate) fn beside_sleeping(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Run, BenchError> {
+        self.set("notify.service=park")?;
+        let rate = self.exchange(exchange, depth, ns)?.per_s();
+        self.set("notify.service=spin")?;
+        Ok(Run::at(rate))
+    }
+
     /// A bare exchange between the first client and a thread on the first sidecore's core.
-    pub(crate) fn exchange(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, BenchError> {
+    fn exchange(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, BenchError> {
         let task = match exchange {
             Exchange::PingPong => Task::PingPong { ns },
             Exchange::Echo { size } => Task::Echo { size, depth, ns },

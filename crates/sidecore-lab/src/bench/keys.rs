@@ -1,7 +1,6 @@
 //! Private keys through the OpenSSL provider: what a program that signs with a stored key gets, against OpenSSL's own
 //! code in the same process.
 
-mod found;
 mod grid;
 mod packaged;
 mod reach;
@@ -9,30 +8,31 @@ pub(super) mod setup;
 mod waiting;
 
 use super::crew::BenchError;
-use super::{Outcome, Settings};
-use crate::baseline::openssl::OpenSsl;
+use super::experiment::{Case, Turn, Variant};
+use super::{Outcome, Settings, openssl_library};
 use crate::progress::Progress;
+use crate::report::Key;
+use setup::Setup;
 
 /// What the rows are measured against.
 const BASELINE: &str = "openssl";
 
-pub(super) fn steps(settings: &Settings) -> usize {
-    reach::steps(settings) + grid::steps(settings) + waiting::steps(settings) + packaged::steps(settings)
-}
-
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome::default();
     for part in [reach::measure, grid::measure, waiting::measure, packaged::measure] {
-        let part = part(settings, progress)?;
-        outcome.rows.extend(part.rows);
-        outcome.notes.extend(part.notes);
-        outcome.left_out.extend(part.left_out);
+        outcome.add(part(settings, progress)?);
     }
     Ok(outcome)
 }
 
-/// The baseline's library as it names itself, e.g. `openssl 3.0.19`.
-fn library() -> Option<String> {
-    let version = OpenSsl::load().ok()?.version();
-    Some(format!("openssl {}", version.split(' ').nth(1)?))
+/// One operation in that many processes.
+fn case<L>(scenario: &str, setup: &Setup, op: &str, processes: usize) -> Case<'static, L> {
+    let pinned = setup.pinning.describe(processes);
+    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).with(Key::Pinned, pinned)
+}
+
+/// OpenSSL's own code in the same processes.
+fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Setup> {
+    let run = move |setup: &mut Setup, _: &Turn<'_>| setup.own(op, processes, ns);
+    Variant::new(BASELINE, run).with(Key::Library, openssl_library())
 }

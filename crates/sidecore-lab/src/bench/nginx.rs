@@ -4,16 +4,16 @@ mod server;
 
 use super::client::private_key;
 use super::crew::BenchError;
+use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::Setup;
 use super::programs::service_cpu;
-use super::series::{median, ratio, spread};
+use super::task::Measured;
 use super::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{CpuPerOp, Reach, Row};
+use crate::report::Key;
 use server::{Nginx, handshakes};
 use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,40 +23,13 @@ const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), (
 const BASELINE: &str = "key in a file";
 const INSTALL: &str = "apt-get install nginx openssl";
 
-/// One server over all repeats.
-#[derive(Default)]
-struct Found {
-    handshakes: u64,
-    seconds: f64,
-    server_ns: u64,
-    service_ns: u64,
-    /// Of each repeat: handshakes a second of CPU time, and of time.
-    per_cpu_s: Vec<f64>,
-    per_s: Vec<f64>,
-}
-
-/// How often, and for how many seconds.
-fn effort(settings: &Settings) -> (usize, u64) {
-    if settings.quick { (1, 1) } else { (7, 2) }
-}
-
-fn keys(settings: &Settings) -> Vec<(&'static str, f64)> {
-    KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect()
-}
-
-pub(super) fn steps(settings: &Settings) -> usize {
-    keys(settings).len()
-}
-
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let mut outcome = Outcome::default();
     for tool in ["nginx", "openssl"] {
         if Command::new(tool).arg("-v").output().is_err() {
-            outcome.left_out.push(format!("nginx: {tool} is not installed: {INSTALL}"));
-            return Ok(outcome);
+            return Ok(Outcome::left_out(format!("nginx: {tool} is not installed: {INSTALL}")));
         }
     }
-    let keys = keys(settings);
+    let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
     let mut services = Services {
         same: Setup::start_beside(&ops)?,
@@ -65,19 +38,19 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     // A service beside a web server has no core to itself.
     services.same.set("notify=park")?;
     services.other.set("notify=park")?;
+    let (repeats, seconds) = settings.pick((1, 1), (7, 2));
+    let mut outcome = Outcome::default();
     for (op, reach) in keys {
-        progress.begin(&format!("nginx, {op}"));
-        outcome.rows.extend(one(&services, op, reach, settings)?);
-        progress.advance();
+        let mut servers = Servers::start(&services, op)?;
+        let cases = vec![case(&services, op, reach, seconds)];
+        outcome.add(measure_all(&mut servers, cases, repeats, progress)?);
     }
-    outcome.notes.push(
+    Ok(outcome.noted(
         "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new on the last core, with one worker on the first. Client \
          CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
          together. All hops park. Same core: a service with a sidecore on each core, of which a lane gets the one on its \
-         client's; nothing is woken on another core. Other core: its only sidecore is on the last core, which it shares with the load."
-            .to_owned(),
-    );
-    Ok(outcome)
+         client's; nothing is woken on another core. Other core: its only sidecore is on the last core, which it shares with the load.",
+    ))
 }
 
 /// The two services that nginx is tried with.
@@ -86,43 +59,42 @@ struct Services {
     other: Setup,
 }
 
-fn one(services: &Services, op: &str, reach: f64, settings: &Settings) -> Result<[Row; 3], BenchError> {
-    let (repeats, seconds) = effort(settings);
-    let directory = services.same.directory();
-    let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
-    let (der, file, certificate) =
-        (directory.join("key.der"), directory.join("key.pem"), directory.join("certificate.pem"));
-    fs::write(&der, key).map_err(BenchError::new)?;
-    server::certify(&der, &file, &certificate)?;
-    let pinning = &services.same.pinning;
-    let own = Nginx::start(&directory.join("own"), (&certificate, &file), None, pinning.client(0))?;
-    let same = provided(&services.same, op, &certificate)?;
-    let other = provided(&services.other, op, &certificate)?;
+/// The same server three times: with its key in a file, and in each of the services.
+struct Servers([Nginx; 3]);
+
+impl Servers {
+    fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
+        let directory = services.same.directory();
+        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
+        let [der, file, certificate] = ["key.der", "key.pem", "certificate.pem"].map(|name| directory.join(name));
+        fs::write(&der, key).map_err(BenchError::new)?;
+        server::certify(&der, &file, &certificate)?;
+        let cpu = services.same.pinning.client(0);
+        Ok(Self([
+            Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
+            provided(&services.same, op, &certificate)?,
+            provided(&services.other, op, &certificate)?,
+        ]))
+    }
+}
+
+fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
+    let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
     // Away from the server, as clients are.
     let loaders = services.other.pinning.sidecores.first().copied();
-    let mut found: [Found; 3] = Default::default();
-    for _ in 0..repeats {
-        for (nginx, found) in [&own, &same, &other].into_iter().zip(&mut found) {
-            run(nginx, seconds, loaders, found)?;
-        }
-    }
-    let [file, same, other] = found;
-    let row = |variant: &str, found: &Found, sidecores: &str| Row {
-        op: Some(op.to_owned()),
-        clients: Some(2),
-        pinned: Some(format!("worker {:?}{sidecores}", pinning.client(0).unwrap_or(0))),
-        ..found.row(variant)
+    let variant = |number: usize, name: &str, sidecores: &str| {
+        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], seconds, loaders);
+        Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
     };
-    let sidecore = |variant: &str, found: &Found, sidecores: &str| Row {
-        notify: Some("park".to_owned()),
-        ratio: ratio(&found.per_cpu_s, &file.per_cpu_s),
-        baseline: Some(BASELINE.to_owned()),
-        ..row(variant, found, sidecores)
-    };
-    let on_all = ", a sidecore on each core";
+    let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
     let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
-    let reached = Row { reach: Some(Reach::at_least(reach)), ..sidecore("key in sidecore, same core", &same, on_all) };
-    Ok([row(BASELINE, &file, ""), reached, sidecore("key in sidecore, other core", &other, &on_last)])
+    let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
+    Case::new("nginx")
+        .with(Key::Op, op)
+        .with(Key::Clients, 2)
+        .variant(variant(0, BASELINE, ""))
+        .variant(same.with(Key::AtLeast, reach))
+        .variant(provided(variant(2, "key in sidecore, other core", &on_last)))
 }
 
 /// nginx with its key in that service.
@@ -137,32 +109,14 @@ fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchE
 }
 
 /// Handshakes for so many seconds.
-fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>, found: &mut Found) -> Result<(), BenchError> {
+fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let count = handshakes(nginx.port(), seconds, loaders)?;
-    let took = (clock::now() - began) as f64 / 1e9;
-    let server_ns = nginx.cpu()?.saturating_sub(worker);
+    let ops = handshakes(nginx.port(), seconds, loaders)?;
+    let ns = clock::now() - began;
+    let cpu_ns = nginx.cpu()?.saturating_sub(worker);
     // Whom nobody asks anything uses none.
     let service_ns = service_cpu()?.saturating_sub(service);
-    found.handshakes += count;
-    found.seconds += took;
-    found.server_ns += server_ns;
-    found.service_ns += service_ns;
-    found.per_s.push(count as f64 / took);
-    found.per_cpu_s.push(count as f64 * 1e9 / (server_ns + service_ns).max(1) as f64);
-    Ok(())
-}
-
-impl Found {
-    fn row(&self, variant: &str) -> Row {
-        let us_each = |ns: u64| ns as f64 / 1000.0 / self.handshakes.max(1) as f64;
-        Row {
-            ops_per_s: Some(median(&self.per_s)),
-            cpu_us_per_op: Some(CpuPerOp { client: us_each(self.server_ns), service: us_each(self.service_ns) }),
-            repeats: Some(self.per_s.len() as u32),
-            spread: Some(spread(&self.per_cpu_s)),
-            metrics: Some(BTreeMap::from([("handshakes_per_cpu_s".to_owned(), median(&self.per_cpu_s))])),
-            ..Row::new("nginx", variant)
-        }
-    }
+    let per_cpu_s = ops as f64 * 1e9 / (cpu_ns + service_ns).max(1) as f64;
+    let measured = Measured { ops, ns, began, cpu_ns, ..Measured::default() };
+    Ok(Run::of(vec![measured]).counted(Counted::cpu(service_ns)).compared_by("handshakes_per_cpu_s", per_cpu_s))
 }

@@ -1,17 +1,17 @@
 //! Eight clients on one, two and four sidecores.
 
 use super::crew::{BenchError, Crew, Pinning, Plan};
-use super::series::{median, ratio, spread, total_per_s, with_stages};
-use super::task::Task;
+use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::Key;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::cpu;
 
 const CLIENTS: usize = 8;
 const SIDECORES: [usize; 3] = [1, 2, 4];
+const SINGLE: &str = "1 sidecore";
 /// Operations with their sizes.
 const CASES: [(&str, u32); 3] = [("aes-256-gcm", 64), ("aes-256-gcm", 16_384), ("rsa-2048-sign", 32)];
 /// In flight for each client.
@@ -22,14 +22,6 @@ struct Choice {
     counts: Vec<usize>,
     cases: &'static [(&'static str, u32)],
     left_out: Vec<String>,
-}
-
-fn repeats(settings: &Settings) -> usize {
-    if settings.quick { 2 } else { 5 }
-}
-
-fn duration(settings: &Settings) -> u64 {
-    if settings.quick { 100_000_000 } else { 300_000_000 }
 }
 
 /// As many cores for clients as for sidecores, or the clients are what is measured.
@@ -47,35 +39,19 @@ fn choose(cores: usize) -> Choice {
     Choice { counts: fit, cases: if alone { &CASES[..1] } else { &CASES }, left_out }
 }
 
-pub(super) fn steps(_settings: &Settings) -> usize {
-    let choice = choose(cpu::allowed().len());
-    choice.counts.len() * choice.cases.len()
-}
-
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let choice = choose(cpu::allowed().len());
-    let mut outcome = Outcome { left_out: choice.left_out, ..Outcome::default() };
-    // Rates with one sidecore, case by case.
-    let mut single: Vec<Vec<f64>> = Vec::new();
-    for count in choice.counts {
-        let mut crew = start(count)?;
-        for (number, (op, size)) in choice.cases.iter().enumerate() {
-            progress.begin(&format!("{op} {size} B, {count} sidecores"));
-            let (mut row, rates) = one_case(&mut crew, count, op, *size, settings)?;
-            if count == 1 {
-                single.push(rates.clone());
-            }
-            row.ratio = single.get(number).and_then(|single| ratio(&rates, single));
-            outcome.rows.push(row);
-            progress.advance();
-        }
-    }
-    outcome.notes.push(
+    let (repeats, ns) = settings.pick((2, 100_000_000), (5, 300_000_000));
+    let mut crews = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
+    // All crews are there from the beginning, so that they take turns. Who has none sleeps.
+    crews.iter_mut().try_for_each(|crew| crew.set("notify=park"))?;
+    let cases = choice.cases.iter().map(|case| one_case(&crews, &choice.counts, *case, ns)).collect();
+    let mut outcome = measure_all(&mut crews, cases, repeats, progress)?;
+    outcome.left_out.extend(choice.left_out);
+    Ok(outcome.noted(
         "scaling: 8 clients with 32 requests in flight each; they spin if each has a core, else they park. Ratios are \
-         against one sidecore."
-            .to_owned(),
-    );
-    Ok(outcome)
+         against one sidecore.",
+    ))
 }
 
 fn start(sidecores: usize) -> Result<Crew, BenchError> {
@@ -84,35 +60,23 @@ fn start(sidecores: usize) -> Result<Crew, BenchError> {
     Crew::start(&Plan { pinning, notify, ..Plan::inline(CLIENTS) })
 }
 
-fn one_case(
-    crew: &mut Crew,
-    sidecores: usize,
-    op: &str,
-    size: u32,
-    settings: &Settings,
-) -> Result<(Row, Vec<f64>), BenchError> {
-    let (mut rates, mut measured) = (Vec::new(), Vec::new());
-    for _ in 0..repeats(settings) {
-        let ns = duration(settings);
-        let closed = |_, start| Task::Closed { op: op.to_owned(), size, depth: DEPTH, start, ns };
-        let together = crew.together(CLIENTS, closed)?;
-        rates.push(total_per_s(&together));
-        measured.extend(together);
-    }
-    let row = Row {
-        op: Some(op.to_owned()),
-        size: Some(u64::from(size)),
-        devices: Some(if sidecores == 1 { "1 sidecore".to_owned() } else { format!("{sidecores} sidecores") }),
-        notify: Some(crew.pinning.client_policy(CLIENTS).to_string()),
-        clients: Some(CLIENTS as u32),
-        ops_per_s: Some(median(&rates)),
-        baseline: Some("1 sidecore".to_owned()),
-        pinned: Some(crew.pinning.describe(CLIENTS)),
-        repeats: Some(rates.len() as u32),
-        spread: Some(spread(&rates)),
-        ..Row::new("scaling", "sidecore")
-    };
-    Ok((with_stages(row, &measured), rates))
+fn one_case(crews: &[Crew], counts: &[usize], (op, size): (&'static str, u32), ns: u64) -> Case<'static, Vec<Crew>> {
+    let case = Case::new("scaling").with(Key::Op, op).with(Key::Size, size).with(Key::Clients, CLIENTS);
+    counts.iter().zip(crews).enumerate().fold(case, |case, (index, (count, crew))| {
+        let policy = crew.pinning.client_policy(CLIENTS);
+        let run = move |crews: &mut Vec<Crew>, _: &Turn<'_>| {
+            crews[index].set("notify=spin")?;
+            crews[index].set(&format!("notify.client={policy}"))?;
+            let run = crews[index].closed(CLIENTS, (op, size), DEPTH, ns)?;
+            crews[index].set("notify=park")?;
+            Ok(run)
+        };
+        let variant = Variant::new("sidecore", run)
+            .with(Key::Devices, if *count == 1 { SINGLE.to_owned() } else { format!("{count} sidecores") })
+            .with(Key::Notify, policy.to_string())
+            .with(Key::Pinned, crew.pinning.describe(CLIENTS));
+        case.variant(variant.against(By::Rate, SINGLE))
+    })
 }
 
 #[cfg(test)]

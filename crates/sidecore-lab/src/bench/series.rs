@@ -1,7 +1,7 @@
 //! Repeats of one measurement, and the median that is shown.
 
 use super::task::{Counts, Measured};
-use crate::report::{Row, Times};
+use crate::report::Times;
 use hdrhistogram::Histogram;
 
 /// Longest time that is told apart, ns.
@@ -37,17 +37,6 @@ pub(crate) fn total_per_s(measured: &[Measured]) -> f64 {
     let ended = measured.iter().map(|m| m.began + m.ns).max().unwrap_or(0);
     let ops: u64 = measured.iter().map(|m| m.ops).sum();
     ops as f64 * 1e9 / ended.saturating_sub(began).max(1) as f64
-}
-
-/// The row with the times of the stages that were sampled.
-pub(crate) fn with_stages(row: Row, measured: &[Measured]) -> Row {
-    Row {
-        total_us: times(measured.iter().map(|m| &m.total)),
-        queue_us: times(measured.iter().map(|m| &m.queue)),
-        device_us: times(measured.iter().map(|m| &m.device)),
-        deliver_us: times(measured.iter().map(|m| &m.deliver)),
-        ..row
-    }
 }
 
 /// Mean and percentiles over several clients or repeats, us. `None`: nothing was sampled.

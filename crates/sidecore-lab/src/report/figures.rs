@@ -2,7 +2,8 @@
 
 mod series;
 
-use super::format::{bytes, micros, plain, rate, ratio, throughput};
+use super::column::Key;
+use super::format::{micros, plain};
 use super::plot::{Axis, Bar, Line, Scale, Size, bars, colour, lines};
 use super::{Row, grouped};
 use series::{Palette, Series};
@@ -59,42 +60,38 @@ const LONG: f64 = 3000.0;
 /// Where stage times are shown if there are several loads: busy, not saturated.
 const TYPICAL_LOAD: f64 = 0.5;
 
+/// An axis for the values of a column.
+fn axis(name: &str, scale: Scale, key: Key) -> Axis {
+    Axis::new(name, scale, key.column().writer())
+}
+
 fn size_axis() -> Axis {
-    Axis::new("message size", Scale::Log2, |size| bytes(size.round() as u64))
+    axis("message size", Scale::Log2, Key::Size)
 }
 
 fn load_axis() -> Axis {
-    Axis::new("offered load, share of capacity", Scale::Linear, plain)
+    axis("offered load, share of capacity", Scale::Linear, Key::Load)
 }
 
-fn size(row: &Row) -> Option<f64> {
-    Some(row.size? as f64)
+fn rate_axis(scale: Scale) -> Axis {
+    axis("operations a second", scale, Key::OpsPerS)
 }
 
-fn median(row: &Row) -> Option<f64> {
-    Some(row.total_us?.p50)
-}
-
-fn tail(row: &Row) -> Option<f64> {
-    Some(row.total_us?.p99)
-}
-
-fn cpu(row: &Row) -> Option<f64> {
-    Some(row.cpu_us_per_op?.total())
+fn of(key: Key) -> impl Fn(&Row) -> Option<f64> {
+    move |row| row.number(key)
 }
 
 /// Crypto: a small plot for each operation, over sizes where it was run at several.
 fn by_operation(rows: &[&Row]) -> Group {
-    let series = Series::of(rows, &["op", "size", "load"]);
+    let series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
     let mut palette = Palette::default();
-    let up = Axis::new("operations a second", Scale::Log10, rate);
-    let figures = grouped(rows, |row| row.op.as_deref()).into_iter().map(|(op, rows)| {
-        let drawn = series.lines(&mut palette, &rows, size, |row| row.ops_per_s);
+    let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
+        let drawn = series.lines(&mut palette, &rows, of(Key::Size), of(Key::OpsPerS));
         let svg = if drawn.iter().any(|line| line.points.len() > 1) {
-            lines(SMALL, &size_axis(), &up, &drawn)
+            lines(SMALL, &size_axis(), &rate_axis(Scale::Log10), &drawn)
         } else {
-            let across = Axis::new("operations a second", Scale::Linear, rate);
-            value_bars(SMALL.0, &across, &series.bars(&mut palette, &rows, |row| row.ops_per_s, rate), None)
+            let bars = series.bars(&mut palette, &rows, Key::OpsPerS);
+            value_bars(SMALL.0, &rate_axis(Scale::Linear), &bars, None)
         };
         figure(op.unwrap_or("all operations"), svg)
     });
@@ -105,102 +102,97 @@ fn by_operation(rows: &[&Row]) -> Group {
 /// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
 /// colour of what is measured against it.
 fn by_size(rows: &[&Row]) -> Group {
-    let baseline = rows.iter().find_map(|row| row.baseline.as_deref());
-    let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant == *name));
+    let baseline = rows.iter().find_map(|row| row.text(Key::Baseline));
+    let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant() == *name));
     let title = baseline.map_or_else(String::new, |name| format!("; dashed: {name}"));
-    let shown = ["devices", "size", "load", "notify", "variant"];
+    let shown = [Key::Devices, Key::Size, Key::Load, Key::Notify, Key::Variant];
     let series = Series::of(rows, if baseline.is_some() { &shown } else { &shown[..3] });
-    let up = Axis::new("payload", Scale::Linear, throughput);
+    let up = axis("payload", Scale::Linear, Key::MbitPerS);
     let mut palette = Palette::default();
-    let figures = panels(
-        rows,
-        |row| row.devices.clone(),
-        &format!("Payload by message size{title}"),
-        |rows| line_plot(LARGE, &size_axis(), &up, &series.lines(&mut palette, rows, size, Row::throughput)),
-    );
+    let title = format!("Payload by message size{title}");
+    let figures = panels(rows, Key::Devices, &title, |rows| {
+        line_plot(LARGE, &size_axis(), &up, &series.lines(&mut palette, rows, of(Key::Size), Row::throughput))
+    });
     Group { legend: palette.legend(), figures }
 }
 
 /// Scaling: a line over the number of clients, or of devices where that is what changes.
 fn by_number(rows: &[&Row]) -> Group {
-    let clients_change = rows.iter().any(|row| row.clients != rows[0].clients);
-    let (name, number): (_, Value) = if clients_change {
-        ("clients", |row| row.clients.map(f64::from))
-    } else {
-        ("devices", |row| row.devices.as_ref()?.split(' ').next()?.parse().ok())
-    };
-    let series = Series::of(rows, &["op", "notify", name]);
-    let (across, up) = (Axis::new(name, Scale::Linear, plain), Axis::new("operations a second", Scale::Linear, rate));
+    let clients_change = rows.iter().any(|row| row.number(Key::Clients) != rows[0].number(Key::Clients));
+    let of_devices = |row: &Row| row.text(Key::Devices)?.split(' ').next()?.parse().ok();
+    let (key, number): (_, Value) =
+        if clients_change { (Key::Clients, |row| row.number(Key::Clients)) } else { (Key::Devices, of_devices) };
+    let series = Series::of(rows, &[Key::Op, Key::Notify, key]);
+    let name = key.column().header;
+    let across = axis(name, Scale::Linear, key);
     let mut palette = Palette::default();
     // A single point is no line.
     let figures = if rows.iter().all(|row| number(row) == number(rows[0])) {
         Vec::new()
     } else {
-        panels(
-            rows,
-            |row| row.op.clone(),
-            &format!("Operations a second by {name}"),
-            |rows| line_plot(LARGE, &across, &up, &series.lines(&mut palette, rows, number, |row| row.ops_per_s)),
-        )
+        panels(rows, Key::Op, &format!("Operations a second by {name}"), |rows| {
+            let drawn = series.lines(&mut palette, rows, number, of(Key::OpsPerS));
+            line_plot(LARGE, &across, &rate_axis(Scale::Linear), &drawn)
+        })
     };
     Group { legend: palette.legend(), figures }
 }
 
 /// Notify: latency and CPU time against load, and against each other.
 fn against_load(rows: &[&Row]) -> Group {
-    let rows: Vec<_> = rows.iter().copied().filter(|row| row.load.is_some()).collect();
-    let rows = &rows[..];
-    let series = Series::of(rows, &["load"]);
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(Key::Load).is_some()).collect();
+    let series = Series::of(&rows, &[Key::Load]);
     let mut palette = Palette::default();
-    let latency = Axis::new("latency", Scale::Log10, micros);
-    let work = Axis::new("CPU time per operation", Scale::Log10, micros);
-    let load = |row: &Row| row.load;
-    let p50 = series.lines(&mut palette, rows, load, median);
-    let p99 = series.lines(&mut palette, rows, load, tail);
-    let spent = series.lines(&mut palette, rows, load, cpu);
-    let plane = series.lines(&mut palette, rows, cpu, median);
-    let figures = vec![
-        figure("Median latency", line_plot(LARGE, &load_axis(), &latency, &p50)),
-        figure("Latency, 99th percentile", line_plot(LARGE, &load_axis(), &latency, &p99)),
-        figure("CPU time, clients and service together", line_plot(LARGE, &load_axis(), &work, &spent)),
-        figure("Median latency against CPU time: down and left is better", line_plot(LARGE, &work, &latency, &plane)),
+    let latency = axis("latency", Scale::Log10, Key::TotalP50);
+    let work = axis("CPU time per operation", Scale::Log10, Key::ClientCpu);
+    let mut over_load = |title, up: &Axis, value: &dyn Fn(&Row) -> Option<f64>| {
+        let drawn = series.lines(&mut palette, &rows, of(Key::Load), value);
+        figure(title, line_plot(LARGE, &load_axis(), up, &drawn))
+    };
+    let mut figures = vec![
+        over_load("Median latency", &latency, &of(Key::TotalP50)),
+        over_load("Latency, 99th percentile", &latency, &of(Key::TotalP99)),
+        over_load("CPU time, clients and service together", &work, &Row::cpu),
     ];
+    let plane = series.lines(&mut palette, &rows, Row::cpu, of(Key::TotalP50));
+    let title = "Median latency against CPU time: down and left is better";
+    figures.push(figure(title, line_plot(LARGE, &work, &latency, &plane)));
     Group { legend: palette.legend(), figures: with_data(figures) }
 }
 
 /// The rows whose times can be seen beside each other's.
 fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
-    rows.iter().copied().filter(|row| row.total_us.is_some_and(|total| total.mean < LONG)).collect()
+    rows.iter().copied().filter(|row| row.number(Key::TotalMean).is_some_and(|mean| mean < LONG)).collect()
 }
 
 /// A figure of a row.
 type Value = fn(&Row) -> Option<f64>;
 
 /// The stages of a request that follow each other, with their mean times.
-const STAGES: [(&str, Value); 3] = [
-    ("queue: submitted to handed over", |row| Some(row.queue_us?.mean)),
-    ("device: handed over to reply taken", |row| Some(row.device_us?.mean)),
-    ("deliver: reply taken to received", |row| Some(row.deliver_us?.mean)),
+const STAGES: [(&str, Key); 3] = [
+    ("queue: submitted to handed over", Key::QueueMean),
+    ("device: handed over to reply taken", Key::DeviceMean),
+    ("deliver: reply taken to received", Key::DeliverMean),
 ];
 
 /// Notify: mean stage times of each policy at one load.
 fn stages(rows: &[&Row]) -> Group {
-    let staged: Vec<_> = rows.iter().copied().filter(|row| STAGES.iter().all(|(_, of)| of(row).is_some())).collect();
-    let typical = staged.iter().filter_map(|row| row.load).min_by(|a, b| {
-        let far = |load: &f64| (load - TYPICAL_LOAD).abs();
-        far(a).total_cmp(&far(b))
-    });
-    let rows: Vec<_> = staged.into_iter().filter(|row| row.load == typical).collect();
+    let is_staged = |row: &&Row| STAGES.iter().all(|(_, key)| row.number(*key).is_some());
+    let staged: Vec<_> = rows.iter().copied().filter(is_staged).collect();
+    let far = |load: &f64| (load - TYPICAL_LOAD).abs();
+    let loads = staged.iter().filter_map(|row| row.number(Key::Load));
+    let typical = loads.min_by(|a, b| far(a).total_cmp(&far(b)));
+    let rows: Vec<_> = staged.into_iter().filter(|row| row.number(Key::Load) == typical).collect();
     let series = Series::of(&rows, &[]);
+    let across = axis("mean time", Scale::Linear, Key::TotalMean);
     let stacked = |row: &&Row| {
-        let parts: Vec<_> =
-            STAGES.iter().enumerate().filter_map(|(number, (_, of))| Some((number, of(row)?))).collect();
+        let part = |(number, (_, key)): (usize, &(&str, Key))| Some((number, row.number(*key)?));
+        let parts: Vec<_> = STAGES.iter().enumerate().filter_map(part).collect();
         let total = parts.iter().map(|part| part.1).sum();
         Bar { name: series.name(row), parts, text: micros(total) }
     };
     let bars: Vec<_> = rows.iter().map(stacked).collect();
     let at = typical.map_or(String::new(), |load| format!(", at load {}", plain(load)));
-    let across = Axis::new("mean time", Scale::Linear, micros);
     let figures = vec![figure(&format!("Where the time goes{at}"), value_bars(2 * LARGE.0, &across, &bars, None))];
     let legend = STAGES.iter().enumerate().map(|(number, (name, _))| entry(number, false, name)).collect();
     Group { legend, figures: with_data(figures) }
@@ -209,14 +201,17 @@ fn stages(rows: &[&Row]) -> Group {
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
-    let mixes = rows.iter().any(|row| row.balance.as_ref().is_some_and(|policy| *policy != row.variant));
-    let mix = |row: &'_ Row| mixes.then(|| row.variant.clone());
-    let series = Series::of(rows, if mixes { &["variant", "devices", "size", "load"] } else { &["load"] });
-    let latency = Axis::new("latency", Scale::Log10, micros);
+    let mixes = rows.iter().any(|row| row.text(Key::Balance).is_some_and(|policy| policy != row.variant()));
+    let apart = [Key::Load, Key::Variant, Key::Devices, Key::Size];
+    let series = Series::of(rows, if mixes { &apart } else { &apart[..1] });
+    // Without mixes all rows are of one panel: none of them has this.
+    let mix = if mixes { Key::Variant } else { Key::Limit };
+    let latency = axis("latency", Scale::Log10, Key::TotalP99);
     let mut palette = Palette::default();
     let mut figures = panels(rows, mix, &ratio_title(rows), |rows| ratio_bars(&series, &mut palette, rows));
     figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| {
-        line_plot(LARGE, &load_axis(), &latency, &series.lines(&mut palette, rows, |row| row.load, tail))
+        let drawn = series.lines(&mut palette, rows, of(Key::Load), of(Key::TotalP99));
+        line_plot(LARGE, &load_axis(), &latency, &drawn)
     }));
     Group { legend: palette.legend(), figures }
 }
@@ -224,23 +219,22 @@ fn by_policy(rows: &[&Row]) -> Group {
 /// Lane and a plan's own scenarios: bars of rates and of ratios, which carry their names themselves.
 fn bare(rows: &[&Row]) -> Group {
     let series = Series::of(rows, &[]);
-    let across = Axis::new("operations a second", Scale::Linear, rate);
     let mut palette = Palette::default();
-    let rates = series.bars(&mut palette, rows, |row| row.ops_per_s, rate);
+    let rates = series.bars(&mut palette, rows, Key::OpsPerS);
     let figures = vec![
-        figure("Operations a second", value_bars(LARGE.0, &across, &rates, None)),
+        figure("Operations a second", value_bars(LARGE.0, &rate_axis(Scale::Linear), &rates, None)),
         figure(&ratio_title(rows), ratio_bars(&series, &mut palette, rows)),
     ];
     Group { legend: Vec::new(), figures: with_data(figures) }
 }
 
 fn ratio_bars(series: &Series<'_>, palette: &mut Palette, rows: &[&Row]) -> String {
-    let across = Axis::new("ratio to the baseline", Scale::Linear, ratio);
-    value_bars(LARGE.0, &across, &series.bars(palette, rows, |row| row.ratio, ratio), Some(1.0))
+    let across = axis("ratio to the baseline", Scale::Linear, Key::Ratio);
+    value_bars(LARGE.0, &across, &series.bars(palette, rows, Key::Ratio), Some(1.0))
 }
 
 fn ratio_title(rows: &[&Row]) -> String {
-    let mut names: Vec<_> = rows.iter().filter_map(|row| row.baseline.as_deref()).collect();
+    let mut names: Vec<_> = rows.iter().filter_map(|row| row.text(Key::Baseline)).collect();
     names.dedup();
     match names[..] {
         [name] => format!("Ratio to the baseline: {name}"),
@@ -249,13 +243,8 @@ fn ratio_title(rows: &[&Row]) -> String {
 }
 
 /// A plot for each key of the rows, named by its key where there are several.
-fn panels(
-    rows: &[&Row],
-    key: impl Fn(&Row) -> Option<String>,
-    title: &str,
-    mut plot: impl FnMut(&[&Row]) -> String,
-) -> Vec<Figure> {
-    let groups = grouped(rows, key);
+fn panels(rows: &[&Row], key: Key, title: &str, mut plot: impl FnMut(&[&Row]) -> String) -> Vec<Figure> {
+    let groups = grouped(rows, |row| row.text(key));
     let alone = groups.len() == 1;
     let figures = groups.into_iter().map(|(key, rows)| {
         let title = key.filter(|_| !alone).map_or_else(|| title.to_owned(), |key| format!("{title}, {key}"));
@@ -319,7 +308,7 @@ mod tests {
     #[test]
     fn a_baseline_is_dashed_in_the_legend() {
         let report = sample();
-        let crypto: Vec<_> = report.rows.iter().filter(|row| row.scenario == "crypto").collect();
+        let crypto: Vec<_> = report.rows.iter().filter(|row| row.scenario() == "crypto").collect();
         let legend = &figures("crypto", &crypto)[0].legend;
         let dashed: Vec<_> = legend.iter().filter(|entry| entry.dashed).map(|entry| entry.name.as_str()).collect();
         assert!(dashed.iter().all(|name| name.starts_with("in process")) && !dashed.is_empty(), "{legend:?}");

@@ -42,6 +42,13 @@ pub(crate) fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A small number of things with their name, e.g. `1 client` or `8 clients`.
+pub(crate) fn counted(number: f64, name: &str) -> String {
+    let number = plain(number);
+    let ending = if number == "1" { "" } else { "s" };
+    format!("{number} {name}{ending}")
+}
+
 /// A number of things, e.g. `950` or `12.3 M`.
 pub(crate) fn count(count: u64) -> String {
     if count < 10_000 { count.to_string() } else { scaled(count as f64, "") }

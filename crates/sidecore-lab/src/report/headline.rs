@@ -1,6 +1,7 @@
 //! The few figures that a reader should see first: one for each scenario.
 
-use super::format::{rate, ratio, throughput};
+use super::column::Key;
+use super::format::{counted, rate, ratio, throughput};
 use super::{Report, Row, grouped};
 
 /// A figure with its meaning.
@@ -21,11 +22,11 @@ pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
 
 fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
     match scenario {
-        "lane" => most(rows, |row| row.ops_per_s, rate, "messages a second through a lane"),
+        "lane" => most(rows, |row| row.number(Key::OpsPerS), rate, "messages a second through a lane"),
         "ocf" => most(rows, Row::throughput, throughput, "payload through the devices"),
-        "scaling" => most(rows, |row| row.ops_per_s, rate, "operations a second at the most"),
+        "scaling" => most(rows, |row| row.number(Key::OpsPerS), rate, "operations a second at the most"),
         "notify" => closest(rows),
-        "balance" => most(rows, |row| row.ratio, ratio, "of the highest load the devices could carry"),
+        "balance" => most(rows, |row| row.number(Key::Ratio), ratio, "of the highest load the devices could carry"),
         _ => typical_ratio(scenario, rows),
     }
 }
@@ -33,12 +34,14 @@ fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
 /// The largest value and the row it comes from.
 fn most(rows: &[&Row], value: fn(&Row) -> Option<f64>, format: fn(f64) -> String, label: &str) -> Option<Headline> {
     // What others are measured against is not what this is about.
-    let compared = rows.iter().any(|row| row.baseline.is_some());
-    let own = rows.iter().filter(|row| row.baseline.is_some() || !compared);
+    let is_compared = |row: &&&Row| row.text(Key::Baseline).is_some();
+    let compared = rows.iter().any(|row| is_compared(&row));
+    let own = rows.iter().filter(|row| is_compared(row) || !compared);
     let valued = own.filter_map(|row| Some((value(row)?, *row)));
     let (largest, row) = valued.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let clients = row.clients.map(|n| if n == 1 { "1 client".to_owned() } else { format!("{n} clients") });
-    let words = [Some(row.variant.clone()), row.balance.clone(), row.devices.clone(), clients];
+    let clients = row.number(Key::Clients).map(|n| counted(n, "client"));
+    let text = |key| row.text(key).map(str::to_owned);
+    let words = [text(Key::Variant), text(Key::Balance), text(Key::Devices), clients];
     let mut words: Vec<_> = words.into_iter().flatten().collect();
     words.dedup();
     Some(Headline { value: format(largest), label: label.to_owned(), detail: words.join(", ") })
@@ -46,7 +49,7 @@ fn most(rows: &[&Row], value: fn(&Row) -> Option<f64>, format: fn(f64) -> String
 
 /// The median of the ratios, and their range: one good row must not speak for the others.
 fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
-    let mut ratios: Vec<_> = rows.iter().filter_map(|row| row.ratio).collect();
+    let mut ratios: Vec<_> = rows.iter().filter_map(|row| row.number(Key::Ratio)).collect();
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (*ratios.first()?, *ratios.last()?);
     Some(Headline {
@@ -58,29 +61,33 @@ fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
 
 /// The policy whose worst load is least bad: its latency against spinning, its CPU time against parking.
 fn closest(rows: &[&Row]) -> Option<Headline> {
-    let policy = |row: &&Row| row.notify.clone().unwrap_or_else(|| row.variant.clone());
-    let (spin, park) = (rows_of(rows, "spin", policy), rows_of(rows, "park", policy));
-    let others = grouped(rows, |row| policy(&row)).into_iter().filter(|(name, _)| name != "spin" && name != "park");
+    let (spin, park) = (rows_of(rows, "spin"), rows_of(rows, "park"));
+    let others = grouped(rows, policy).into_iter().filter(|(name, _)| *name != "spin" && *name != "park");
     let judged = others.filter_map(|(name, rows)| {
-        let latency = worst(&rows, &spin, |row| Some(row.total_us?.p50))?;
-        let cpu = worst(&rows, &park, |row| Some(row.cpu_us_per_op?.total()))?;
+        let latency = worst(&rows, &spin, |row| row.number(Key::TotalP50))?;
+        let cpu = worst(&rows, &park, Row::cpu)?;
         Some((name, latency, cpu))
     });
     let (name, latency, cpu) = judged.min_by(|a, b| a.1.max(a.2).total_cmp(&b.1.max(b.2)))?;
     Some(Headline {
         value: format!("{latency:.2} / {}", ratio(cpu)),
         label: "latency of spinning / CPU time of parking, each at its worst load".to_owned(),
-        detail: name,
+        detail: name.to_owned(),
     })
 }
 
-fn rows_of<'r>(rows: &[&'r Row], name: &str, policy: impl Fn(&&Row) -> String) -> Vec<&'r Row> {
+fn policy(row: &Row) -> &str {
+    row.text(Key::Notify).unwrap_or_else(|| row.variant())
+}
+
+fn rows_of<'r>(rows: &[&'r Row], name: &str) -> Vec<&'r Row> {
     rows.iter().copied().filter(|row| policy(row) == name).collect()
 }
 
 /// The largest ratio of a value to the yardstick's at the same load, operation and size.
 fn worst(rows: &[&Row], yardstick: &[&Row], value: fn(&Row) -> Option<f64>) -> Option<f64> {
-    let alike = |a: &Row, b: &Row| a.load == b.load && a.op == b.op && a.size == b.size && a.clients == b.clients;
+    let same = |a: &Row, b: &Row, key| a.text(key) == b.text(key) && a.number(key) == b.number(key);
+    let alike = |a: &Row, b: &Row| [Key::Load, Key::Op, Key::Size, Key::Clients].iter().all(|key| same(a, b, *key));
     let ratios = rows.iter().filter_map(|row| {
         let unit = yardstick.iter().find(|unit| alike(row, unit)).and_then(|unit| value(unit))?;
         Some(value(row)? / unit).filter(|ratio| ratio.is_finite())
@@ -90,8 +97,8 @@ fn worst(rows: &[&Row], yardstick: &[&Row], value: fn(&Row) -> Option<f64>) -> O
 
 #[cfg(test)]
 mod tests {
+    use super::super::Times;
     use super::super::tests::sample;
-    use super::super::{CpuPerOp, Times};
     use super::*;
 
     #[test]
@@ -104,19 +111,18 @@ mod tests {
 
     #[test]
     fn the_typical_ratio_names_its_range() {
-        let row = |ratio| Row { ratio: Some(ratio), ..Row::new("crypto", "v") };
+        let row = |ratio: f64| Row::new("crypto", "v").with(Key::Ratio, ratio);
         let (a, b, c) = (row(2.0), row(0.5), row(0.9));
         let headline = headline("crypto", &[&a, &b, &c]).unwrap();
         assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("0.90 x", "0.50 x to 2.00 x over 3 rows"));
     }
 
     fn waiting(policy: &str, load: f64, p50: f64, service: f64) -> Row {
-        Row {
-            load: Some(load),
-            total_us: Some(Times { p50, ..Times::default() }),
-            cpu_us_per_op: Some(CpuPerOp { client: 0.0, service }),
-            ..Row::new("notify", policy)
-        }
+        Row::new("notify", policy)
+            .with(Key::Load, load)
+            .with_times(Key::TotalMean, Some(Times { p50, ..Times::default() }))
+            .with(Key::ClientCpu, 0.0)
+            .with(Key::ServiceCpu, service)
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use super::column::Better;
 use super::figures::{Entry, Figure, Group, figures};
 use super::format::clean;
+use super::grid::{Grid, Heading};
 use super::headline::{Headline, headlines};
 use super::table::Table;
 use super::{Report, Row, scenario};
@@ -42,6 +44,7 @@ const READING: &str = "\
 <dt>deliver</dt><dd>reply taken until the client has it</dd>
 <dt>client CPU, service CPU</dt><dd>CPU time that one operation costs in the processes that ask and in the service</dd>
 <dt>wake-ups, saved</dt><dd>wake-ups sent, and those not needed because the other side was awake</dd>
+<dt>↑, ↓</dt><dd>more is better, less is better</dd>
 <dt>ratio</dt><dd>this row's figure divided by its baseline's, measured in the same run</dd>
 <dt>spread</dt><dd>largest less smallest of the repeats, divided by their median: differences below it mean nothing</dd>
 </dl>
@@ -110,25 +113,34 @@ fn figure(figure: &Figure) -> String {
 }
 
 fn table(table: &Table) -> String {
-    let open = if table.cells.len() > MOST_OPEN_ROWS { "" } else { " open" };
-    let shared: Vec<_> =
-        table.shared.iter().map(|(header, value)| format!("{header} <b>{}</b>", Escaped(value))).collect();
-    let shared = if shared.is_empty() { String::new() } else { format!("<p>All rows: {}</p>\n", shared.join(", ")) };
-    let headers = line(table, "th", table.columns.iter().map(|column| column.header));
-    let rows: String = table.cells.iter().map(|cells| line(table, "td", cells.iter().map(String::as_str))).collect();
+    let Grid { headings, rows, .. } = &table.grid;
+    let open = if rows.len() > MOST_OPEN_ROWS { "" } else { " open" };
+    let shared = table.shared_in_words(|value| format!("<b>{}</b>", Escaped(value)));
+    let shared = shared.map_or_else(String::new, |shared| format!("<p>{shared}</p>\n"));
+    let header: String = headings.iter().map(|heading| cell("th", heading, &heading.text)).collect();
+    let cells = |row: &Vec<String>| headings.iter().zip(row).map(|(heading, text)| cell("td", heading, text)).collect();
+    let lines: String = rows.iter().map(|row| tagged("tr", &String::from_iter::<Vec<String>>(cells(row)))).collect();
     format!(
-        "<details{open}><summary>{} rows</summary>\n{shared}<div class=\"wide\"><table>\n<thead>{headers}</thead>\n\
-         <tbody>\n{rows}</tbody>\n</table></div></details>\n",
-        table.cells.len()
+        "<details{open}><summary>{} rows</summary>\n{shared}<div class=\"wide\"><table>\n<thead>{}</thead>\n\
+         <tbody>\n{lines}</tbody>\n</table></div></details>\n",
+        rows.len(),
+        tagged("tr", &header)
     )
 }
 
-fn line<'c>(table: &Table, tag: &str, cells: impl Iterator<Item = &'c str>) -> String {
-    let cell = |(index, text): (usize, &str)| {
-        let class = if table.columns[index].numeric { " class=\"n\"" } else { "" };
-        format!("<{tag}{class}>{}</{tag}>", Escaped(text))
+fn tagged(tag: &str, inside: &str) -> String {
+    format!("<{tag}>{inside}</{tag}>\n")
+}
+
+/// A heading says with an arrow which way is better.
+fn cell(tag: &str, heading: &Heading, text: &str) -> String {
+    let class = if heading.numeric { " class=\"n\"" } else { "" };
+    let arrow = match heading.better {
+        Better::More if tag == "th" => " ↑",
+        Better::Less if tag == "th" => " ↓",
+        _ => "",
     };
-    format!("<tr>{}</tr>\n", cells.enumerate().map(cell).collect::<String>())
+    format!("<{tag}{class}>{}{arrow}</{tag}>", Escaped(text))
 }
 
 fn list(heading: &str, items: &[String]) -> String {
@@ -145,6 +157,7 @@ fn list_item(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::column::{COLUMNS, Key};
     use super::super::plot::{GRID, INK};
     use super::super::tests::{full_row, sample};
     use super::*;
@@ -189,20 +202,10 @@ mod tests {
 
     /// Every field that holds text tries to break out of wherever it is written.
     fn hostile(scenario: &str) -> Row {
-        let text = |field: &str| Some(format!("{field}\"'><script>alert('{field}')</script><b {field}=&amp;"));
-        Row {
-            variant: text("variant").unwrap(),
-            op: text("op"),
-            library: text("library"),
-            notify: text("notify"),
-            balance: text("balance"),
-            devices: text("devices"),
-            baseline: text("baseline"),
-            pinned: text("pinned"),
-            machine: text("machine"),
-            commit: text("commit"),
-            ..Row { scenario: scenario.into(), ..full_row() }
-        }
+        let text = |field: &str| format!("{field}\"'><script>alert('{field}')</script><b {field}=&amp;");
+        let columns = COLUMNS.iter().filter(|column| full_row().text(column.key).is_some());
+        let row = columns.fold(full_row(), |row, column| row.with(column.key, text(column.name)));
+        row.with(Key::Scenario, scenario)
     }
 
     #[test]
@@ -213,7 +216,7 @@ mod tests {
                 title: evil.into(),
                 machine: evil.into(),
                 commit: evil.into(),
-                rows: vec![hostile(scenario), Row { clients: Some(77), ..hostile(scenario) }, full_row()],
+                rows: vec![hostile(scenario), hostile(scenario).with(Key::Clients, 77), full_row()],
                 notes: vec![evil.into()],
                 left_out: vec![evil.into()],
             };

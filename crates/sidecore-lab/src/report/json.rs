@@ -2,16 +2,14 @@
 
 use std::io::{self, Write};
 
+use super::column::Key;
 use super::{Report, Row};
 
 /// Writes every row; those without machine and commit get the report's, so that a line can be read on its own.
 pub(crate) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let from = Row::default().with(Key::Commit, report.commit.as_str()).with(Key::Machine, report.machine.as_str());
     for row in &report.rows {
-        let row = Row {
-            commit: row.commit.clone().or_else(|| Some(report.commit.clone())),
-            machine: row.machine.clone().or_else(|| Some(report.machine.clone())),
-            ..row.clone()
-        };
+        let row = from.clone().and(row);
         serde_json::to_writer(&mut *out, &row)?;
         out.write_all(b"\n")?;
     }
@@ -31,18 +29,18 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), report.rows.len());
         for (line, row) in text.lines().zip(&report.rows) {
-            let back = Row::from_json_line(line).unwrap();
-            assert_eq!(back.machine.as_ref(), Some(&report.machine));
-            assert_eq!(back.commit.as_ref(), Some(&report.commit));
+            let own = Row::from_json_line(line).unwrap();
+            assert_eq!(own.text(Key::Machine), Some(report.machine.as_str()));
+            assert_eq!(own.text(Key::Commit), Some(report.commit.as_str()));
             // The parser may round the last bit of a number, so compare with what it makes of the row itself.
-            let own = Row::from_json_line(&serde_json::to_string(row).unwrap()).unwrap();
-            assert_eq!(Row { machine: None, commit: None, ..back }, own);
+            let row = Row::from_json_line(&serde_json::to_string(row).unwrap()).unwrap();
+            assert_eq!(own, own.clone().and(&row));
         }
     }
 
     #[test]
     fn a_rows_own_commit_is_kept() {
-        let row = Row { commit: Some("1234567".into()), ..Row::new("lane", "ring") };
+        let row = Row::new("lane", "ring").with(Key::Commit, "1234567");
         let report = Report { commit: "abcdef0".into(), rows: vec![row], ..Report::default() };
         let mut out = Vec::new();
         write(&report, &mut out).unwrap();

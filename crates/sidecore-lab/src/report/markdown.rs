@@ -23,23 +23,15 @@ fn section(name: &str, rows: &[&Row]) -> Vec<String> {
     if !reading.is_empty() {
         lines.extend([reading.to_owned(), String::new()]);
     }
-    if !table.shared.is_empty() {
-        let shared: Vec<_> =
-            table.shared.iter().map(|(header, value)| format!("{header} {}", escaped(value))).collect();
-        lines.extend([format!("All rows: {}", shared.join(", ")), String::new()]);
+    if let Some(shared) = table.shared_in_words(escaped) {
+        lines.extend([shared, String::new()]);
     }
-    lines.push(line(table.columns.iter().map(|column| column.header.to_owned())));
-    lines.push(line(table.columns.iter().map(|column| if column.numeric { "---:" } else { "---" }.to_owned())));
-    lines.extend(table.cells.iter().map(|cells| line(cells.iter().map(|cell| escaped(cell)))));
+    lines.push(table.grid.table_in_markdown().trim_end().to_owned());
     lines
 }
 
 fn heading(text: &str) -> Vec<String> {
     vec![String::new(), format!("## {}", escaped(text)), String::new()]
-}
-
-fn line(cells: impl Iterator<Item = String>) -> String {
-    format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 
 fn list(title: &str, items: &[String]) -> Vec<String> {
@@ -63,6 +55,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::column::Key;
     use super::super::tests::sample;
     use super::*;
 
@@ -83,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_hostile_name_stays_in_its_cell() {
-        let row = Row { op: Some("a|b <b>*x*</b>\n[l](u)".into()), ..Row::new("lane", "v") };
+        let row = Row::new("lane", "v").with(Key::Op, "a|b <b>*x*</b>\n[l](u)");
         let text = render(&Report { rows: vec![row], ..Report::default() });
         assert!(text.contains(r"| a\|b \<b\>\*x\*\</b\>"), "{text}");
         assert!(text.contains(r"\[l\](u) |"), "{text}");

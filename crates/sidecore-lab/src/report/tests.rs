@@ -14,52 +14,55 @@ pub(crate) fn sample() -> Report {
     }
 }
 
-/// A row with a value in every field.
+/// A row with a value in every column.
 pub(crate) fn full_row() -> Row {
     let times = Some(Times { mean: 2.5, p50: 2.25, p99: 9.75 });
-    Row {
-        op: Some("aes-256-gcm".into()),
-        library: Some("OpenSSL 3.0.19".into()),
-        notify: Some("break-even".into()),
-        balance: Some("priced".into()),
-        devices: Some("2 worker".into()),
-        clients: Some(8),
-        jobs: Some(32),
-        size: Some(16_384),
-        ops_per_s: Some(123_456.0),
-        mbit_per_s: Some(16_181.6),
-        total_us: times,
-        queue_us: times,
-        device_us: times,
-        host_us: times,
-        deliver_us: times,
-        reach: Some(Reach::at_least(0.95)),
-        changes: Some(Changes { queue: Some(-95.9), device: Some(-61.1), total: Some(-74.6), throughput: Some(274.0) }),
-        cpu_us_per_op: Some(CpuPerOp { client: 0.35, service: 1.25 }),
-        empty_polls: Some(1_234_567),
-        wakeups_sent: Some(42),
-        wakeups_saved: Some(99_000),
-        ratio: Some(0.97),
-        baseline: Some("in process".into()),
-        seed: Some(7),
-        commit: Some("87fbb54".into()),
-        machine: Some("Some Processor, 2 cores, Linux 6.18".into()),
-        load: Some(0.8),
-        pinned: Some("client 0, service 1".into()),
-        repeats: Some(5),
-        spread: Some(0.021),
-        ..Row::new("crypto", "sidecore")
-    }
+    Row::new("crypto", "sidecore")
+        .with(Key::Op, "aes-256-gcm")
+        .with(Key::Library, "OpenSSL 3.0.19")
+        .with(Key::Notify, "break-even")
+        .with(Key::Balance, "priced")
+        .with(Key::Devices, "2 worker")
+        .with(Key::Clients, 8)
+        .with(Key::Jobs, 32)
+        .with(Key::Size, 16_384)
+        .with(Key::OpsPerS, 123_456.0)
+        .with(Key::MbitPerS, 16_181.6)
+        .with_times(Key::TotalMean, times)
+        .with_times(Key::QueueMean, times)
+        .with_times(Key::DeviceMean, times)
+        .with_times(Key::HostMean, times)
+        .with_times(Key::DeliverMean, times)
+        .with(Key::AtLeast, 0.95)
+        .with(Key::QueueChange, -95.9)
+        .with(Key::DeviceChange, -61.1)
+        .with(Key::TotalChange, -74.6)
+        .with(Key::ThroughputChange, 274.0)
+        .with(Key::ClientCpu, 0.35)
+        .with(Key::ServiceCpu, 1.25)
+        .with(Key::EmptyPolls, 1_234_567)
+        .with(Key::WakeupsSent, 42)
+        .with(Key::WakeupsSaved, 99_000)
+        .with(Key::Ratio, 0.97)
+        .with(Key::Baseline, "in process")
+        .with(Key::Seed, 7)
+        .with(Key::Commit, "87fbb54")
+        .with(Key::Machine, "Some Processor, 2 cores, Linux 6.18")
+        .with(Key::Load, 0.8)
+        .with(Key::Pinned, "client 0, service 1")
+        .with(Key::Repeats, 5)
+        .with(Key::Spread, 0.021)
+}
+
+/// The row with a ratio to that baseline, if there is one.
+fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
+    row.with(Key::Ratio, ratio).with(Key::Baseline, ratio.map(|_| baseline))
 }
 
 fn lane() -> Vec<Row> {
-    let row = |variant: &str, ops_per_s, ratio: Option<f64>| Row {
-        op: Some("noop".into()),
-        ops_per_s: Some(ops_per_s),
-        ratio,
-        baseline: ratio.map(|_| "bare ping-pong".into()),
-        spread: Some(0.03),
-        ..Row::new("lane", variant)
+    let row = |variant: &str, ops_per_s: f64, ratio| {
+        let row = Row::new("lane", variant).with(Key::Op, "noop").with(Key::OpsPerS, ops_per_s).with(Key::Spread, 0.03);
+        against(row, ratio, "bare ping-pong")
     };
     vec![
         row("bare ping-pong", 5.2e6, None),
@@ -73,7 +76,7 @@ fn crypto() -> Vec<Row> {
     let mut rows = Vec::new();
     for (op, fixed_ns, ns_per_byte) in [("aes-256-gcm", 180.0, 0.19), ("sha-256", 150.0, 0.55)] {
         for size in [16, 64, 256, 1024, 4096, 16_384, 65_536] {
-            let alone = 1e9 / (fixed_ns + ns_per_byte * size as f64);
+            let alone = 1e9 / (fixed_ns + ns_per_byte * f64::from(size));
             rows.extend(crypto_rows(op, Some(size), alone));
         }
     }
@@ -82,16 +85,11 @@ fn crypto() -> Vec<Row> {
 }
 
 /// The baseline in process, and a lane with one and with four clients.
-fn crypto_rows(op: &str, size: Option<u64>, alone: f64) -> Vec<Row> {
-    let row = |variant: &str, ops_per_s: f64, clients, ratio: Option<f64>| Row {
-        op: Some(op.into()),
-        clients: Some(clients),
-        size,
-        ops_per_s: Some(ops_per_s),
-        mbit_per_s: size.map(|size| ops_per_s * size as f64 * 8.0 / 1e6),
-        ratio,
-        baseline: ratio.map(|_| "in process".into()),
-        ..Row::new("crypto", variant)
+fn crypto_rows(op: &str, size: Option<u32>, alone: f64) -> Vec<Row> {
+    let row = |variant: &str, ops_per_s: f64, clients: u32, ratio| {
+        let row = Row::new("crypto", variant).with(Key::Op, op).with(Key::Clients, clients).with(Key::Size, size);
+        let mbit_per_s = size.map(|size| ops_per_s * f64::from(size) * 8.0 / 1e6);
+        against(row.with(Key::OpsPerS, ops_per_s).with(Key::MbitPerS, mbit_per_s), ratio, "in process")
     };
     let through = |clients: f64| 1.0 / (1.0 / alone + 90e-9 / clients);
     vec![
@@ -107,16 +105,10 @@ fn ocf() -> Vec<Row> {
         for clients in [1, 2, 4, 32] {
             for size in [16, 64, 256, 1024, 8192, 16_384] {
                 let share = f64::from(clients.min(4)) / 4.0;
-                let mbit = rated * share * size as f64 / (size as f64 + 300.0);
-                rows.push(Row {
-                    op: Some("3des-cbc".into()),
-                    balance: Some("eft".into()),
-                    devices: Some(devices.into()),
-                    clients: Some(clients),
-                    size: Some(size),
-                    mbit_per_s: Some(mbit),
-                    ..Row::new("ocf", "emulated")
-                });
+                let mbit = rated * share * f64::from(size) / (f64::from(size) + 300.0);
+                let row = Row::new("ocf", "emulated").with(Key::Op, "3des-cbc").with(Key::Balance, "eft");
+                let row = row.with(Key::Devices, devices).with(Key::Clients, clients).with(Key::Size, size);
+                rows.push(row.with(Key::MbitPerS, mbit));
             }
         }
     }
@@ -146,19 +138,18 @@ fn notify() -> Vec<Row> {
 fn notify_row(policy: &str, load: f64, delay: f64, cpu: f64) -> Row {
     let times = |mean: f64| Some(Times { mean, p50: mean * 0.9, p99: mean * 3.5 });
     let queue = 0.3 / (1.0 - load) + delay * 0.4;
-    Row {
-        op: Some("aes-256-gcm".into()),
-        notify: Some(policy.into()),
-        clients: Some(1),
-        size: Some(1024),
-        total_us: times(queue + 1.4 + delay * 0.6),
-        queue_us: times(queue),
-        device_us: times(1.4),
-        deliver_us: times(delay * 0.6),
-        cpu_us_per_op: Some(CpuPerOp { client: cpu * 0.4, service: cpu * 0.6 + 0.9 }),
-        load: Some(load),
-        ..Row::new("notify", policy)
-    }
+    Row::new("notify", policy)
+        .with(Key::Op, "aes-256-gcm")
+        .with(Key::Notify, policy)
+        .with(Key::Clients, 1)
+        .with(Key::Size, 1024)
+        .with_times(Key::TotalMean, times(queue + 1.4 + delay * 0.6))
+        .with_times(Key::QueueMean, times(queue))
+        .with_times(Key::DeviceMean, times(1.4))
+        .with_times(Key::DeliverMean, times(delay * 0.6))
+        .with(Key::ClientCpu, cpu * 0.4)
+        .with(Key::ServiceCpu, cpu * 0.6 + 0.9)
+        .with(Key::Load, load)
 }
 
 fn balance() -> Vec<Row> {
@@ -166,16 +157,13 @@ fn balance() -> Vec<Row> {
     for (policy, share) in
         [("round-robin", 0.61), ("p2c", 0.66), ("sed", 0.72), ("tokens", 0.77), ("eft", 0.79), ("priced", 0.98)]
     {
-        let row = Row {
-            balance: Some(policy.into()),
-            devices: Some("2 fast, 2 slow".into()),
-            ..Row::new("balance", "95 % 256 B, 5 % 16 KiB")
-        };
-        rows.push(Row { ratio: Some(share), baseline: Some("linear program".into()), ..row.clone() });
+        let row = Row::new("balance", "95 % 256 B, 5 % 16 KiB").with(Key::Balance, policy);
+        let row = row.with(Key::Devices, "2 fast, 2 slow");
+        rows.push(against(row.clone(), Some(share), "linear program"));
         for load in [0.5, 0.8, 0.9_f64] {
             let p99 = 12.0 / (1.02 - load.min(share) * 1.02 / share).max(0.02);
-            let total_us = Some(Times { mean: p99 * 0.3, p50: p99 * 0.2, p99 });
-            rows.push(Row { load: Some(load), total_us, ..row.clone() });
+            let times = Some(Times { mean: p99 * 0.3, p50: p99 * 0.2, p99 });
+            rows.push(row.clone().with(Key::Load, load).with_times(Key::TotalMean, times));
         }
     }
     rows
@@ -185,12 +173,8 @@ fn scaling() -> Vec<Row> {
     let mut rows = Vec::new();
     for clients in [1, 2, 4, 8, 16] {
         for (variant, each, most) in [("1 sidecore", 2.9e6, 4.1e6), ("2 sidecores", 2.9e6, 8.0e6)] {
-            rows.push(Row {
-                op: Some("noop".into()),
-                clients: Some(clients),
-                ops_per_s: Some((each * f64::from(clients)).min(most)),
-                ..Row::new("scaling", variant)
-            });
+            let row = Row::new("scaling", variant).with(Key::Op, "noop").with(Key::Clients, clients);
+            rows.push(row.with(Key::OpsPerS, (each * f64::from(clients)).min(most)));
         }
     }
     rows
@@ -198,12 +182,14 @@ fn scaling() -> Vec<Row> {
 
 #[test]
 fn groups_keep_the_order_of_their_first_row() {
-    let rows = [("b", 1), ("a", 2), ("b", 3)].map(|(name, n)| Row { clients: Some(n), ..Row::new(name, "v") });
+    let rows = [("b", 1), ("a", 2), ("b", 3)].map(|(name, n)| Row::new(name, "v").with(Key::Clients, n));
     let report = Report { rows: rows.to_vec(), ..Report::default() };
     let groups = report.by_scenario();
-    let found: Vec<_> =
-        groups.iter().map(|(name, rows)| (*name, rows.iter().filter_map(|row| row.clients).collect())).collect();
-    assert_eq!(found, [("b", vec![1, 3]), ("a", vec![2])]);
+    let found: Vec<_> = groups
+        .iter()
+        .map(|(name, rows)| (*name, rows.iter().filter_map(|row| row.number(Key::Clients)).collect()))
+        .collect();
+    assert_eq!(found, [("b", vec![1.0, 3.0]), ("a", vec![2.0])]);
 }
 
 #[test]

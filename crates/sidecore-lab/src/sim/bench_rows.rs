@@ -4,7 +4,7 @@ use super::compare::{CellLine, percent};
 use super::output;
 use super::stop::Steps;
 use crate::args::Plans;
-use crate::report::{Grid, Row, digits};
+use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, Plan};
 use std::fs;
@@ -73,11 +73,11 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
 fn cases(rows: &[Row]) -> (Vec<Case>, usize) {
     let mut cases: Vec<Case> = Vec::new();
     let mut left_out = 0;
-    for row in rows.iter().filter(|row| ["crypto", "notify"].contains(&row.scenario.as_str())) {
+    for row in rows.iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())) {
         match case(row) {
             Some(case) if cases.iter().any(|known| known.name == case.name) => {}
             Some(case) => cases.push(case),
-            None => left_out += usize::from(row.scenario == "notify" || row.variant == "sidecore"),
+            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
         }
     }
     (cases, left_out)
@@ -85,37 +85,38 @@ fn cases(rows: &[Row]) -> (Vec<Case>, usize) {
 
 fn case(row: &Row) -> Option<Case> {
     let known = sidecore_sim::system::find("machine")?.parameters().iter().any(|parameter| {
-        let op = row.op.as_deref().unwrap_or_default();
+        let op = row.text(Key::Op).unwrap_or_default();
         parameter.name.strip_suffix(".at_64_ns") == Some(op)
     });
-    if !known || row.clients != Some(1) {
+    if !known || row.number(Key::Clients) != Some(1.0) {
         return None;
     }
-    let (op, size, notify) = (row.op.clone()?, row.size?, row.notify.clone()?);
-    let (depth, load) = match (row.scenario.as_str(), row.variant.as_str()) {
+    let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
+    let (depth, load) = match (row.scenario(), row.variant()) {
         ("crypto", "sidecore") => (64, 0.0),
-        ("notify", "open") => (1, row.load?),
+        ("notify", "open") => (1, row.number(Key::Load)?),
         ("notify", "closed") => (1, 0.0),
         _ => return None,
     };
     let how = if load > 0.0 { format!("load {load}") } else { format!("{depth} in flight") };
     let set = [
-        ("client.op", op.clone()),
+        ("client.op", op.to_owned()),
         ("client.size", size.to_string()),
         ("client.depth", depth.to_string()),
         ("client.load", load.to_string()),
-        ("service.notify", notify.clone()),
-        ("service.sample_every", if row.scenario == "notify" { "4" } else { "64" }.to_owned()),
+        ("service.notify", notify.to_owned()),
+        ("service.sample_every", if row.scenario() == "notify" { "4" } else { "64" }.to_owned()),
     ];
-    let rate = row.ops_per_s?;
+    let rate = row.number(Key::OpsPerS)?;
     let mut measured = vec![("ops_per_s", rate)];
     // A bench that ends before its requests in flight were answered a few times saw only the quick ones.
     let settled = load > 0.0 || f64::from(depth) / rate < SETTLED;
-    if let Some(times) = row.total_us.filter(|_| settled) {
-        measured.extend([("p50_us", times.p50), ("p99_us", times.p99)]);
+    if settled {
+        let times = [("p50_us", Key::TotalP50), ("p99_us", Key::TotalP99)];
+        measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));
     }
     Some(Case {
-        name: format!("{} {op} {size} B, {how}, {notify}", row.scenario),
+        name: format!("{} {op} {size} B, {how}, {notify}", row.scenario()),
         set: set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         measured,
     })

@@ -7,7 +7,8 @@ use super::{bench_rows, compare, output};
 use crate::args::Plans;
 use crate::machine;
 use crate::output::print;
-use crate::report::{Grid, Row, digits};
+use crate::report::{Grid, Key, Row, digits};
+use serde_json::Map;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::Source;
 use sidecore_sim::table::{self, Table};
@@ -143,9 +144,7 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let shape = &table.shape;
     let unit = plan.cell.map(|metric| &plan.system.metrics()[metric]);
     let what = unit.map_or(String::new(), |metric| format!(", {} in {}", metric.name, metric.unit));
-    let mut grid = Grid::new(format!("{}: {}{what}", plan.title, sheet.variant), &[]);
-    grid.headings.push(format!("{} \\ {}", shape.rows.title(), shape.columns.title()));
-    grid.headings.extend(table.column_labels());
+    let mut grid = Grid::new(format!("{}: {}{what}", plan.title, sheet.variant), &headings(table));
     for (r, label) in table.row_labels().into_iter().enumerate() {
         let cells = (0..shape.columns.len()).map(|c| cell(table.value(r, c), own.and_then(|own| own.value(r, c))));
         grid.rows.push([label].into_iter().chain(cells).collect());
@@ -155,6 +154,11 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
         grid.notes.push(STOPPED.to_owned());
     }
     grid
+}
+
+fn headings(table: &Table) -> Vec<String> {
+    let corner = format!("{} \\ {}", table.shape.rows.title(), table.shape.columns.title());
+    [corner].into_iter().chain(table.column_labels()).collect()
 }
 
 /// A value, with its multiple of the own table's.
@@ -178,9 +182,7 @@ fn limit_grid(sheet: &Sheet) -> Option<Grid> {
     if shape.rows.is_metrics() || shape.columns.is_metrics() || same_part(table) {
         return None;
     }
-    let mut grid = Grid::new(format!("What limits: {}", sheet.variant), &[]);
-    grid.headings.push(format!("{} \\ {}", shape.rows.title(), shape.columns.title()));
-    grid.headings.extend(table.column_labels());
+    let mut grid = Grid::new(format!("What limits: {}", sheet.variant), &headings(table));
     for (r, label) in table.row_labels().into_iter().enumerate() {
         let parts = (0..shape.columns.len()).map(|c| table.run_of(r, c).map_or("-", part).to_owned());
         grid.rows.push([label].into_iter().chain(parts).collect());
@@ -213,26 +215,21 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
     let commit = machine::commit();
     let row = |run: &table::Run| {
         let metrics = plan.system.metrics().iter().zip(&run.outcome.values);
-        let metric = |name: &str| {
-            let found = plan.system.metrics().iter().position(|metric| metric.name == name);
-            found.map(|index| run.outcome.values[index]).filter(|value| value.is_finite())
+        let metrics: Map<_, _> = metrics.map(|(metric, value)| (metric.name.to_owned(), (*value).into())).collect();
+        let settings: Map<_, _> =
+            run.case.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        let set = |name: &str| {
+            run.case.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.parse::<u64>().ok())
         };
-        let set =
-            |name: &str| run.case.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.parse().ok());
-        Row {
-            clients: set("client.threads").map(|threads: u64| threads as u32),
-            size: set("client.size"),
-            ops_per_s: metric("ops_per_s"),
-            mbit_per_s: metric("mbit_per_s"),
-            settings: Some(run.case.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()),
-            metrics: Some(
-                metrics.filter(|(_, value)| value.is_finite()).map(|(m, value)| (m.name.to_owned(), *value)).collect(),
-            ),
-            limit: Some(run.outcome.limit.clone()),
-            seed: Some(seed),
-            commit: Some(commit.clone()),
-            ..Row::new(&stem, &sheet.variant)
-        }
+        let row = Row::new(&stem, &sheet.variant).with(Key::Clients, set("client.threads"));
+        row.with(Key::Size, set("client.size"))
+            .with(Key::OpsPerS, metrics.get("ops_per_s").cloned())
+            .with(Key::MbitPerS, metrics.get("mbit_per_s").cloned())
+            .with(Key::Settings, settings)
+            .with(Key::Metrics, metrics.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
+            .with(Key::Limit, run.outcome.limit.as_str())
+            .with(Key::Seed, seed)
+            .with(Key::Commit, commit.as_str())
     };
     sheet.table.runs.iter().map(row).collect()
 }

@@ -1,13 +1,12 @@
 //! Operations, processes and asynchronous jobs, as the service waits by default.
 
-use super::found::Found;
 use super::setup::Setup;
-use super::{BASELINE, library};
+use super::{BASELINE, case, own};
 use crate::bench::crew::BenchError;
-use crate::bench::series::ratio;
+use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
 use crate::bench::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::Key;
 use sidecore::config::DeviceConfig;
 
 const OPS: [&str; 6] =
@@ -23,74 +22,34 @@ fn ops(settings: &Settings) -> Vec<&'static str> {
     all.iter().copied().filter(|op| settings.wants(op)).collect()
 }
 
-fn processes(settings: &Settings) -> &'static [usize] {
-    if settings.quick { &QUICK_PROCESSES } else { &PROCESSES }
-}
-
-fn jobs(settings: &Settings) -> &'static [u32] {
-    if settings.quick { &QUICK_JOBS } else { &JOBS }
-}
-
-/// How often, and for how long, ns.
-fn effort(settings: &Settings) -> (usize, u64) {
-    if settings.quick { (2, 60_000_000) } else { (5, 200_000_000) }
-}
-
-pub(super) fn steps(settings: &Settings) -> usize {
-    ops(settings).len() * processes(settings).len()
-}
-
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let most = processes(settings).iter().copied().max().unwrap_or(1);
     let ops = ops(settings);
-    let mut outcome = Outcome::default();
     if ops.is_empty() {
-        return Ok(outcome);
+        return Ok(Outcome::default());
     }
+    let processes: &[usize] = settings.pick(&QUICK_PROCESSES, &PROCESSES);
+    let most = processes.iter().copied().max().unwrap_or(1);
     let mut setup = Setup::start(most, vec![DeviceConfig::inline("inline")], &ops)?;
-    for op in ops {
-        for &processes in processes(settings) {
-            progress.begin(&format!("{op}, {processes} processes"));
-            outcome.rows.extend(one(&mut setup, op, processes, settings)?);
-            progress.advance();
-        }
-    }
-    outcome.notes.push(
+    let (repeats, ns) = settings.pick((2, 60_000_000), (5, 200_000_000));
+    let jobs: &[u32] = settings.pick(&QUICK_JOBS, &JOBS);
+    let points = ops.into_iter().flat_map(|op| processes.iter().map(move |processes| (op, *processes)));
+    let cases = points.map(|(op, processes)| one(&setup, op, processes, jobs, ns)).collect();
+    let outcome = measure_all(&mut setup, cases, repeats, progress)?;
+    Ok(outcome.noted(
         "keys: every client is a process with OpenSSL and the provider, and signs again as soon as it has a signature; \
          jobs are asynchronous operations in flight in each of them, 1 is none. openssl is the same by OpenSSL's own \
          code; where there are several processes it may use the sidecore's core as well. RSA-1024 is no stored kind: its \
-         key is imported by the client."
-            .to_owned(),
-    );
-    Ok(outcome)
+         key is imported by the client.",
+    ))
 }
 
-/// The baseline and each number of jobs, in turn.
-fn one(setup: &mut Setup, op: &str, processes: usize, settings: &Settings) -> Result<Vec<Row>, BenchError> {
-    let (repeats, ns) = effort(settings);
-    let mut own = Found::default();
-    let mut found: Vec<Found> = jobs(settings).iter().map(|_| Found::default()).collect();
-    for _ in 0..repeats {
-        own.add_own(setup.own(op, processes, ns)?);
-        for (jobs, found) in jobs(settings).iter().zip(&mut found) {
-            found.add(setup.provided(op, processes, *jobs, ns)?);
-        }
-    }
-    let row = |variant: &str| Row {
-        op: Some(op.to_owned()),
-        clients: Some(processes as u32),
-        pinned: Some(setup.pinning.describe(processes)),
-        ..Row::new("keys", variant)
-    };
-    let mut rows = vec![own.row(Row { library: library(), ..row(BASELINE) })];
-    for (jobs, found) in jobs(settings).iter().zip(&found) {
-        rows.push(found.row(Row {
-            jobs: Some(*jobs),
-            notify: Some("break-even".to_owned()),
-            ratio: ratio(&found.rates, &own.rates),
-            baseline: Some(BASELINE.to_owned()),
-            ..row("sidecore")
-        }));
-    }
-    Ok(rows)
+/// The baseline and each number of jobs.
+fn one(setup: &Setup, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Setup> {
+    let baseline = case("keys", setup, op, processes).variant(own(op, processes, ns));
+    jobs.iter().fold(baseline, |case, jobs| {
+        let jobs = *jobs;
+        let run = move |setup: &mut Setup, _: &Turn<'_>| setup.provided(op, processes, jobs, ns);
+        let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs).with(Key::Notify, "break-even");
+        case.variant(sidecore.against(By::Rate, BASELINE))
+    })
 }

@@ -1,15 +1,15 @@
 //! What is packaged today for keys outside of programs: `SoftHSM` 2 in a process of its own, behind p11-kit's remoting.
 
-use super::found::Found;
+use super::case;
 use super::setup::Setup;
 use crate::bench::client::private_key;
 use crate::bench::crew::{BenchError, HEAD_START, Member};
+use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{done, on_core};
-use crate::bench::series::ratio;
 use crate::bench::task::{Measured, Task};
 use crate::bench::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Reach, Row};
+use crate::report::Key;
 use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
 use std::fs;
@@ -154,79 +154,45 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// How often, and for how long, ns.
-fn effort(settings: &Settings) -> (usize, u64) {
-    if settings.quick { (2, 80_000_000) } else { (7, 300_000_000) }
-}
-
-fn ops(settings: &Settings) -> Vec<&'static str> {
-    OPS.into_iter().filter(|op| settings.wants(op)).collect()
-}
-
-pub(super) fn steps(settings: &Settings) -> usize {
-    ops(settings).len()
+/// Both, to be measured in turn.
+struct Pair {
+    setup: Setup,
+    remote: Remote,
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let mut outcome = Outcome::default();
-    let ops = ops(settings);
+    let ops: Vec<&str> = OPS.into_iter().filter(|op| settings.wants(op)).collect();
     if ops.is_empty() {
-        return Ok(outcome);
+        return Ok(Outcome::default());
     }
     let installed = match Installed::find() {
         Ok(installed) => installed,
-        Err(why) => {
-            outcome.left_out.push(format!("keys-packaged: {why}"));
-            return Ok(outcome);
-        }
+        Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
-    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    let setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
     let cpus = (setup.pinning.client(0), setup.pinning.sidecores.first().copied());
-    let mut remote = Remote::start(installed, setup.directory(), cpus)?;
-    for op in ops {
-        progress.begin(&format!("{op}, {BASELINE}"));
-        outcome.rows.extend(one(&mut setup, &mut remote, op, settings)?);
-        progress.advance();
-    }
-    outcome.notes.push(format!(
+    let remote = Remote::start(installed, setup.directory(), cpus)?;
+    let mut pair = Pair { setup, remote };
+    let (repeats, ns) = settings.pick((2, 80_000_000), (7, 300_000_000));
+    let cases = ops.into_iter().map(|op| one(&pair.setup, op, ns)).collect();
+    let outcome = measure_all(&mut pair, cases, repeats, progress)?;
+    Ok(outcome.noted(format!(
         "keys-packaged: {BASELINE} is called through PKCS#11 in two calls for a signature; its server is on the \
          sidecore's core. A process has one connection to it, so one request at a time. The rows latency divide the \
          mean times from call to return with one request at a time, the rows signs signatures a second with {JOBS} \
          asynchronous jobs."
-    ));
-    Ok(outcome)
+    )))
 }
 
-fn one(setup: &mut Setup, remote: &mut Remote, op: &str, settings: &Settings) -> Result<[Row; 3], BenchError> {
-    let (repeats, ns) = effort(settings);
-    let (mut packaged, mut alone, mut many) = (Found::default(), Found::default(), Found::default());
-    for _ in 0..repeats {
-        packaged.add_own(vec![remote.sign(op, ns)?]);
-        alone.add(setup.provided(op, 1, 1, ns)?);
-        many.add(setup.provided(op, 1, JOBS, ns)?);
-    }
-    let row = |variant: &str| Row {
-        op: Some(op.to_owned()),
-        clients: Some(1),
-        pinned: Some(setup.pinning.describe(1)),
-        ..Row::new("keys-packaged", variant)
-    };
-    let compared = |variant: &str, jobs| Row {
-        jobs: Some(jobs),
-        notify: Some("break-even".to_owned()),
-        baseline: Some(BASELINE.to_owned()),
-        ..row(variant)
+fn one(setup: &Setup, op: &'static str, ns: u64) -> Case<'static, Pair> {
+    let packaged = move |pair: &mut Pair, _: &Turn<'_>| Ok(Run::of(vec![pair.remote.sign(op, ns)?]));
+    let sidecore = |name, jobs| {
+        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.setup.provided(op, 1, jobs, ns);
+        Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
     };
     // One request at a time: the time of one is the inverse of the rate.
-    let latency = Row {
-        ratio: ratio(&packaged.rates, &alone.rates),
-        reach: Some(Reach::at_most(0.5)),
-        ..compared("sidecore, latency", 1)
-    };
-    let signs = Row {
-        ratio: ratio(&many.rates, &packaged.rates),
-        reach: Some(Reach::at_least(2.0)),
-        ..compared("sidecore, signs", JOBS)
-    };
-    Ok([packaged.row(Row { jobs: Some(1), ..row(BASELINE) }), alone.row(latency), many.row(signs)])
+    let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
+    let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
+    let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);
+    case("keys-packaged", setup, op, 1).variant(packaged).variant(latency).variant(signs)
 }

@@ -2,6 +2,7 @@
 
 use crate::bench::client::private_key;
 use crate::bench::crew::{BenchError, HEAD_START, Member, Pinning};
+use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
 use crate::beside;
@@ -38,17 +39,6 @@ pub(in crate::bench) struct Setup {
     /// Dropped after the clients.
     service: Service,
     directory: PathBuf,
-}
-
-/// One run of some clients.
-pub(in crate::bench) struct Run {
-    pub(in crate::bench) measured: Vec<Measured>,
-    /// What the service counted from its beginning to its end.
-    pub(in crate::bench) counted: Snapshot,
-    /// The same with the last reports of the clients.
-    pub(in crate::bench) reported: Snapshot,
-    /// CPU time of the service, ns.
-    pub(in crate::bench) service_cpu: u64,
 }
 
 /// The provider module that was built or installed with this program.
@@ -170,13 +160,13 @@ impl Setup {
         let counted = self.counters()?.since(&before);
         thread::sleep(REPORTED);
         let reported = self.counters()?.since(&before);
-        Ok(Run { measured, counted, reported, service_cpu })
+        Ok(Run::of(measured).counted(Counted::with_reports(&counted, &reported, service_cpu)))
     }
 
     /// The same by OpenSSL's own code. Several processes may use the sidecore's core as well: it is there in any case.
-    pub(in crate::bench) fn own(&mut self, op: &str, processes: usize, ns: u64) -> Result<Vec<Measured>, BenchError> {
+    pub(in crate::bench) fn own(&mut self, op: &str, processes: usize, ns: u64) -> Result<Run, BenchError> {
         self.spread(processes, true)?;
-        self.together(op, processes, 1, false, ns)
+        Ok(Run::of(self.together(op, processes, 1, false, ns)?))
     }
 
     fn together(

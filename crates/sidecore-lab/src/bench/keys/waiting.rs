@@ -4,14 +4,14 @@
 //! The cards are emulated: they take no processor time but that of the true result, and when their answer is found
 //! depends on when one looks. Under a timer the service looks at cards and lanes that often; else they wake it.
 
-use super::found::Found;
+use super::case;
 use super::setup::Setup;
 use crate::bench::crew::BenchError;
+use crate::bench::experiment::{Case, Turn, Variant, measure_all};
 use crate::bench::{Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Changes, Row};
+use crate::report::{Key, Row};
 use sidecore::config::DeviceConfig;
-use sidecore::core::stage::Stage;
 
 /// Short, so that the time of the card and not that of the true result is measured.
 const OP: &str = "p-256-sign";
@@ -34,15 +34,8 @@ const HOST: &str = "timer(50us)";
 /// Jobs of the one client: requests in flight.
 const JOBS: [u32; 2] = [1, 8];
 
-/// What was measured of one pair of policies.
-struct Cell {
-    policies: Policies,
-    jobs: u32,
-    found: Found,
-}
-
 fn timers(settings: &Settings) -> &'static [&'static str] {
-    if settings.quick { &QUICK_TIMERS } else { &TIMERS }
+    settings.pick(&QUICK_TIMERS, &TIMERS)
 }
 
 /// Each pair once.
@@ -56,17 +49,9 @@ fn policies(settings: &Settings, jobs: u32) -> Vec<Policies> {
     all
 }
 
-pub(super) fn steps(settings: &Settings) -> usize {
-    if settings.wants(OP) { JOBS.iter().map(|jobs| policies(settings, *jobs).len()).sum() } else { 0 }
-}
-
-fn repeats(settings: &Settings) -> usize {
-    if settings.quick { 2 } else { 5 }
-}
-
 /// Long enough for several looks, ns.
 fn duration(settings: &Settings, policies: Policies) -> u64 {
-    let least = if settings.quick { 60_000_000 } else { 200_000_000 };
+    let least = settings.pick(60_000_000, 200_000_000);
     match policies.0 {
         "timer(200ms)" => 1_600_000_000,
         "timer(10ms)" => least.max(120_000_000),
@@ -75,64 +60,54 @@ fn duration(settings: &Settings, policies: Policies) -> u64 {
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let mut outcome = Outcome::default();
     if !settings.wants(OP) {
-        return Ok(outcome);
+        return Ok(Outcome::default());
     }
     let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
     let mut setup = Setup::start(1, cards, &[OP])?;
+    let mut outcome = Outcome::default();
     for jobs in JOBS {
-        let mut cells: Vec<Cell> = policies(settings, jobs)
-            .into_iter()
-            .map(|policies| Cell { policies, jobs, found: Found::default() })
-            .collect();
-        for repeat in 0..repeats(settings) {
-            for cell in &mut cells {
-                progress.begin(&format!("service {}, client {}, {jobs} jobs", cell.policies.0, cell.policies.1));
-                one_run(&mut setup, cell, duration(settings, cell.policies))?;
-                if repeat == 0 {
-                    progress.advance();
-                }
-            }
-        }
-        outcome.rows.extend(cells.iter().map(|cell| row(&setup, cell)));
-        outcome.rows.extend(comparisons(settings, jobs, &cells));
+        let cases = vec![one(&setup, jobs, settings)];
+        let part = measure_all(&mut setup, cases, settings.pick(2, 5), progress)?;
+        let compared = comparisons(settings, jobs, &part.rows);
+        outcome.add(part);
+        outcome.rows.extend(compared);
     }
     outcome.rows.push(published());
-    outcome.notes.push(format!(
+    Ok(outcome.noted(format!(
         "keys-waiting, interrupts against timers: one client process and {CARDS} emulated cards that take {} us for a \
          request. The service's policy is that of its hops to clients and from cards. Changes are of mean times and of \
          medians of throughput; z/VM's are those of its report, with ten guests of ten threads and its host's tasks \
          polling every 50 us to 200 ms.",
         CARD_NS / 1000
-    ));
-    Ok(outcome)
+    )))
 }
 
-fn one_run(setup: &mut Setup, cell: &mut Cell, ns: u64) -> Result<(), BenchError> {
-    let (service, client) = cell.policies;
-    setup.set(&format!("notify.client={client}"))?;
-    setup.set(&format!("notify.from_device={service}"))?;
-    setup.set(&format!("notify.service={service}"))?;
-    cell.found.add(setup.provided(OP, 1, cell.jobs, ns)?);
-    // The next orders must not wait for a sleeper.
-    setup.set("notify=park")
-}
-
-fn row(setup: &Setup, cell: &Cell) -> Row {
-    cell.found.row(Row {
-        op: Some(OP.to_owned()),
-        notify: Some(format!("service {}, client {}", cell.policies.0, cell.policies.1)),
-        devices: Some(format!("{CARDS} emulated: {} us", CARD_NS / 1000)),
-        clients: Some(1),
-        jobs: Some(cell.jobs),
-        pinned: Some(setup.pinning.describe(1)),
-        ..Row::new("keys-waiting", "closed")
+/// All pairs of policies.
+fn one(setup: &Setup, jobs: u32, settings: &Settings) -> Case<'static, Setup> {
+    let case = case("keys-waiting", setup, OP, 1).with(Key::Jobs, jobs);
+    let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
+    policies(settings, jobs).into_iter().fold(case, |case, policies| {
+        let ((service, client), ns) = (policies, duration(settings, policies));
+        let run = move |setup: &mut Setup, _: &Turn<'_>| {
+            setup.set(&format!("notify.client={client}"))?;
+            setup.set(&format!("notify.from_device={service}"))?;
+            setup.set(&format!("notify.service={service}"))?;
+            let run = setup.provided(OP, 1, jobs, ns)?;
+            // The next orders must not wait for a sleeper.
+            setup.set("notify=park")?;
+            Ok(run)
+        };
+        case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))
     })
 }
 
+fn in_words((service, client): Policies) -> String {
+    format!("service {service}, client {client}")
+}
+
 /// What waking changes, pair by pair.
-fn comparisons(settings: &Settings, jobs: u32, cells: &[Cell]) -> Vec<Row> {
+fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
     let woken = (WOKEN[0], WOKEN[0]);
     let mut pairs: Vec<(String, Policies, Policies)> = timers(settings)
         .iter()
@@ -145,29 +120,34 @@ fn comparisons(settings: &Settings, jobs: u32, cells: &[Cell]) -> Vec<Row> {
             pairs.push((format!("{both} both woken"), (HOST, gate), woken));
         }
     }
-    let cell = |policies| cells.iter().find(|cell| cell.policies == policies);
-    let row = |(variant, from, to): (String, Policies, Policies)| {
-        let changes = changes(&cell(from)?.found, &cell(to)?.found);
-        Some(Row { jobs: Some(jobs), changes: Some(changes), ..Row::new("keys-interrupts", variant) })
+    let of = |policies| rows.iter().find(|row| row.text(Key::Notify) == Some(in_words(policies).as_str()));
+    let compared = |(variant, from, to): (String, Policies, Policies)| {
+        Some(changes(of(from)?, of(to)?, Row::new("keys-interrupts", &variant).with(Key::Jobs, jobs)))
     };
-    pairs.into_iter().filter_map(row).collect()
+    pairs.into_iter().filter_map(compared).collect()
 }
 
-fn changes(from: &Found, to: &Found) -> Changes {
-    let change = |from: f64, to: f64| (from > 0.0).then(|| (to / from - 1.0) * 100.0);
-    let of = |stage| change(from.stage(stage)?.mean, to.stage(stage)?.mean);
-    Changes {
-        queue: of(Stage::Queue),
-        device: of(Stage::Device),
-        total: of(Stage::Total),
-        throughput: change(from.rate(), to.rate()),
-    }
+/// Changes, each with what it is of.
+const CHANGES: [(Key, Key); 4] = [
+    (Key::QueueChange, Key::QueueMean),
+    (Key::DeviceChange, Key::DeviceMean),
+    (Key::TotalChange, Key::TotalMean),
+    (Key::ThroughputChange, Key::OpsPerS),
+];
+
+fn changes(from: &Row, to: &Row, row: Row) -> Row {
+    CHANGES.into_iter().fold(row, |row, (change, of)| {
+        let pair = from.number(of).filter(|from| *from > 0.0).zip(to.number(of));
+        row.with(change, pair.map(|(from, to)| (to / from - 1.0) * 100.0))
+    })
 }
 
 /// What z/VM's report states.
 fn published() -> Row {
-    let changes = Changes { queue: Some(-95.9), device: Some(-61.1), total: None, throughput: Some(274.0) };
-    Row { changes: Some(changes), ..Row::new("keys-interrupts", "z/VM, as published: host woken") }
+    Row::new("keys-interrupts", "z/VM, as published: host woken")
+        .with(Key::QueueChange, -95.9)
+        .with(Key::DeviceChange, -61.1)
+        .with(Key::ThroughputChange, 274.0)
 }
 
 #[cfg(test)]
@@ -179,11 +159,19 @@ mod tests {
         for quick in [true, false] {
             let settings = Settings { quick, seed: 1, ops: Vec::new() };
             for jobs in JOBS {
-                let cell = |policies| Cell { policies, jobs, found: Found::default() };
-                let cells: Vec<Cell> = policies(&settings, jobs).into_iter().map(cell).collect();
+                let row = |policies| Row::new("keys-waiting", "closed").with(Key::Notify, in_words(policies));
+                let rows: Vec<Row> = policies(&settings, jobs).into_iter().map(row).collect();
                 let gates = if jobs == 1 { 2 * GATES.len() } else { 0 };
-                assert_eq!(comparisons(&settings, jobs, &cells).len(), timers(&settings).len() + gates);
+                assert_eq!(comparisons(&settings, jobs, &rows).len(), timers(&settings).len() + gates);
             }
         }
+    }
+
+    #[test]
+    fn changes_are_in_percent_of_what_was_before() {
+        let row = |queue: f64, rate: f64| Row::default().with(Key::QueueMean, queue).with(Key::OpsPerS, rate);
+        let changed = changes(&row(200.0, 50.0), &row(50.0, 100.0), Row::default());
+        let found = [Key::QueueChange, Key::ThroughputChange, Key::TotalChange].map(|key| changed.number(key));
+        assert_eq!(found, [Some(-75.0), Some(100.0), None]);
     }
 }

@@ -1,48 +1,49 @@
 //! Rows as series: what tells them apart is their name, and a name keeps its colour within a scenario.
 
 use super::super::Row;
-use super::super::format::bytes;
+use super::super::column::Key;
+use super::super::format::counted;
 use super::super::plot::{Bar, Line};
 use super::{Entry, entry};
 
-/// The fields that can tell the series of a scenario apart, the most telling first.
-const FIELDS: [Field; 9] = [
-    ("variant", |row| Some(row.variant.clone())),
-    ("notify", |row| row.notify.clone()),
-    ("balance", |row| row.balance.clone()),
-    ("op", |row| row.op.clone()),
-    ("devices", |row| row.devices.clone()),
-    ("clients", |row| row.clients.map(|n| if n == 1 { "1 client".into() } else { format!("{n} clients") })),
-    ("jobs", |row| row.jobs.map(|n| if n == 1 { "1 job".into() } else { format!("{n} jobs") })),
-    ("size", |row| row.size.map(bytes)),
-    ("library", |row| row.library.clone()),
-];
+/// The columns that can tell the series of a scenario apart, the most telling first.
+const TELLING: [Key; 9] =
+    [Key::Variant, Key::Notify, Key::Balance, Key::Op, Key::Devices, Key::Clients, Key::Jobs, Key::Size, Key::Library];
 
-type Field = (&'static str, fn(&Row) -> Option<String>);
+/// A value as a part of a series's name.
+fn words(row: &Row, key: Key) -> Option<String> {
+    match key {
+        Key::Clients => Some(counted(row.number(key)?, "client")),
+        Key::Jobs => Some(counted(row.number(key)?, "job")),
+        // Also where the table leaves it out.
+        Key::Variant => Some(row.variant().to_owned()),
+        _ => key.column().cell(row),
+    }
+}
 
 /// How the rows of a scenario are told apart.
 pub(super) struct Series<'r> {
-    telling: Vec<Field>,
+    telling: Vec<Key>,
     baselines: Vec<&'r str>,
 }
 
 impl<'r> Series<'r> {
     /// Tells those rows apart by whatever differs among them, but for the fields `except`, which the plot shows itself.
-    pub(super) fn of(rows: &[&'r Row], except: &[&str]) -> Self {
-        let differs = |field: &Field| rows.iter().any(|row| field.1(row) != field.1(rows[0]));
-        let telling = FIELDS.into_iter().filter(|field| !except.contains(&field.0) && differs(field)).collect();
-        Self { telling, baselines: rows.iter().filter_map(|row| row.baseline.as_deref()).collect() }
+    pub(super) fn of(rows: &[&'r Row], except: &[Key]) -> Self {
+        let differs = |key: &Key| rows.iter().any(|row| words(row, *key) != words(rows[0], *key));
+        let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
+        Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect() }
     }
 
     /// The name of the series that the row belongs to.
     pub(super) fn name(&self, row: &Row) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for part in self.telling.iter().filter_map(|field| field.1(row)) {
+        for part in self.telling.iter().filter_map(|key| words(row, *key)) {
             if !parts.contains(&part) {
                 parts.push(part);
             }
         }
-        if parts.is_empty() { row.variant.clone() } else { parts.join(", ") }
+        if parts.is_empty() { row.variant().to_owned() } else { parts.join(", ") }
     }
 
     /// The rows that have both values, as lines whose points are joined in the order of load, size and clients.
@@ -56,8 +57,8 @@ impl<'r> Series<'r> {
         let mut lines: Vec<Line> = Vec::new();
         let mut rows = rows.to_vec();
         rows.sort_by(|a, b| {
-            let load = |row: &Row| row.load.unwrap_or(0.0);
-            load(a).total_cmp(&load(b)).then((a.size, a.clients).cmp(&(b.size, b.clients)))
+            let order = |key| a.number(key).unwrap_or(0.0).total_cmp(&b.number(key).unwrap_or(0.0));
+            order(Key::Load).then(order(Key::Size)).then(order(Key::Clients))
         });
         for row in &rows {
             let Some(point) = x(row).zip(y(row)) else { continue };
@@ -71,23 +72,17 @@ impl<'r> Series<'r> {
         lines
     }
 
-    /// A bar for each row that has the value.
-    pub(super) fn bars(
-        &self,
-        palette: &mut Palette,
-        rows: &[&Row],
-        value: impl Fn(&Row) -> Option<f64>,
-        text: impl Fn(f64) -> String,
-    ) -> Vec<Bar> {
+    /// A bar for each row that has a number in that column.
+    pub(super) fn bars(&self, palette: &mut Palette, rows: &[&Row], key: Key) -> Vec<Bar> {
         let bar = |row: &&Row| {
-            let (value, name) = (value(row)?, self.name(row));
-            Some(Bar { parts: vec![(palette.number(&name, self.is_baseline(row)), value)], name, text: text(value) })
+            let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
+            Some(Bar { parts: vec![(palette.number(&name, self.is_baseline(row)), value)], name, text })
         };
         rows.iter().filter_map(bar).collect()
     }
 
     fn is_baseline(&self, row: &Row) -> bool {
-        self.baselines.contains(&row.variant.as_str())
+        self.baselines.contains(&row.variant())
     }
 }
 
@@ -119,20 +114,21 @@ mod tests {
     use super::*;
 
     fn row(variant: &str, clients: u32, size: u64) -> Row {
-        Row { clients: Some(clients), size: Some(size), ops_per_s: Some(size as f64), ..Row::new("crypto", variant) }
+        let row = Row::new("crypto", variant).with(Key::Clients, clients).with(Key::Size, size);
+        row.with(Key::OpsPerS, size as f64)
     }
 
     #[test]
     fn a_name_says_what_differs_and_nothing_else() {
         let (a, b) = (row("sidecore", 1, 16), row("sidecore", 2, 64));
-        let series = Series::of(&[&a, &b], &["size"]);
+        let series = Series::of(&[&a, &b], &[Key::Size]);
         assert_eq!([series.name(&a), series.name(&b)], ["1 client", "2 clients"]);
         assert_eq!(Series::of(&[&a], &[]).name(&a), "sidecore");
     }
 
     #[test]
     fn the_same_word_is_not_said_twice() {
-        let policy = |name: &str| Row { notify: Some(name.into()), ..Row::new("notify", name) };
+        let policy = |name: &str| Row::new("notify", name).with(Key::Notify, name);
         let (a, b) = (policy("spin"), policy("park"));
         assert_eq!(Series::of(&[&a, &b], &[]).name(&b), "park");
     }
@@ -141,9 +137,9 @@ mod tests {
     fn a_series_keeps_its_colour_from_plot_to_plot() {
         let rows = [row("a", 1, 16), row("b", 1, 16), row("a", 1, 64)];
         let rows: Vec<_> = rows.iter().collect();
-        let series = Series::of(&rows, &["size"]);
+        let series = Series::of(&rows, &[Key::Size]);
         let mut palette = Palette::default();
-        let value = |row: &Row| row.ops_per_s;
+        let value = |row: &Row| row.number(Key::OpsPerS);
         let both = series.lines(&mut palette, &rows, value, value);
         assert_eq!(both[0].points, [(16.0, 16.0), (64.0, 64.0)]);
         let only_b = series.lines(&mut palette, &rows[1..2], value, value);
@@ -153,8 +149,7 @@ mod tests {
 
     #[test]
     fn the_rows_that_others_name_as_baseline_are_dashed() {
-        let mut other = row("sidecore", 1, 16);
-        other.baseline = Some("in process".into());
+        let other = row("sidecore", 1, 16).with(Key::Baseline, "in process");
         let own = row("in process", 1, 16);
         let series = Series::of(&[&other, &own], &[]);
         assert!(series.is_baseline(&own) && !series.is_baseline(&other));
