@@ -87,7 +87,7 @@ fn by_operation(rows: &[&Row]) -> Group {
     let mut palette = Palette::default();
     let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
         let drawn = series.lines(&mut palette, &rows, of(Key::Size), of(Key::OpsPerS));
-        let svg = if drawn.iter().any(|line| line.points.len() > 1) {
+        let svg = if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
             lines(SMALL, &size_axis(), &rate_axis(Scale::Log10), &drawn)
         } else {
             let bars = series.bars(&mut palette, &rows, Key::OpsPerS);

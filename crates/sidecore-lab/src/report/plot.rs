@@ -121,21 +121,7 @@ fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(),
         .x_label_area_size(AXIS_PIXELS)
         .y_label_area_size(88)
         .build_cartesian_2d(across, up)?;
-    chart
-        .configure_mesh()
-        .bold_line_style(pen(GRID, 1))
-        .light_line_style(pen(GRID, 0))
-        .axis_style(pen(GRID, 1))
-        .set_all_tick_mark_size(5)
-        .label_style(ink())
-        .axis_desc_style(ink())
-        .x_labels((width / TICK_PIXELS) as usize)
-        .y_labels(TICKS_UP)
-        .x_label_formatter(&|value| x.label(*value))
-        .y_label_formatter(&|value| y.label(*value))
-        .x_desc(x.name.as_str())
-        .y_desc(y.name.as_str())
-        .draw()?;
+    draw_mesh(&mut chart, x, Some(y), (width / TICK_PIXELS) as usize)?;
     for (line, points) in visible {
         draw_line(&mut chart, line, points)?;
     }
@@ -143,6 +129,20 @@ fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(),
 }
 
 type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Span, Span>>;
+
+/// Draws axes and grid, with about so many marks across. Bars have no axis upwards.
+fn draw_mesh(chart: &mut Chart<'_, '_>, x: &Axis, y: Option<&Axis>, marks: usize) -> Result<(), Failed> {
+    let (across, up) = (|value: &f64| x.label(*value), |value: &f64| y.map_or_else(String::new, |y| y.label(*value)));
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(pen(GRID, 1)).light_line_style(pen(GRID, 0)).axis_style(pen(GRID, 1));
+    mesh.set_all_tick_mark_size(5).label_style(ink()).axis_desc_style(ink());
+    mesh.x_labels(marks).x_label_formatter(&across).x_desc(x.name.as_str());
+    match y {
+        Some(y) => mesh.y_labels(TICKS_UP).y_label_formatter(&up).y_desc(y.name.as_str()),
+        None => mesh.disable_y_mesh().disable_y_axis(),
+    };
+    mesh.draw()
+}
 
 fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, points: Vec<(f64, f64)>) -> Result<(), Failed> {
     let style = pen(colour(line.colour), 2);
@@ -168,20 +168,7 @@ fn draw_bars(root: &Root<'_>, axis: &Axis, bars: &[Bar], reference: Option<f64>)
         .x_label_area_size(AXIS_PIXELS)
         .y_label_area_size(names)
         .build_cartesian_2d(across, Span::Even((0.0..height).into()))?;
-    chart
-        .configure_mesh()
-        .bold_line_style(pen(GRID, 1))
-        .light_line_style(pen(GRID, 0))
-        .axis_style(pen(GRID, 1))
-        .set_all_tick_mark_size(5)
-        .label_style(ink())
-        .axis_desc_style(ink())
-        .disable_y_mesh()
-        .disable_y_axis()
-        .x_labels(((free / TICK_PIXELS) as usize).max(FEWEST_TICKS))
-        .x_label_formatter(&|value| axis.label(*value))
-        .x_desc(axis.name.as_str())
-        .draw()?;
+    draw_mesh(&mut chart, axis, None, ((free / TICK_PIXELS) as usize).max(FEWEST_TICKS))?;
     if let Some(value) = reference {
         let line = [(value, 0.0), (value, height)];
         chart.draw_series(DashedLineSeries::new(line, 4, 3, pen(INK, 1)))?;

@@ -72,13 +72,15 @@ impl<'r> Series<'r> {
         lines
     }
 
-    /// A bar for each row that has a number in that column.
+    /// A bar for each row that has a number in that column; one for rows that only name different baselines.
     pub(super) fn bars(&self, palette: &mut Palette, rows: &[&Row], key: Key) -> Vec<Bar> {
         let bar = |row: &&Row| {
             let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
             Some(Bar { parts: vec![(palette.number(&name, self.is_baseline(row)), value)], name, text })
         };
-        rows.iter().filter_map(bar).collect()
+        let mut bars: Vec<Bar> = rows.iter().filter_map(bar).collect();
+        bars.dedup();
+        bars
     }
 
     fn is_baseline(&self, row: &Row) -> bool {
