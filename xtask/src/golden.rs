@@ -63,7 +63,7 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
 
 fn make(root: &Path, how: &[&str], page: &Path) -> Result<bool> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["run", "-q", "-p", "sidecore-cli", "--", "sim"]).args(how);
+    command.current_dir(root).args(["run", "-q", "-p", "sidecore-lab", "--", "sim"]).args(how);
     let done = command.arg("--markdown").arg(page).output()?;
     if !done.status.success() {
         println!("{}", String::from_utf8_lossy(&done.stderr));

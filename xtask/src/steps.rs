@@ -67,7 +67,7 @@ fn test(root: &Path, counts: &mut Counts) -> Result<bool> {
 /// Random schedules with faults: many more than the tests have time for.
 fn faults(root: &Path, _: &mut Counts) -> Result<bool> {
     let seeds = ["sim", "faults", "--seeds", FAULT_SEEDS];
-    succeeds(cargo(root).args(["run", "-q", "-p", "sidecore-cli", "--"]).args(seeds))
+    succeeds(cargo(root).args(["run", "-q", "-p", "sidecore-lab", "--"]).args(seeds))
 }
 
 /// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.

@@ -23,11 +23,11 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
         KeysCommand::Import { name, file, passphrase_file, users } => {
             let key = key_of(&name, &file, passphrase_file.as_deref())?;
             let entry = new_key(&mut connect()?, KeyCommand::Import { name, pkcs8: key, acl: users.acl() })?;
-            output::report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
+            report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
             let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
-            output::report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
+            report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
                 "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
                  the new one there now, or where that file is made from.\n"
             );
-            output::report("the passphrase was changed", &next)?;
+            report("the passphrase was changed", &next)?;
         }
         KeysCommand::Pem { name } => output::print(&pem(&mut connect()?, &name)?)?,
         KeysCommand::Acl { name, add, remove, users, .. } => {
@@ -93,6 +93,12 @@ fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, String>
 
 fn change(service: &mut Admin, command: KeyCommand) -> Result<(), String> {
     service.keys(command).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Prints text about something that was done just now and stays done. Here a closed pipe is a failure, too.
+fn report(done: &str, text: &str) -> Result<(), String> {
+    let told = output::written(text);
+    told.map_err(|error| format!("{done}, but this could not be written to standard output: {error}"))
 }
 
 fn in_words(entry: &KeyEntry) -> String {

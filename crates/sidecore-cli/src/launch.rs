@@ -1,7 +1,7 @@
 //! `sidecore run`: one command with the OpenSSL provider, without any change to the system.
 
 use crate::args::Run;
-use crate::output;
+use crate::{beside, output};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
@@ -73,15 +73,9 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 fn find_module() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let directory = own.parent().unwrap_or(Path::new("/"));
-    let candidates = PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name)));
-    candidates.into_iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
-        format!(
-            "no provider beside {} or in ../lib/sidecore: build it with `cargo build --release -p sidecore-openssl`, \
-             or name it with --module",
-            own.display()
-        )
+    beside::find(&NAMES, &PLACES).ok_or_else(|| {
+        let remedy = "build it with `cargo build --release -p sidecore-openssl`, or name it with --module";
+        format!("no provider beside this program or in ../lib/sidecore: {remedy}")
     })
 }
 

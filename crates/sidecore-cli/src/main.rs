@@ -4,20 +4,14 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod baseline;
-mod bench;
+mod beside;
 mod check;
 mod export;
-mod ffi;
 mod keys;
 mod launch;
-mod machine;
 mod output;
-mod progress;
-mod report;
 mod serve;
 mod set;
-mod sim;
 mod top;
 mod users;
 
@@ -26,6 +20,8 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Where the laboratory is: cargo builds both programs into one directory, `packaging/install` puts it into the other.
+const LABORATORY: [&str; 2] = [".", "../lib/sidecore"];
 /// How often the live view looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit codes beside 0: the answer is no, and usage or environment. See the README.
@@ -35,6 +31,7 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
+        Err(_) if is_help_for_the_laboratory() => Err(laboratory()),
         // Help, version, or what is wrong with the arguments.
         Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
     };
@@ -52,11 +49,9 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL),
         Command::Export(args) => export::run(&args),
-        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => return sim::run(&args).map(answer),
         Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
-        Command::BenchClient => bench::client::run().map_err(|error| error.to_string()),
+        Command::Bench(_) | Command::Sim(_) => Err(laboratory()),
     };
     done.map(|()| 0)
 }
@@ -64,4 +59,15 @@ fn run(command: Command) -> Result<u8, String> {
 /// The exit code of an answer.
 fn answer(yes: bool) -> u8 {
     if yes { 0 } else { NO }
+}
+
+/// Goes on as the program that measures and draws, which is kept out of what root runs. Returns only where it cannot.
+fn laboratory() -> String {
+    beside::go_on_as("sidecore-lab", &LABORATORY, std::env::args_os().skip(1))
+}
+
+/// Whether this is `sidecore help bench` or the like: the laboratory has the words for it.
+fn is_help_for_the_laboratory() -> bool {
+    let mut typed = std::env::args_os().skip(1);
+    typed.next().is_some_and(|first| first == "help") && typed.next().is_some_and(|of| of == "bench" || of == "sim")
 }

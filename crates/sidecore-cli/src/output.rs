@@ -14,12 +14,14 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
     unless_closed(written(text))
 }
 
-/// Prints text about something that was done just now and stays done. Here a closed pipe is a failure, too.
+/// Prints text, also for those who must know that nobody took it.
 ///
 /// # Errors
-/// It could not be written: says what was done all the same, and why it was not written.
-pub(crate) fn report(done: &str, text: &str) -> Result<(), String> {
-    written(text).map_err(|error| format!("{done}, but this could not be written to standard output: {error}"))
+/// It could not be written, be it that the reader has closed the pipe.
+pub(crate) fn written(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Prints help, version, or on standard error what is wrong with the arguments.
@@ -34,12 +36,6 @@ pub(crate) fn print_usage(usage: &clap::Error) -> Result<(), String> {
 pub(crate) fn tell(message: impl Display) {
     // There is no third place to say that this failed.
     let _ = writeln!(io::stderr().lock(), "sidecore: {message}");
-}
-
-fn written(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }
 
 fn unless_closed(written: io::Result<()>) -> Result<(), String> {

@@ -1,0 +1,84 @@
+//! `sidecore bench` and `sidecore sim`: another program, which people do not notice.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// Stands for the laboratory: says who it is and what it was given.
+const STAND_IN: &str = "#!/bin/sh\necho $$ \"$@\"\nread line\necho \"$line\"\nexit 7\n";
+
+/// The command as it is installed, with the laboratory at that place if there is one.
+fn installed(laboratory: Option<&str>) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    install(env!("CARGO_BIN_EXE_sidecore").as_ref(), &root.path().join("bin/sidecore"));
+    if let Some(place) = laboratory {
+        let script = root.path().join("stand-in");
+        fs::write(&script, STAND_IN).unwrap();
+        install(&script, &root.path().join(place));
+    }
+    root
+}
+
+/// By another program: a file that this one had open for writing could not be run while another test starts a process.
+fn install(from: &Path, to: &Path) {
+    assert!(Command::new("install").args(["-D", "-m", "755"]).args([from, to]).status().unwrap().success());
+}
+
+fn sidecore(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(root.join("bin/sidecore"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn ran(root: &Path, arguments: &[&str]) -> Output {
+    let mut child = sidecore(root, arguments).spawn().unwrap();
+    // Nobody reads it where there is no laboratory.
+    let _ = child.stdin.take().unwrap().write_all(b"from outside\n");
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn it_gets_arguments_input_and_signals_and_its_exit_code_is_the_commands() {
+    for place in ["bin/sidecore-lab", "lib/sidecore/sidecore-lab"] {
+        let root = installed(Some(place));
+        let root = root.path();
+        for arguments in [&["bench"][..], &["bench", "--help"], &["sim", "-x", "--", "--set", "a b"], &["help", "sim"]]
+        {
+            let output = ran(root, arguments);
+            let said = text(&output.stdout);
+            assert!(said.ends_with(&format!(" {}\nfrom outside\n", arguments.join(" "))), "{said}");
+            assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""), "{arguments:?}");
+        }
+        let mut child = sidecore(root, &["bench"]).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, format!("{} bench\n", child.id()), "it is the same process");
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    }
+}
+
+#[test]
+fn without_it_the_command_says_what_to_do_and_does_the_rest() {
+    let root = installed(None);
+    for arguments in [&["bench", "lane"][..], &["sim", "--help"], &["help", "bench"]] {
+        let output = ran(root.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("no sidecore-lab in") && said.contains("cargo build --release"), "{said}");
+    }
+    let help = ran(root.path(), &["--help"]);
+    assert!(help.status.success());
+    for line in ["  bench   Measure here", "  sim     Predict hardware", "  serve   Run the service"] {
+        assert!(text(&help.stdout).contains(line), "{line} in {}", text(&help.stdout));
+    }
+    assert!(text(&ran(root.path(), &["help", "serve"]).stdout).contains("--config"));
+}

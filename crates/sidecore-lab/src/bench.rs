@@ -1,0 +1,165 @@
+//! `sidecore bench`: measures here, against baselines in the same run, and shows rows as tables, pages and files.
+
+mod balance;
+mod calibrate;
+pub(crate) mod client;
+mod crew;
+mod crypto;
+mod experiment;
+mod keys;
+mod lane;
+mod nginx;
+mod notify;
+mod ocf;
+mod programs;
+mod scaling;
+mod series;
+mod task;
+
+use crate::args::{Bench, Scenario};
+use crate::baseline::openssl::OpenSsl;
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::{machine, output, report};
+use crew::BenchError;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// What a scenario is run with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    quick: bool,
+    seed: u64,
+    ops: Vec<String>,
+}
+
+impl Settings {
+    /// Whether this operation is to be measured: all are where none is named.
+    fn wants(&self, op: &str) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|named| named == op)
+    }
+
+    /// What a short run takes, or a long one.
+    fn pick<T>(&self, quick: T, long: T) -> T {
+        if self.quick { quick } else { long }
+    }
+}
+
+/// What a scenario yields.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+    left_out: Vec<String>,
+}
+
+impl Outcome {
+    fn left_out(why: impl Into<String>) -> Self {
+        Self { left_out: vec![why.into()], ..Self::default() }
+    }
+
+    fn noted(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+
+    fn add(&mut self, part: Self) {
+        self.rows.extend(part.rows);
+        self.notes.extend(part.notes);
+        self.left_out.extend(part.left_out);
+    }
+}
+
+/// Runs the scenarios and writes what was asked for. The text goes to standard output in any case.
+pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
+    if args.scenarios.contains(&Scenario::Calibrate) {
+        return match args.scenarios[..] {
+            [_] => calibrate::run(&args.plan),
+            _ => Err(BenchError::new("calibrate makes a plan and no rows: run it alone")),
+        };
+    }
+    let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
+    check_ops(&settings.ops)?;
+    let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { named(&args.scenarios) };
+    // Each scenario says how many steps it takes as it begins.
+    let mut progress = Progress::new(0);
+    let mut outcome = Outcome::default();
+    for scenario in scenarios {
+        let (name, measure) = find(scenario);
+        progress.scenario(name);
+        outcome.add(measure(&settings, &progress)?);
+    }
+    drop(progress);
+    export(args, outcome)
+}
+
+fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
+    let Outcome { rows, notes, left_out } = outcome;
+    let report = report::Report {
+        title: "sidecore bench".to_owned(),
+        machine: machine::describe(),
+        commit: machine::commit(),
+        rows,
+        notes,
+        left_out,
+    };
+    // What took so long to measure is written wherever it can be.
+    let printed = output::print(&report.to_text()).map_err(BenchError::new);
+    write_file(args.json.as_deref(), |out| report.write_json(out))?;
+    write_file(args.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
+    write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
+    printed
+}
+
+fn write_file(
+    path: Option<&Path>,
+    content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), BenchError> {
+    let Some(path) = path else { return Ok(()) };
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        content(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Each scenario that was named, once, in the order of all.
+fn named(scenarios: &[Scenario]) -> Vec<Scenario> {
+    Scenario::ALL.into_iter().chain(Scenario::BY_NAME).filter(|scenario| scenarios.contains(scenario)).collect()
+}
+
+fn check_ops(ops: &[String]) -> Result<(), BenchError> {
+    use sidecore::core::session::Class;
+    match ops.iter().find(|op| Class::from_name(op).is_none()) {
+        Some(op) => {
+            let names: Vec<&str> = Class::all().map(Class::name).collect();
+            Err(BenchError::new(format!("no operation {op:?}; there are {}", names.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
+type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
+
+fn find(scenario: Scenario) -> (&'static str, Measure) {
+    match scenario {
+        Scenario::Lane => ("lane", lane::measure),
+        Scenario::Crypto => ("crypto", crypto::measure),
+        Scenario::Ocf => ("ocf", ocf::measure),
+        Scenario::Notify => ("notify", notify::measure),
+        Scenario::Balance => ("balance", balance::measure),
+        Scenario::Scaling => ("scaling", scaling::measure),
+        Scenario::Keys => ("keys", keys::measure),
+        Scenario::Nginx => ("nginx", nginx::measure),
+        // It makes no rows, and `run` does not come here with it.
+        Scenario::Calibrate => ("calibrate", |_, _| Ok(Outcome::default())),
+    }
+}
+
+/// The baseline's library as it names itself, e.g. `openssl 3.0.19`.
+fn openssl_library() -> Option<String> {
+    let version = OpenSsl::load().ok()?.version();
+    Some(format!("openssl {}", version.split(' ').nth(1)?))
+}

@@ -1,0 +1,97 @@
+//! Balance policies on emulated devices of unequal speed, against the sum of what the devices' model allows.
+
+use super::crew::{BenchError, Crew, Plan};
+use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::{DeviceConfig, NotifyConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::core::session::Class;
+use sidecore::engine::crypto::sample::sample;
+
+const OP: &str = "aes-256-gcm";
+const POLICIES: [&str; 5] = ["round-robin", "sed", "eft", "tokens", "priced"];
+const SIZES: [u32; 2] = [256, 16_384];
+/// In flight: as many as one device holds, so that no device is ever full and each choice is the policy's.
+const DEPTH: u32 = 64;
+
+/// Devices by what one request costs on them.
+struct Pool {
+    name: &'static str,
+    /// Fixed time in ns, and time of each byte in ns.
+    models: &'static [(u64, f64)],
+}
+
+const POOLS: [Pool; 2] = [
+    Pool {
+        name: "3 emulated: 20 us + 1 ns/B, 40 us + 2 ns/B, 80 us + 4 ns/B",
+        models: &[(20_000, 1.0), (40_000, 2.0), (80_000, 4.0)],
+    },
+    // Two of 0.35 us + 0.589 ns/B and two of 1.25 us + 0.595 ns/B, 20 times as slow: one core computes for all four.
+    Pool {
+        name: "4 emulated: 2 of 7 us + 11.8 ns/B, 2 of 25 us + 11.9 ns/B",
+        models: &[(7_000, 11.78), (7_000, 11.78), (25_000, 11.9), (25_000, 11.9)],
+    },
+];
+
+impl Pool {
+    fn devices(&self) -> Vec<DeviceConfig> {
+        let device = |(i, (fixed, per_byte)): (usize, &(u64, f64))| {
+            DeviceConfig::emulated(&format!("device-{i}"), *fixed, *per_byte)
+        };
+        self.models.iter().enumerate().map(device).collect()
+    }
+
+    /// Requests a second of all devices together, by their models.
+    fn sum_of_rates(&self, input: usize) -> f64 {
+        self.models.iter().map(|(fixed, per_byte)| 1e9 / (*fixed as f64 + per_byte * input as f64)).sum()
+    }
+
+    /// The policies on messages of that size.
+    fn case(&self, size: u32, ns: u64) -> Case<'static, Crew> {
+        let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
+        let name = format!("{size} B on {} devices", self.models.len());
+        let bound = By::Bound(self.sum_of_rates(input_len(size)));
+        POLICIES.into_iter().fold(case.with(Key::Size, size), |case, policy| {
+            let run = move |crew: &mut Crew, _: &Turn<'_>| {
+                crew.set(&format!("balance={policy}"))?;
+                crew.closed(1, (OP, size), DEPTH, ns)
+            };
+            case.variant(Variant::new(&name, run).with(Key::Balance, policy).against(bound, "sum of rates"))
+        })
+    }
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let (repeats, ns) = settings.pick((2, 150_000_000), (5, 500_000_000));
+    let mut outcome = Outcome::default();
+    for pool in settings.pick(&POOLS[..1], &POOLS) {
+        let notify = NotifyConfig::all(Notify::Spin);
+        let mut crew = Crew::start(&Plan { notify, devices: pool.devices(), slots: DEPTH, ..Plan::inline(1) })?;
+        let cases = SIZES.map(|size| pool.case(size, ns).with(Key::Pinned, crew.pinning.describe(1)));
+        outcome.add(measure_all(&mut crew, cases.into(), repeats, progress)?);
+    }
+    Ok(outcome.noted(
+        "balance: the sum of rates is computed from the devices' models; 64 requests are in flight, as many as one \
+         device holds, so that the choice is the policy's.",
+    ))
+}
+
+/// Bytes that a device counts: the payload with what goes before it.
+fn input_len(size: u32) -> usize {
+    Class::from_name(OP).map_or(size as usize, |class| sample(class, size as usize, 1).input.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_rates_follows_from_the_models() {
+        let sum = POOLS[0].sum_of_rates(0);
+        assert!((sum - (50_000.0 + 25_000.0 + 12_500.0)).abs() < 1e-6);
+        assert_eq!(POOLS[1].devices().len(), 4);
+        assert_eq!(input_len(256), 256 + 12);
+    }
+}

@@ -1,0 +1,133 @@
+//! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
+
+use super::crew::{BenchError, Crew, Plan};
+use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::series::total_per_s;
+use super::task::Task;
+use super::{Outcome, Settings, openssl_library};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::bare::Exchange;
+use sidecore::config::NotifyConfig;
+use sidecore::core::policy::notify::Notify;
+
+/// In flight for each client.
+const DEPTH: u32 = 64;
+const SIZES: [u32; 6] = [16, 64, 256, 1024, 4096, 16_384];
+const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
+/// Whose time depends on the size.
+const SIZED: [&str; 12] = [
+    "aes-128-gcm",
+    "aes-256-gcm",
+    "aes-256-ctr",
+    "aes-128-cbc",
+    "aes-256-xts",
+    "chacha20-poly1305",
+    "3des-cbc",
+    "sha-256",
+    "sha-512",
+    "hmac-sha-256",
+    "aes-256-gcm-decrypt",
+    "aes-256-cbc",
+];
+const QUICK_SIZED: [&str; 3] = ["aes-256-gcm", "chacha20-poly1305", "sha-256"];
+const FIXED: [&str; 11] = [
+    "rsa-2048-sign",
+    "rsa-2048-verify",
+    "rsa-2048-decrypt",
+    "rsa-3072-sign",
+    "rsa-4096-sign",
+    "p-256-sign",
+    "p-384-sign",
+    "ed25519-sign",
+    "x25519",
+    "ml-kem-768-decaps",
+    "ml-dsa-65-sign",
+];
+const QUICK_FIXED: [&str; 4] = ["rsa-2048-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
+/// Length of the message that is signed, bytes.
+const MESSAGE: u32 = 32;
+
+/// One point of the table.
+struct Point {
+    op: String,
+    size: u32,
+    clients: usize,
+    sized: bool,
+}
+
+fn points(settings: &Settings) -> Vec<Point> {
+    let (bulk, asymmetric, all_sizes): (&[&str], &[&str], &[u32]) =
+        if settings.quick { (&QUICK_SIZED, &QUICK_FIXED, &QUICK_SIZES) } else { (&SIZED, &FIXED, &SIZES) };
+    let named: Vec<String> = if settings.ops.is_empty() {
+        bulk.iter().chain(asymmetric).map(|op| (*op).to_owned()).collect()
+    } else {
+        settings.ops.clone()
+    };
+    let counts: &[usize] = if settings.quick { &[1] } else { &[1, 2, 4] };
+    let mut points = Vec::new();
+    for op in named {
+        let sized = !FIXED.contains(&op.as_str()) && !is_asymmetric(&op);
+        let of_these = if sized { all_sizes } else { &[MESSAGE] };
+        for (size, clients) in of_these.iter().flat_map(|size| counts.iter().map(|clients| (*size, *clients))) {
+            points.push(Point { op: op.clone(), size, clients, sized });
+        }
+    }
+    points
+}
+
+fn is_asymmetric(op: &str) -> bool {
+    ["rsa-", "p-256", "p-384", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let points = points(settings);
+    let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
+    // Waking a client for each completion would be charged to the sidecore: a client with a core of its own polls.
+    let plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(most) };
+    let mut crew = Crew::start(&plan)?;
+    let cases = points.into_iter().map(|point| point.case(settings, &crew)).collect();
+    let outcome = measure_all(&mut crew, cases, settings.pick(3, 5), progress)?;
+    Ok(outcome.noted(
+        "crypto: each client keeps 64 requests in flight, copies its payload into the arena and the result out of it; \
+         inline works on its own memory. inline+move is 1 / (inline time + time to copy the bytes out of and into \
+         shared memory on the sidecore's core), all measured in the run.",
+    ))
+}
+
+impl Point {
+    fn case(self, settings: &Settings, crew: &Crew) -> Case<'static, Crew> {
+        let Self { op, size, clients, sized } = self;
+        let ns = if sized { settings.pick(20_000_000, 50_000_000) } else { settings.pick(50_000_000, 150_000_000) };
+        let mut case = Case::new("crypto")
+            .with(Key::Op, op.as_str())
+            .with(Key::Size, size)
+            .with(Key::Clients, clients)
+            .with(Key::Pinned, crew.pinning.describe(clients))
+            .payload(sized);
+        let task = Task::Inline { op: op.clone(), size, ns };
+        let inline = move |crew: &mut Crew, _: &Turn<'_>| {
+            let alone = total_per_s(&crew.together(clients, |_, _| task.clone())?);
+            Ok(Run::at(alone / clients as f64))
+        };
+        case = case.variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"));
+        if clients == 1 {
+            let task = Task::OpenSsl { op: op.clone(), size, ns };
+            let openssl = move |crew: &mut Crew, _: &Turn<'_>| {
+                Ok(crew.first(&task)?.map_or_else(Run::missing, |measured| Run::of(vec![measured])))
+            };
+            case = case.variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()));
+        }
+        if clients == 1 && sized && !crew.pinning.sidecores.is_empty() {
+            let moving = move |crew: &mut Crew, turn: &Turn<'_>| {
+                let moved = crew.beside_sleeping(Exchange::Echo { size }, DEPTH, ns)?.rate();
+                let inline = turn.rate("inline").unwrap_or_default();
+                Ok(Run::at(1.0 / (1.0 / inline + 1.0 / moved)))
+            };
+            case = case.variant(Variant::new("inline+move", moving));
+        }
+        let lane = move |crew: &mut Crew, _: &Turn<'_>| crew.closed(clients, (&op, size), DEPTH, ns);
+        let lane = Variant::new("sidecore", lane).with(Key::Library, "aws-lc").with(Key::Notify, "spin");
+        case.variant(["inline", "openssl", "inline+move"].iter().fold(lane, |lane, name| lane.against(By::Rate, name)))
+    }
+}

@@ -1,0 +1,38 @@
+//! Private keys through the OpenSSL provider: what a program that signs with a stored key gets, against OpenSSL's own
+//! code in the same process.
+
+mod grid;
+mod packaged;
+mod reach;
+pub(super) mod setup;
+mod waiting;
+
+use super::crew::BenchError;
+use super::experiment::{Case, Turn, Variant};
+use super::{Outcome, Settings, openssl_library};
+use crate::progress::Progress;
+use crate::report::Key;
+use setup::Setup;
+
+/// What the rows are measured against.
+const BASELINE: &str = "openssl";
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let mut outcome = Outcome::default();
+    for part in [reach::measure, grid::measure, waiting::measure, packaged::measure] {
+        outcome.add(part(settings, progress)?);
+    }
+    Ok(outcome)
+}
+
+/// One operation in that many processes.
+fn case<L>(scenario: &str, setup: &Setup, op: &str, processes: usize) -> Case<'static, L> {
+    let pinned = setup.pinning.describe(processes);
+    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).with(Key::Pinned, pinned)
+}
+
+/// OpenSSL's own code in the same processes.
+fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Setup> {
+    let run = move |setup: &mut Setup, _: &Turn<'_>| setup.own(op, processes, ns);
+    Variant::new(BASELINE, run).with(Key::Library, openssl_library())
+}

@@ -1,0 +1,57 @@
+//! The ratios that signing through the provider is to reach, all in one run.
+
+use super::setup::Setup;
+use super::{BASELINE, case, own};
+use crate::bench::crew::BenchError;
+use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
+use crate::bench::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::DeviceConfig;
+
+/// One process that signs.
+struct Point {
+    op: &'static str,
+    jobs: u32,
+    /// How all hops wait.
+    notify: &'static str,
+    /// Least ratio to OpenSSL's own code.
+    reach: f64,
+}
+
+const POINTS: [Point; 6] = [
+    Point { op: "rsa-4096-sign", jobs: 8, notify: "break-even", reach: 1.9 },
+    Point { op: "rsa-3072-sign", jobs: 8, notify: "break-even", reach: 1.8 },
+    Point { op: "rsa-2048-sign", jobs: 8, notify: "break-even", reach: 0.97 },
+    Point { op: "p-256-sign", jobs: 1, notify: "spin", reach: 1.2 },
+    Point { op: "p-256-sign", jobs: 1, notify: "park", reach: 0.75 },
+    Point { op: "ed25519-sign", jobs: 8, notify: "break-even", reach: 2.0 },
+];
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let points: Vec<&Point> = POINTS.iter().filter(|point| settings.wants(point.op)).collect();
+    let mut ops: Vec<&str> = points.iter().map(|point| point.op).collect();
+    ops.dedup();
+    if ops.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    let (repeats, ns) = settings.pick((3, 100_000_000), (9, 300_000_000));
+    let cases = points.into_iter().map(|point| point.case(&setup, ns)).collect();
+    measure_all(&mut setup, cases, repeats, progress)
+}
+
+impl Point {
+    fn case(&'static self, setup: &Setup, ns: u64) -> Case<'static, Setup> {
+        let run = move |setup: &mut Setup, _: &Turn<'_>| {
+            setup.set(&format!("notify={}", self.notify))?;
+            setup.provided(self.op, 1, self.jobs, ns)
+        };
+        let sidecore = Variant::new("sidecore", run)
+            .with(Key::Jobs, self.jobs)
+            .with(Key::Notify, self.notify)
+            .with(Key::AtLeast, self.reach)
+            .against(By::Rate, BASELINE);
+        case("keys-reach", setup, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
+    }
+}

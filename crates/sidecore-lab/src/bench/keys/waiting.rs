@@ -1,0 +1,177 @@
+//! Interrupts against timers: the service and its clients wait by looking now and then, as z/VM's host and its Linux
+//! guests did, and then are woken.
+//!
+//! The cards are emulated: they take no processor time but that of the true result, and when their answer is found
+//! depends on when one looks. Under a timer the service looks at cards and lanes that often; else they wake it.
+
+use super::case;
+use super::setup::Setup;
+use crate::bench::crew::BenchError;
+use crate::bench::experiment::{Case, Turn, Variant, measure_all};
+use crate::bench::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::{Key, Row};
+use sidecore::config::DeviceConfig;
+
+/// Short, so that the time of the card and not that of the true result is measured.
+const OP: &str = "p-256-sign";
+/// Time of a card for one request, about what z/VM's RSERV came down to with interrupts, ns.
+const CARD_NS: u64 = 60_000;
+/// As many as z/VM had.
+const CARDS: usize = 2;
+
+/// How the two hops wait that the report tells apart: that of the service, for requests and for the cards' answers,
+/// and that of the clients.
+type Policies = (&'static str, &'static str);
+
+/// Old designs and what the service's hops gain when they are woken instead; clients are woken in each.
+const TIMERS: [&str; 4] = ["timer(50us)", "timer(1ms)", "timer(10ms)", "timer(200ms)"];
+const QUICK_TIMERS: [&str; 3] = ["timer(50us)", "timer(1ms)", "timer(10ms)"];
+const WOKEN: [&str; 3] = ["park", "break-even", "spin"];
+/// Clients that poll, before a service that polls and before one that is woken.
+const GATES: [&str; 2] = ["timer(250us)", "timer(50us)"];
+const HOST: &str = "timer(50us)";
+/// Jobs of the one client: requests in flight.
+const JOBS: [u32; 2] = [1, 8];
+
+fn timers(settings: &Settings) -> &'static [&'static str] {
+    settings.pick(&QUICK_TIMERS, &TIMERS)
+}
+
+/// Each pair once.
+fn policies(settings: &Settings, jobs: u32) -> Vec<Policies> {
+    let mut all: Vec<Policies> = timers(settings).iter().map(|timer| (*timer, WOKEN[0])).collect();
+    // A program with jobs sleeps on their descriptors and has no timer of its own.
+    if jobs == 1 {
+        all.extend(GATES.iter().flat_map(|gate| [(HOST, *gate), (WOKEN[0], *gate)]));
+    }
+    all.extend(WOKEN.iter().map(|woken| (*woken, *woken)));
+    all
+}
+
+/// Long enough for several looks, ns.
+fn duration(settings: &Settings, policies: Policies) -> u64 {
+    let least = settings.pick(60_000_000, 200_000_000);
+    match policies.0 {
+        "timer(200ms)" => 1_600_000_000,
+        "timer(10ms)" => least.max(120_000_000),
+        _ => least,
+    }
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    if !settings.wants(OP) {
+        return Ok(Outcome::default());
+    }
+    let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
+    let mut setup = Setup::start(1, cards, &[OP])?;
+    let mut outcome = Outcome::default();
+    for jobs in JOBS {
+        let cases = vec![one(&setup, jobs, settings)];
+        let part = measure_all(&mut setup, cases, settings.pick(2, 5), progress)?;
+        let compared = comparisons(settings, jobs, &part.rows);
+        outcome.add(part);
+        outcome.rows.extend(compared);
+    }
+    outcome.rows.push(published());
+    Ok(outcome.noted(format!(
+        "keys-waiting, interrupts against timers: one client process and {CARDS} emulated cards that take {} us for a \
+         request. The service's policy is that of its hops to clients and from cards. Changes are of mean times and of \
+         medians of throughput; z/VM's are those of its report, with ten guests of ten threads and its host's tasks \
+         polling every 50 us to 200 ms.",
+        CARD_NS / 1000
+    )))
+}
+
+/// All pairs of policies.
+fn one(setup: &Setup, jobs: u32, settings: &Settings) -> Case<'static, Setup> {
+    let case = case("keys-waiting", setup, OP, 1).with(Key::Jobs, jobs);
+    let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
+    policies(settings, jobs).into_iter().fold(case, |case, policies| {
+        let ((service, client), ns) = (policies, duration(settings, policies));
+        let run = move |setup: &mut Setup, _: &Turn<'_>| {
+            setup.set(&format!("notify.client={client}"))?;
+            setup.set(&format!("notify.from_device={service}"))?;
+            setup.set(&format!("notify.service={service}"))?;
+            let run = setup.provided(OP, 1, jobs, ns)?;
+            // The next orders must not wait for a sleeper.
+            setup.set("notify=park")?;
+            Ok(run)
+        };
+        case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))
+    })
+}
+
+fn in_words((service, client): Policies) -> String {
+    format!("service {service}, client {client}")
+}
+
+/// What waking changes, pair by pair.
+fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
+    let woken = (WOKEN[0], WOKEN[0]);
+    let mut pairs: Vec<(String, Policies, Policies)> = timers(settings)
+        .iter()
+        .map(|timer| (format!("service {timer}: service woken"), (*timer, WOKEN[0]), woken))
+        .collect();
+    if jobs == 1 {
+        for gate in GATES {
+            let both = format!("service {HOST}, client {gate}:");
+            pairs.push((format!("{both} service woken"), (HOST, gate), (WOKEN[0], gate)));
+            pairs.push((format!("{both} both woken"), (HOST, gate), woken));
+        }
+    }
+    let of = |policies| rows.iter().find(|row| row.text(Key::Notify) == Some(in_words(policies).as_str()));
+    let compared = |(variant, from, to): (String, Policies, Policies)| {
+        Some(changes(of(from)?, of(to)?, Row::new("keys-interrupts", &variant).with(Key::Jobs, jobs)))
+    };
+    pairs.into_iter().filter_map(compared).collect()
+}
+
+/// Changes, each with what it is of.
+const CHANGES: [(Key, Key); 4] = [
+    (Key::QueueChange, Key::QueueMean),
+    (Key::DeviceChange, Key::DeviceMean),
+    (Key::TotalChange, Key::TotalMean),
+    (Key::ThroughputChange, Key::OpsPerS),
+];
+
+fn changes(from: &Row, to: &Row, row: Row) -> Row {
+    CHANGES.into_iter().fold(row, |row, (change, of)| {
+        let pair = from.number(of).filter(|from| *from > 0.0).zip(to.number(of));
+        row.with(change, pair.map(|(from, to)| (to / from - 1.0) * 100.0))
+    })
+}
+
+/// What z/VM's report states.
+fn published() -> Row {
+    Row::new("keys-interrupts", "z/VM, as published: host woken")
+        .with(Key::QueueChange, -95.9)
+        .with(Key::DeviceChange, -61.1)
+        .with(Key::ThroughputChange, 274.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_comparison_has_both_its_sides() {
+        for quick in [true, false] {
+            let settings = Settings { quick, seed: 1, ops: Vec::new() };
+            for jobs in JOBS {
+                let row = |policies| Row::new("keys-waiting", "closed").with(Key::Notify, in_words(policies));
+                let rows: Vec<Row> = policies(&settings, jobs).into_iter().map(row).collect();
+                let gates = if jobs == 1 { 2 * GATES.len() } else { 0 };
+                assert_eq!(comparisons(&settings, jobs, &rows).len(), timers(&settings).len() + gates);
+            }
+        }
+    }
+
+    #[test]
+    fn changes_are_in_percent_of_what_was_before() {
+        let row = |queue: f64, rate: f64| Row::default().with(Key::QueueMean, queue).with(Key::OpsPerS, rate);
+        let changed = changes(&row(200.0, 50.0), &row(50.0, 100.0), Row::default());
+        let found = [Key::QueueChange, Key::ThroughputChange, Key::TotalChange].map(|key| changed.number(key));
+        assert_eq!(found, [Some(-75.0), Some(100.0), None]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a TLS handshake costs a web server: nginx with its key in a file, and with its key in the service.
+
+mod server;
+
+use super::client::private_key;
+use super::crew::BenchError;
+use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use super::keys::setup::Setup;
+use super::programs::service_cpu;
+use super::task::Measured;
+use super::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+use server::{Nginx, handshakes};
+use sidecore::config::DeviceConfig;
+use sidecore::sys::clock;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Keys, with what handshakes a second of CPU time are to reach.
+const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
+const BASELINE: &str = "key in a file";
+const INSTALL: &str = "apt-get install nginx openssl";
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    for tool in ["nginx", "openssl"] {
+        if Command::new(tool).arg("-v").output().is_err() {
+            return Ok(Outcome::left_out(format!("nginx: {tool} is not installed: {INSTALL}")));
+        }
+    }
+    let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
+    let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
+    let mut services = Services {
+        same: Setup::start_beside(&ops)?,
+        other: Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?,
+    };
+    // A service beside a web server has no core to itself.
+    services.same.set("notify=park")?;
+    services.other.set("notify=park")?;
+    let (repeats, seconds) = settings.pick((1, 1), (7, 2));
+    let mut outcome = Outcome::default();
+    for (op, reach) in keys {
+        let mut servers = Servers::start(&services, op)?;
+        let cases = vec![case(&services, op, reach, seconds)];
+        outcome.add(measure_all(&mut servers, cases, repeats, progress)?);
+    }
+    Ok(outcome.noted(
+        "nginx: full TLS 1.3 handshakes by two processes openssl s_time -new on the last core, with one worker on the first. Client \
+         CPU is that of the worker, service CPU that of the service; the ratio is that of handshakes a second of both \
+         together. All hops park. Same core: a service with a sidecore on each core, of which a lane gets the one on its \
+         client's; nothing is woken on another core. Other core: its only sidecore is on the last core, which it shares with the load.",
+    ))
+}
+
+/// The two services that nginx is tried with.
+struct Services {
+    same: Setup,
+    other: Setup,
+}
+
+/// The same server three times: with its key in a file, and in each of the services.
+struct Servers([Nginx; 3]);
+
+impl Servers {
+    fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
+        let directory = services.same.directory();
+        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
+        let [der, file, certificate] = ["key.der", "key.pem", "certificate.pem"].map(|name| directory.join(name));
+        fs::write(&der, key).map_err(BenchError::new)?;
+        server::certify(&der, &file, &certificate)?;
+        let cpu = services.same.pinning.client(0);
+        Ok(Self([
+            Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
+            provided(&services.same, op, &certificate)?,
+            provided(&services.other, op, &certificate)?,
+        ]))
+    }
+}
+
+fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
+    let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
+    // Away from the server, as clients are.
+    let loaders = services.other.pinning.sidecores.first().copied();
+    let variant = |number: usize, name: &str, sidecores: &str| {
+        let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], seconds, loaders);
+        Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
+    };
+    let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
+    let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
+    let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
+    Case::new("nginx")
+        .with(Key::Op, op)
+        .with(Key::Clients, 2)
+        .variant(variant(0, BASELINE, ""))
+        .variant(same.with(Key::AtLeast, reach))
+        .variant(provided(variant(2, "key in sidecore, other core", &on_last)))
+}
+
+/// nginx with its key in that service.
+fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
+    let directory = setup.directory();
+    let stored = directory.join("stored.pem");
+    let pem = setup.pem(op).ok_or_else(|| BenchError::new(format!("{op} is not stored")))?;
+    fs::write(&stored, pem).map_err(BenchError::new)?;
+    let configuration = directory.join("openssl.cnf");
+    let cpu = setup.pinning.client(0);
+    Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
+}
+
+/// Handshakes for so many seconds.
+fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
+    let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
+    let ops = handshakes(nginx.port(), seconds, loaders)?;
+    let ns = clock::now() - began;
+    let cpu_ns = nginx.cpu()?.saturating_sub(worker);
+    // Whom nobody asks anything uses none.
+    let service_ns = service_cpu()?.saturating_sub(service);
+    let per_cpu_s = ops as f64 * 1e9 / (cpu_ns + service_ns).max(1) as f64;
+    let measured = Measured { ops, ns, began, cpu_ns, ..Measured::default() };
+    Ok(Run::of(vec![measured]).counted(Counted::cpu(service_ns)).compared_by("handshakes_per_cpu_s", per_cpu_s))
+}

@@ -1,0 +1,51 @@
+//! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
+
+use super::crew::{BenchError, Crew, Plan};
+use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::task::Task;
+use super::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+
+const OP: &str = "3des-cbc";
+/// Those of the paper.
+const CLIENTS: [usize; 7] = [1, 2, 3, 4, 8, 16, 32];
+const SIZES: [u32; 6] = [16, 64, 256, 1024, 8192, 16_384];
+const QUICK_CLIENTS: [usize; 3] = [1, 2, 4];
+const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let (clients, sizes): (&[usize], &[u32]) = settings.pick((&QUICK_CLIENTS, &QUICK_SIZES), (&CLIENTS, &SIZES));
+    let most = clients.iter().copied().max().unwrap_or(1);
+    let mut crew = Crew::start(&Plan { slots: 8, ..Plan::inline(most) })?;
+    let points = clients.iter().flat_map(|clients| sizes.iter().map(|size| (*clients, *size)));
+    let cases = points.map(|(clients, size)| case(&crew, clients, size, settings)).collect();
+    let outcome = measure_all(&mut crew, cases, settings.pick(2, 3), progress)?;
+    Ok(outcome.noted(
+        "ocf: each client has one request in flight, as in the paper; inline is the same number of processes on all \
+         cores of this machine, the sidecore's too. The sidecore spins; clients spin if each has a core, else they park.",
+    ))
+}
+
+fn case(crew: &Crew, clients: usize, size: u32, settings: &Settings) -> Case<'static, Crew> {
+    // Many clients share few cores: each must have had its turns.
+    let ns = settings.pick(50_000_000, 80_000_000 + 5_000_000 * clients as u64);
+    let policy = crew.pinning.client_policy(clients);
+    let inline = move |crew: &mut Crew, _: &Turn<'_>| {
+        crew.set("notify=park")?;
+        crew.spread(clients, true)?;
+        Ok(Run::of(crew.together(clients, |_, _| Task::Inline { op: OP.to_owned(), size, ns })?))
+    };
+    let lane = move |crew: &mut Crew, _: &Turn<'_>| {
+        crew.spread(clients, false)?;
+        crew.set("notify.service=spin")?;
+        crew.set(&format!("notify.client={policy}"))?;
+        crew.closed(clients, (OP, size), 1, ns)
+    };
+    let lane = Variant::new("sidecore", lane)
+        .with(Key::Notify, policy.to_string())
+        .with(Key::Pinned, crew.pinning.describe(clients))
+        .against(By::Rate, "inline");
+    let case = Case::new("ocf").with(Key::Op, OP).with(Key::Size, size).with(Key::Clients, clients).payload(true);
+    case.variant(Variant::new("inline", inline)).variant(lane)
+}

@@ -1,0 +1,96 @@
+//! Eight clients on one, two and four sidecores.
+
+use super::crew::{BenchError, Crew, Pinning, Plan};
+use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::{Outcome, Settings};
+use crate::progress::Progress;
+use crate::report::Key;
+use sidecore::config::NotifyConfig;
+use sidecore::core::policy::notify::Notify;
+use sidecore::sys::cpu;
+
+const CLIENTS: usize = 8;
+const SIDECORES: [usize; 3] = [1, 2, 4];
+const SINGLE: &str = "1 sidecore";
+/// Operations with their sizes.
+const CASES: [(&str, u32); 3] = [("aes-256-gcm", 64), ("aes-256-gcm", 16_384), ("rsa-2048-sign", 32)];
+/// In flight for each client.
+const DEPTH: u32 = 32;
+
+/// What this machine has the cores for.
+struct Choice {
+    counts: Vec<usize>,
+    cases: &'static [(&'static str, u32)],
+    left_out: Vec<String>,
+}
+
+/// As many cores for clients as for sidecores, or the clients are what is measured.
+fn choose(cores: usize) -> Choice {
+    let (fit, too_many): (Vec<usize>, Vec<usize>) = SIDECORES.iter().partition(|n| **n == 1 || 2 * **n <= cores);
+    let available = if cores == 1 { "there is 1".to_owned() } else { format!("there are {cores}") };
+    let short =
+        |n: &usize| format!("scaling: {n} sidecores and {n} cores for clients take {} cores, {available}", 2 * n);
+    let mut left_out: Vec<String> = too_many.iter().map(short).collect();
+    let alone = fit.len() == 1;
+    if alone {
+        let others: Vec<String> = CASES[1..].iter().map(|(op, size)| format!("{op} {size} B")).collect();
+        left_out.push(format!("scaling: {}: with one sidecore there is nothing to compare", others.join(" and ")));
+    }
+    Choice { counts: fit, cases: if alone { &CASES[..1] } else { &CASES }, left_out }
+}
+
+pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let choice = choose(cpu::allowed().len());
+    let (repeats, ns) = settings.pick((2, 100_000_000), (5, 300_000_000));
+    let mut crews = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
+    // All crews are there from the beginning, so that they take turns. Who has none sleeps.
+    crews.iter_mut().try_for_each(|crew| crew.set("notify=park"))?;
+    let cases = choice.cases.iter().map(|case| one_case(&crews, &choice.counts, *case, ns)).collect();
+    let mut outcome = measure_all(&mut crews, cases, repeats, progress)?;
+    outcome.left_out.extend(choice.left_out);
+    Ok(outcome.noted(
+        "scaling: 8 clients with 32 requests in flight each; they spin if each has a core, else they park. Ratios are \
+         against one sidecore.",
+    ))
+}
+
+fn start(sidecores: usize) -> Result<Crew, BenchError> {
+    let pinning = Pinning::new(sidecores).unwrap_or_else(Pinning::none);
+    let notify = NotifyConfig { client: pinning.client_policy(CLIENTS), ..NotifyConfig::all(Notify::Spin) };
+    Crew::start(&Plan { pinning, notify, ..Plan::inline(CLIENTS) })
+}
+
+fn one_case(crews: &[Crew], counts: &[usize], (op, size): (&'static str, u32), ns: u64) -> Case<'static, Vec<Crew>> {
+    let case = Case::new("scaling").with(Key::Op, op).with(Key::Size, size).with(Key::Clients, CLIENTS);
+    counts.iter().zip(crews).enumerate().fold(case, |case, (index, (count, crew))| {
+        let policy = crew.pinning.client_policy(CLIENTS);
+        let run = move |crews: &mut Vec<Crew>, _: &Turn<'_>| {
+            crews[index].set("notify=spin")?;
+            crews[index].set(&format!("notify.client={policy}"))?;
+            let run = crews[index].closed(CLIENTS, (op, size), DEPTH, ns)?;
+            crews[index].set("notify=park")?;
+            Ok(run)
+        };
+        let variant = Variant::new("sidecore", run)
+            .with(Key::Devices, if *count == 1 { SINGLE.to_owned() } else { format!("{count} sidecores") })
+            .with(Key::Notify, policy.to_string())
+            .with(Key::Pinned, crew.pinning.describe(CLIENTS));
+        case.variant(variant.against(By::Rate, SINGLE))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_more_cores_than_there_are_is_left_out_with_the_reason() {
+        let two = choose(2);
+        assert_eq!((two.counts, two.cases.len()), (vec![1], 1));
+        assert_eq!(two.left_out[1], "scaling: 4 sidecores and 4 cores for clients take 8 cores, there are 2");
+        let six = choose(6);
+        assert_eq!((six.counts, six.cases.len(), six.left_out.len()), (vec![1, 2], 3, 1));
+        assert!(choose(8).left_out.is_empty());
+        assert_eq!(choose(1).counts, [1]);
+    }
+}

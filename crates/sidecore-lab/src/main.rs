@@ -1,0 +1,50 @@
+//! The laboratory: what measures and draws, apart from what root runs. People start it as `sidecore bench` and
+//! `sidecore sim`.
+
+// The macros panic where nothing can be written: `output` says so instead.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod baseline;
+mod bench;
+#[path = "../../sidecore-cli/src/beside.rs"]
+mod beside;
+mod ffi;
+mod machine;
+#[path = "../../sidecore-cli/src/output.rs"]
+mod output;
+mod progress;
+mod report;
+mod sim;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Where `sidecore` is: cargo builds both into one directory, `packaging/install` puts this program in `lib/sidecore`.
+const COMMAND: [&str; 2] = [".", "../../bin"];
+/// Exit codes beside 0: the answer is no, and usage or environment. See the README.
+const NO: u8 = 1;
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        // Help, version, or what is wrong with the arguments.
+        Err(usage) => output::print_usage(&usage).map(|()| if usage.use_stderr() { USAGE } else { 0 }),
+    };
+    ExitCode::from(done.unwrap_or_else(|message| {
+        output::tell(message);
+        USAGE
+    }))
+}
+
+/// The exit code.
+fn run(command: Command) -> Result<u8, String> {
+    match command {
+        Command::Bench(args) => bench::run(&args).map(|()| 0).map_err(|error| error.to_string()),
+        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }),
+        Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
+        Command::Other(arguments) => Err(beside::go_on_as("sidecore", &COMMAND, arguments)),
+    }
+}

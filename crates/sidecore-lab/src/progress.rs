@@ -1,0 +1,109 @@
+//! How far a long measurement has come: a bar on a terminal, else one line for each scenario. Never on standard output.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wide_msg}";
+/// How often the bar is redrawn while a step lasts, so that its time goes on.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Progress over a known number of steps. Dropping it clears the bar.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    lines: Option<Box<dyn Write>>,
+}
+
+impl Progress {
+    /// Shows progress over `steps` steps on standard error.
+    pub(crate) fn new(steps: usize) -> Self {
+        if io::stderr().is_terminal() {
+            let progress = Self::on(steps, ProgressDrawTarget::stderr(), None);
+            progress.bar.enable_steady_tick(TICK);
+            progress
+        } else {
+            Self::on(steps, ProgressDrawTarget::hidden(), Some(Box::new(io::stderr())))
+        }
+    }
+
+    /// Says which scenario the next steps belong to.
+    pub(crate) fn scenario(&mut self, name: &str) {
+        self.bar.set_prefix(name.to_owned());
+        if let Some(lines) = &mut self.lines {
+            // Progress is a courtesy: a closed standard error must not end a measurement.
+            drop(writeln!(lines, "{name}, after {} steps", self.bar.position()));
+        }
+    }
+
+    /// Says that so many more steps are to be done.
+    pub(crate) fn more(&self, steps: usize) {
+        self.bar.inc_length(steps as u64);
+    }
+
+    /// Says what is being measured now.
+    pub(crate) fn begin(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+
+    /// Counts a step as done.
+    pub(crate) fn advance(&self) {
+        self.bar.inc(1);
+    }
+
+    fn on(steps: usize, target: ProgressDrawTarget, lines: Option<Box<dyn Write>>) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+        bar.set_style(ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar, lines }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Rc<RefCell<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn without_a_terminal_each_scenario_is_one_line() {
+        let out = Shared::default();
+        let mut progress = Progress::on(0, ProgressDrawTarget::hidden(), Some(Box::new(out.clone())));
+        progress.more(3);
+        progress.scenario("lane");
+        progress.begin("round trips");
+        progress.advance();
+        progress.scenario("crypto");
+        let text = String::from_utf8(out.0.borrow().clone()).unwrap();
+        assert_eq!(text, "lane, after 0 steps\ncrypto, after 1 steps\n");
+    }
+
+    #[test]
+    fn steps_are_counted_and_the_template_is_valid() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+        let progress = Progress::on(2, ProgressDrawTarget::hidden(), None);
+        progress.advance();
+        progress.more(3);
+        assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(5)));
+        Progress::new(1).advance();
+    }
+}

@@ -1,0 +1,269 @@
+//! What rows can say. Each column knows its name in JSON, its heading, how its values are written, with which unit, and
+//! which way is better: the exporters and plots ask it, and agree.
+
+use super::Row;
+use super::format::{bytes, clean, count, micros, percent, plain, rate, ratio, throughput};
+use serde_json::Value;
+
+/// Which values are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Better {
+    /// Large ones.
+    More,
+    /// Small ones.
+    Less,
+    /// Neither: it says what was set, or how.
+    Neither,
+}
+
+/// How a value is written for people, with its unit.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Text,
+    Number(fn(f64) -> String),
+    /// From more than the value itself.
+    Made(fn(&Row) -> Option<String>),
+    /// Not in tables.
+    JsonOnly,
+}
+
+/// A column that a row may have a value in.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) key: Key,
+    /// Name in JSON; a dot leads into an object.
+    pub(crate) name: &'static str,
+    /// Heading in tables.
+    pub(crate) header: &'static str,
+    /// Which way is better.
+    pub(crate) better: Better,
+    /// Columns of the largest number go first where there is no room for all; zero stays.
+    pub(crate) expendable: u8,
+    /// What was set, not what was found.
+    pub(crate) parameter: bool,
+    form: Form,
+}
+
+impl Key {
+    /// The column of that name.
+    pub(crate) fn column(self) -> &'static Column {
+        &COLUMNS[self as usize]
+    }
+}
+
+impl Column {
+    /// Numbers are aligned to the right.
+    pub(crate) fn numeric(&self) -> bool {
+        matches!(self.form, Form::Number(_)) || !self.parameter
+    }
+
+    /// What a table says of the row in this column.
+    pub(crate) fn cell(&self, row: &Row) -> Option<String> {
+        match self.form {
+            Form::Text => row.text(self.key).map(clean),
+            Form::Number(write) => row.number(self.key).map(write),
+            Form::Made(make) => make(row),
+            Form::JsonOnly => None,
+        }
+    }
+
+    /// How this column writes numbers.
+    pub(crate) fn writer(&self) -> fn(f64) -> String {
+        if let Form::Number(write) = self.form { write } else { plain }
+    }
+
+    /// Whether it can hold that value.
+    pub(crate) fn takes(&self, value: &Value) -> bool {
+        match self.form {
+            Form::Text => value.is_string(),
+            Form::Number(_) => value.is_number(),
+            Form::Made(_) | Form::JsonOnly => true,
+        }
+    }
+}
+
+const fn text(name: &'static str, expendable: u8) -> Column {
+    // The list below gives each its own key.
+    let key = Key::Scenario;
+    Column { key, name, header: name, better: Better::Neither, expendable, parameter: true, form: Form::Text }
+}
+
+const fn set(name: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
+    Column { form: Form::Number(write), ..text(name, expendable) }
+}
+
+const fn found(name: &'static str, header: &'static str, expendable: u8, form: Form) -> Column {
+    Column { header, parameter: false, form, ..text(name, expendable) }
+}
+
+const fn more(name: &'static str, header: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
+    Column { better: Better::More, ..found(name, header, expendable, Form::Number(write)) }
+}
+
+const fn less(name: &'static str, header: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
+    Column { better: Better::Less, ..found(name, header, expendable, Form::Number(write)) }
+}
+
+const fn json_only(name: &'static str) -> Column {
+    found(name, "", 0, Form::JsonOnly)
+}
+
+/// The keys, each with its column.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $key:ident = $column:expr;)*) => {
+        /// Names a column; in the order in which they stand in tables and in JSON.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Key { $($(#[$doc])* $key,)* }
+
+        /// In the order of their keys.
+        pub(crate) const COLUMNS: [Column; [$(Key::$key),*].len()] = [$(Column { key: Key::$key, ..$column }),*];
+    };
+}
+
+columns! {
+    /// The scenario: `lane`, `crypto`, `ocf`, `notify`, `balance`, `scaling`, or a plan's name.
+    Scenario = json_only("scenario");
+    /// What tells this row's set-up from others of the scenario, e.g. `sidecore` or `in process`.
+    Variant = Column { form: Form::Made(variant), ..text("variant", 0) };
+    /// Operation, by the name of its class.
+    Op = text("op", 0);
+    /// Crypto library and its version.
+    Library = text("library", 5);
+    /// Notification policy.
+    Notify = text("notify", 0);
+    /// Balancing policy.
+    Balance = text("balance", 0);
+    /// Devices in words, e.g. `2 worker` or `4 hifn-7751`.
+    Devices = text("devices", 1);
+    /// Number of clients that submit at the same time.
+    Clients = set("clients", 0, plain);
+    /// Operations that each client has in flight at a time.
+    Jobs = set("jobs", 0, plain);
+    /// Size of a message in bytes.
+    Size = set("size", 0, |size| bytes(size as u64));
+    /// Offered load as a fraction of the capacity, where requests arrive on their own schedule.
+    Load = set("load", 0, plain);
+    /// Completed operations a second, of all clients together.
+    OpsPerS = more("ops_per_s", "ops/s", 0, rate);
+    /// Payload, in million bits a second.
+    MbitPerS = more("mbit_per_s", "payload", 3, throughput);
+    /// Submitted to received, us: mean.
+    TotalMean = less("total_us.mean", "mean", 8, micros);
+    /// The same: median.
+    TotalP50 = less("total_us.p50", "p50", 1, micros);
+    /// The same: 99th percentile.
+    TotalP99 = less("total_us.p99", "p99", 1, micros);
+    /// Submitted to handed to the device, us.
+    QueueMean = less("queue_us.mean", "queue", 6, micros);
+    /// See `QueueMean`.
+    QueueP50 = json_only("queue_us.p50");
+    /// See `QueueMean`.
+    QueueP99 = json_only("queue_us.p99");
+    /// Handed to the device to reply taken from it, us.
+    DeviceMean = less("device_us.mean", "device", 6, micros);
+    /// See `DeviceMean`.
+    DeviceP50 = json_only("device_us.p50");
+    /// See `DeviceMean`.
+    DeviceP99 = json_only("device_us.p99");
+    /// Submitted to reply taken from the device, us.
+    HostMean = less("host_us.mean", "host", 8, micros);
+    /// See `HostMean`.
+    HostP50 = json_only("host_us.p50");
+    /// See `HostMean`.
+    HostP99 = json_only("host_us.p99");
+    /// Reply taken to received, us.
+    DeliverMean = less("deliver_us.mean", "deliver", 6, micros);
+    /// See `DeliverMean`.
+    DeliverP50 = json_only("deliver_us.p50");
+    /// See `DeliverMean`.
+    DeliverP99 = json_only("deliver_us.p99");
+    /// CPU time of an operation in the processes that ask, us.
+    ClientCpu = less("cpu_us_per_op.client", "client CPU", 4, micros);
+    /// The same in the service.
+    ServiceCpu = less("cpu_us_per_op.service", "service CPU", 4, micros);
+    /// Polls that found nothing.
+    EmptyPolls = less("empty_polls", "empty polls", 9, |polls| count(polls as u64));
+    /// Wake-ups sent.
+    WakeupsSent = less("wakeups_sent", "wake-ups", 7, |sent| count(sent as u64));
+    /// Wake-ups that were not needed because the other side was awake.
+    WakeupsSaved = more("wakeups_saved", "saved", 8, |saved| count(saved as u64));
+    /// This row's figure divided by the baseline's.
+    // Of rates more is better, of times less: the scenario's words say which.
+    Ratio = found("ratio", "ratio", 0, Form::Number(ratio));
+    /// What the ratio is to be, and whether it is: made of the next two.
+    Reach = found("", "reach", 1, Form::Made(reach));
+    /// The ratio is to be at least this.
+    AtLeast = json_only("reach.at_least");
+    /// The ratio is to be at most this.
+    AtMost = json_only("reach.at_most");
+    /// What changed against another row, in percent of it: the mean time submitted to handed over.
+    QueueChange = less("changes.queue", "queue ±", 2, change);
+    /// The same of the mean time on the device.
+    DeviceChange = less("changes.device", "device ±", 2, change);
+    /// The same of the mean time submitted to received.
+    TotalChange = less("changes.total", "total ±", 2, change);
+    /// The same of the operations a second.
+    ThroughputChange = more("changes.throughput", "ops/s ±", 2, change);
+    /// What the ratio divides by: a variant measured in the same run, or a bound by its name.
+    Baseline = text("baseline", 2);
+    /// Largest less smallest of the repeats, divided by their median.
+    Spread = less("spread", "spread", 5, percent);
+    /// How often the measurement was repeated; the row is the median of the repeats.
+    Repeats = set("repeats", 9, plain);
+    /// Seed of everything random in the run.
+    Seed = set("seed", 9, plain);
+    /// Where threads were pinned.
+    Pinned = text("pinned", 10);
+    /// Commit that ran.
+    Commit = text("commit", 10);
+    /// Machine it ran on, in words.
+    Machine = text("machine", 10);
+    /// What a simulated case sets beside its plan, by parameter.
+    Settings = json_only("settings");
+    /// What else was found, by metric, each in its own unit: of a simulated case all.
+    Metrics = json_only("metrics");
+    /// The part that limited a simulated case, with its utilisation.
+    Limit = json_only("limit");
+}
+
+/// A variant that only repeats the name of its policy says nothing.
+fn variant(row: &Row) -> Option<String> {
+    let variant = row.text(Key::Variant)?;
+    let said = [Key::Notify, Key::Balance].into_iter().any(|policy| row.text(policy) == Some(variant));
+    (!said).then(|| clean(variant))
+}
+
+/// What the ratio is to be, and whether it is.
+fn reach(row: &Row) -> Option<String> {
+    let (least, most) = (row.number(Key::AtLeast), row.number(Key::AtMost));
+    let said: Vec<_> = [("≥", least), ("≤", most)]
+        .into_iter()
+        .filter_map(|(sign, bound)| Some(format!("{sign} {}", ratio(bound?))))
+        .collect();
+    let holds = |seen| least.is_none_or(|least| seen >= least) && most.is_none_or(|most| seen <= most);
+    let verdict = match row.number(Key::Ratio) {
+        Some(seen) if holds(seen) => ", held",
+        Some(_) => ", missed",
+        None => "",
+    };
+    (!said.is_empty()).then(|| said.join(" and ") + verdict)
+}
+
+fn change(percent: f64) -> String {
+    format!("{percent:+.1} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reach_says_whether_it_is_held() {
+        let row = |ratio: f64| Row::new("keys", "v").with(Key::Ratio, ratio).with(Key::AtLeast, 0.5);
+        let words = |row: &Row| Key::Reach.column().cell(row);
+        assert_eq!(words(&row(0.5)).as_deref(), Some("≥ 0.50 x, held"));
+        assert_eq!(words(&row(0.49)).as_deref(), Some("≥ 0.50 x, missed"));
+        assert_eq!(words(&row(0.9).with(Key::AtMost, 0.8)).as_deref(), Some("≥ 0.50 x and ≤ 0.80 x, missed"));
+        assert_eq!(words(&Row::new("keys", "v")), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! The few figures that a reader should see first: one for each scenario.
+
+use super::column::Key;
+use super::format::{counted, rate, ratio, throughput};
+use super::{Report, Row, grouped};
+
+/// A figure with its meaning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Headline {
+    /// The figure.
+    pub(crate) value: String,
+    /// What it is.
+    pub(crate) label: String,
+    /// Which row it comes from, or how far the rows spread.
+    pub(crate) detail: String,
+}
+
+/// The headlines of a report, in the order of its scenarios.
+pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
+    report.by_scenario().into_iter().filter_map(|(name, rows)| headline(name, &rows)).collect()
+}
+
+fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
+    match scenario {
+        "lane" => most(rows, |row| row.number(Key::OpsPerS), rate, "messages a second through a lane"),
+        "ocf" => most(rows, Row::throughput, throughput, "payload through the devices"),
+        "scaling" => most(rows, |row| row.number(Key::OpsPerS), rate, "operations a second at the most"),
+        "notify" => closest(rows),
+        "balance" => most(rows, |row| row.number(Key::Ratio), ratio, "of the highest load the devices could carry"),
+        _ => typical_ratio(scenario, rows),
+    }
+}
+
+/// The largest value and the row it comes from.
+fn most(rows: &[&Row], value: fn(&Row) -> Option<f64>, format: fn(f64) -> String, label: &str) -> Option<Headline> {
+    // What others are measured against is not what this is about.
+    let is_compared = |row: &&&Row| row.text(Key::Baseline).is_some();
+    let compared = rows.iter().any(|row| is_compared(&row));
+    let own = rows.iter().filter(|row| is_compared(row) || !compared);
+    let valued = own.filter_map(|row| Some((value(row)?, *row)));
+    let (largest, row) = valued.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let clients = row.number(Key::Clients).map(|n| counted(n, "client"));
+    let text = |key| row.text(key).map(str::to_owned);
+    let words = [text(Key::Variant), text(Key::Balance), text(Key::Devices), clients];
+    let mut words: Vec<_> = words.into_iter().flatten().collect();
+    words.dedup();
+    Some(Headline { value: format(largest), label: label.to_owned(), detail: words.join(", ") })
+}
+
+/// The median of the ratios, and their range: one good row must not speak for the others.
+fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
+    let mut ratios: Vec<_> = rows.iter().filter_map(|row| row.number(Key::Ratio)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (least, most) = (*ratios.first()?, *ratios.last()?);
+    Some(Headline {
+        value: ratio(ratios[ratios.len() / 2]),
+        label: format!("{scenario}: median ratio to the baseline"),
+        detail: format!("{} to {} over {} rows", ratio(least), ratio(most), ratios.len()),
+    })
+}
+
+/// The policy whose worst load is least bad: its latency against spinning, its CPU time against parking.
+fn closest(rows: &[&Row]) -> Option<Headline> {
+    let (spin, park) = (rows_of(rows, "spin"), rows_of(rows, "park"));
+    let others = grouped(rows, policy).into_iter().filter(|(name, _)| *name != "spin" && *name != "park");
+    let judged = others.filter_map(|(name, rows)| {
+        let latency = worst(&rows, &spin, |row| row.number(Key::TotalP50))?;
+        let cpu = worst(&rows, &park, Row::cpu)?;
+        Some((name, latency, cpu))
+    });
+    let (name, latency, cpu) = judged.min_by(|a, b| a.1.max(a.2).total_cmp(&b.1.max(b.2)))?;
+    Some(Headline {
+        value: format!("{latency:.2} / {}", ratio(cpu)),
+        label: "latency of spinning / CPU time of parking, each at its worst load".to_owned(),
+        detail: name.to_owned(),
+    })
+}
+
+fn policy(row: &Row) -> &str {
+    row.text(Key::Notify).unwrap_or_else(|| row.variant())
+}
+
+fn rows_of<'r>(rows: &[&'r Row], name: &str) -> Vec<&'r Row> {
+    rows.iter().copied().filter(|row| policy(row) == name).collect()
+}
+
+/// The largest ratio of a value to the yardstick's at the same load, operation and size.
+fn worst(rows: &[&Row], yardstick: &[&Row], value: fn(&Row) -> Option<f64>) -> Option<f64> {
+    let same = |a: &Row, b: &Row, key| a.text(key) == b.text(key) && a.number(key) == b.number(key);
+    let alike = |a: &Row, b: &Row| [Key::Load, Key::Op, Key::Size, Key::Clients].iter().all(|key| same(a, b, *key));
+    let ratios = rows.iter().filter_map(|row| {
+        let unit = yardstick.iter().find(|unit| alike(row, unit)).and_then(|unit| value(unit))?;
+        Some(value(row)? / unit).filter(|ratio| ratio.is_finite())
+    });
+    ratios.max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Times;
+    use super::super::tests::sample;
+    use super::*;
+
+    #[test]
+    fn each_scenario_has_its_headline() {
+        let headlines = headlines(&sample());
+        assert_eq!(headlines.len(), 6);
+        assert_eq!(headlines[0].value, "17.2 M/s");
+        assert_eq!(headlines[0].detail, "pipelined");
+    }
+
+    #[test]
+    fn the_typical_ratio_names_its_range() {
+        let row = |ratio: f64| Row::new("crypto", "v").with(Key::Ratio, ratio);
+        let (a, b, c) = (row(2.0), row(0.5), row(0.9));
+        let headline = headline("crypto", &[&a, &b, &c]).unwrap();
+        assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("0.90 x", "0.50 x to 2.00 x over 3 rows"));
+    }
+
+    fn waiting(policy: &str, load: f64, p50: f64, service: f64) -> Row {
+        Row::new("notify", policy)
+            .with(Key::Load, load)
+            .with_times(Key::TotalMean, Some(Times { p50, ..Times::default() }))
+            .with(Key::ClientCpu, 0.0)
+            .with(Key::ServiceCpu, service)
+    }
+
+    #[test]
+    fn a_policy_is_judged_at_its_worst_load() {
+        let rows = [
+            waiting("spin", 0.1, 1.0, 100.0),
+            waiting("spin", 0.9, 1.0, 10.0),
+            waiting("park", 0.1, 50.0, 10.0),
+            waiting("park", 0.9, 50.0, 5.0),
+            waiting("learn", 0.1, 1.1, 20.0),
+            waiting("learn", 0.9, 1.2, 5.0),
+            waiting("timer", 0.1, 9.0, 10.0),
+        ];
+        let headline = headline("notify", &rows.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("1.20 / 2.00 x", "learn"));
+    }
+
+    #[test]
+    fn without_data_there_is_none() {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling"] {
+            assert_eq!(headline(name, &[&Row::new(name, "v")]), None);
+        }
+    }
+}

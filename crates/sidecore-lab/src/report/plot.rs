@@ -1,0 +1,277 @@
+//! Plots as SVG: lines over two axes, and horizontal bars. They decide nothing: [`super::figures`] says what to draw.
+//!
+//! Titles and legends are the page's business, where text can wrap. Text and grid use [`INK`] and [`GRID`], which the
+//! page's style sheet replaces in a dark scheme.
+
+mod axis;
+
+pub(crate) use axis::{Axis, Scale};
+
+use std::io;
+
+use axis::Span;
+use plotters::coord::Shift;
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::prelude::{
+    Cartesian2d, ChartBuilder, ChartContext, Circle, Color, DashedLineSeries, DrawingArea, IntoDrawingArea, IntoFont,
+    LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, ShapeStyle, Text, TextStyle,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::format::clipped;
+
+/// Colour of text and of the reference line.
+pub(crate) const INK: &str = "#1F2937";
+/// Colour of grid lines.
+pub(crate) const GRID: &str = "#E5E7EB";
+/// Colours of series, told apart in a light and in a dark scheme.
+pub(crate) const COLOURS: [&str; 10] =
+    ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
+
+const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
+
+/// Width and height of a plot in pixels.
+pub(crate) type Size = (u32, u32);
+
+/// A series of points, joined by a line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Line {
+    /// Index into [`COLOURS`]; numbers beyond start over.
+    pub(crate) colour: usize,
+    /// Yardsticks are dashed.
+    pub(crate) dashed: bool,
+    /// In the order in which they are joined.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A horizontal bar of one or more parts, end to end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bar {
+    /// Written at its left.
+    pub(crate) name: String,
+    /// Colour and length of each part.
+    pub(crate) parts: Vec<(usize, f64)>,
+    /// Written at its right.
+    pub(crate) text: String,
+}
+
+/// Draws lines. Points that an axis cannot show, such as zero on a logarithmic one, are left out.
+pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
+    drawn(size, |root| draw_lines(root, x, y, lines))
+}
+
+/// Draws bars under each other with an optional line across them, as high as they need.
+pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
+    drawn((width, BAR_PIXELS * bars.len() as u32 + AXIS_PIXELS + 8), |root| draw_bars(root, axis, bars, reference))
+}
+
+/// The name of the colour of that number.
+pub(crate) fn colour_name(number: usize) -> &'static str {
+    COLOUR_NAMES[number % COLOUR_NAMES.len()]
+}
+
+/// The plot with a white ground, for pages whose ground is not known.
+pub(crate) fn on_white(svg: &str) -> String {
+    let Some(end) = svg.find('>') else { return svg.to_owned() };
+    let (head, body) = svg.split_at(end + 1);
+    format!("{head}\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>{body}")
+}
+
+/// The colour of that number.
+pub(crate) fn colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
+}
+
+const BAR_PIXELS: u32 = 26;
+const AXIS_PIXELS: u32 = 42;
+/// Room for a mark's label on a horizontal axis.
+const TICK_PIXELS: u32 = 72;
+/// Marks on the axis of bars, however narrow: fewer give no sense of scale.
+const FEWEST_TICKS: usize = 3;
+/// Marks on a vertical axis.
+const TICKS_UP: usize = 7;
+const NAME_CHARACTERS: usize = 34;
+const CHARACTER_PIXELS: u32 = 7;
+/// plotters draws text at its size divided by 1.24.
+const TEXT_SIZE: f64 = 12.0 * 1.24;
+
+type Root<'s> = DrawingArea<SVGBackend<'s>, Shift>;
+type Failed = DrawingAreaErrorKind<io::Error>;
+
+/// A plot that cannot be drawn is empty: it must not cost anyone the rows of a long measurement.
+fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> String {
+    let mut svg = String::new();
+    let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+    let done = draw(&root).and_then(|()| root.present());
+    drop(root);
+    if done.is_ok() { svg } else { String::new() }
+}
+
+fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(), Failed> {
+    let visible: Vec<(&Line, Vec<_>)> = lines
+        .iter()
+        .map(|line| (line, line.points.iter().copied().filter(|point| x.shows(point.0) && y.shows(point.1)).collect()))
+        .collect();
+    let points = || visible.iter().flat_map(|(_, points)| points.iter());
+    let (width, _) = root.dim_in_pixel();
+    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
+    let mut chart = ChartBuilder::on(root)
+        .margin_top(8)
+        .margin_right(18)
+        .x_label_area_size(AXIS_PIXELS)
+        .y_label_area_size(88)
+        .build_cartesian_2d(across, up)?;
+    draw_mesh(&mut chart, x, Some(y), (width / TICK_PIXELS) as usize)?;
+    for (line, points) in visible {
+        draw_line(&mut chart, line, points)?;
+    }
+    Ok(())
+}
+
+type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Span, Span>>;
+
+/// Draws axes and grid, with about so many marks across. Bars have no axis upwards.
+fn draw_mesh(chart: &mut Chart<'_, '_>, x: &Axis, y: Option<&Axis>, marks: usize) -> Result<(), Failed> {
+    let (across, up) = (|value: &f64| x.label(*value), |value: &f64| y.map_or_else(String::new, |y| y.label(*value)));
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(pen(GRID, 1)).light_line_style(pen(GRID, 0)).axis_style(pen(GRID, 1));
+    mesh.set_all_tick_mark_size(5).label_style(ink()).axis_desc_style(ink());
+    mesh.x_labels(marks).x_label_formatter(&across).x_desc(x.name.as_str());
+    match y {
+        Some(y) => mesh.y_labels(TICKS_UP).y_label_formatter(&up).y_desc(y.name.as_str()),
+        None => mesh.disable_y_mesh().disable_y_axis(),
+    };
+    mesh.draw()
+}
+
+fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, points: Vec<(f64, f64)>) -> Result<(), Failed> {
+    let style = pen(colour(line.colour), 2);
+    if line.dashed {
+        chart.draw_series(DashedLineSeries::new(points.clone(), 6, 4, style))?;
+    } else {
+        chart.draw_series(LineSeries::new(points.clone(), style))?;
+    }
+    chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, style.filled())))?;
+    Ok(())
+}
+
+fn draw_bars(root: &Root<'_>, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> Result<(), Failed> {
+    let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
+    let names = text_pixels(bars.iter().map(|bar| bar.name.as_str()));
+    let texts = text_pixels(bars.iter().map(|bar| bar.text.as_str()));
+    let free = root.dim_in_pixel().0.saturating_sub(names + texts);
+    let across = axis.span(ends.chain(reference));
+    let height = bars.len() as f64;
+    let mut chart = ChartBuilder::on(root)
+        .margin_top(8)
+        .margin_right(texts)
+        .x_label_area_size(AXIS_PIXELS)
+        .y_label_area_size(names)
+        .build_cartesian_2d(across, Span::Even((0.0..height).into()))?;
+    draw_mesh(&mut chart, axis, None, ((free / TICK_PIXELS) as usize).max(FEWEST_TICKS))?;
+    if let Some(value) = reference {
+        let line = [(value, 0.0), (value, height)];
+        chart.draw_series(DashedLineSeries::new(line, 4, 3, pen(INK, 1)))?;
+    }
+    for (index, bar) in bars.iter().enumerate() {
+        draw_bar(root, &mut chart, bar, (bars.len() - index) as f64)?;
+    }
+    Ok(())
+}
+
+/// Draws a bar whose row ends at `top`.
+fn draw_bar(root: &Root<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, top: f64) -> Result<(), Failed> {
+    let mut end = 0.0;
+    for &(number, length) in &bar.parts {
+        let corners = [(end, top - 0.2), (end + length, top - 0.8)];
+        end += length;
+        chart.draw_series([Rectangle::new(corners, pen(colour(number), 1).filled())])?;
+    }
+    let (left, middle) = chart.backend_coord(&(0.0, top - 0.5));
+    let (right, _) = chart.backend_coord(&(end, top - 0.5));
+    let name = clipped(&bar.name, NAME_CHARACTERS);
+    root.draw(&Text::new(name, (left - 8, middle), ink().pos(Pos::new(HPos::Right, VPos::Center))))?;
+    root.draw(&Text::new(bar.text.clone(), (right + 6, middle), ink().pos(Pos::new(HPos::Left, VPos::Center))))?;
+    root.draw(&PathElement::new([(left, middle - 9), (left, middle + 9)], pen(GRID, 1)))
+}
+
+/// The width that the longest of those texts needs.
+fn text_pixels<'t>(texts: impl Iterator<Item = &'t str>) -> u32 {
+    let longest = texts.map(|text| text.chars().count().min(NAME_CHARACTERS)).max().unwrap_or(0);
+    longest as u32 * CHARACTER_PIXELS + 18
+}
+
+fn ink() -> TextStyle<'static> {
+    ("sans-serif", TEXT_SIZE).into_font().color(&rgb(INK))
+}
+
+fn pen(colour: &str, width: u32) -> ShapeStyle {
+    rgb(colour).stroke_width(width)
+}
+
+/// A colour written as `#RRGGBB`, as the constants of this module are.
+fn rgb(colour: &str) -> RGBColor {
+    let part = |from| colour.get(from..from + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    RGBColor(part(1), part(3), part(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::{rate, ratio};
+    use super::*;
+
+    fn axes() -> (Axis, Axis) {
+        (Axis::new("size", Scale::Log2, |v| format!("{v}B")), Axis::new("ops/s", Scale::Log10, rate))
+    }
+
+    #[test]
+    fn labels_are_text_elements_with_the_axis_words() {
+        let (x, y) = axes();
+        let line = Line { colour: 0, dashed: false, points: vec![(16.0, 1e6), (1024.0, 1e4)] };
+        let svg = lines((400, 250), &x, &y, &[line]);
+        for word in ["size", "ops/s", "16B", "1 M/s"] {
+            assert!(svg.contains(&format!(">\n{word}\n</text>")), "{word} in {svg}");
+        }
+        assert!(svg.contains(&format!(r#"stroke="{}""#, COLOURS[0])), "{svg}");
+    }
+
+    #[test]
+    fn points_an_axis_cannot_show_are_left_out() {
+        let (x, y) = axes();
+        let points = vec![(0.0, 1e6), (16.0, f64::NAN), (64.0, 1e4)];
+        let svg = lines((400, 250), &x, &y, &[Line { colour: 0, dashed: true, points }]);
+        assert_eq!(svg.matches("<circle").count(), 1);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_value() {
+        let bar = |name: &str, value| Bar { name: name.into(), parts: vec![(0, value)], text: ratio(value) };
+        let axis = Axis::new("ratio", Scale::Linear, ratio);
+        let svg = bars(500, &axis, &[bar("one", 1.0), bar("half", 0.5)], Some(1.0));
+        let fill = format!(r#"fill="{}""#, COLOURS[0]);
+        let widths: Vec<f64> = svg
+            .lines()
+            .filter(|line| line.starts_with("<rect") && line.contains(&fill))
+            .map(|line| line.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(widths.len(), 2, "{svg}");
+        assert!((widths[0] / widths[1] - 2.0).abs() < 0.02, "{widths:?}");
+    }
+
+    #[test]
+    fn hostile_names_are_escaped_and_long_ones_cut() {
+        let bar =
+            Bar { name: "<script>alert('&')</script> and much more of it".into(), parts: vec![], text: String::new() };
+        let svg = bars(500, &Axis::new("a", Scale::Linear, ratio), &[bar], None);
+        assert!(!svg.contains("<script>") && svg.contains("&lt;script&gt;"), "{svg}");
+        assert!(svg.contains('…'), "{svg}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_error() {
+        let (x, y) = axes();
+        assert!(lines((400, 250), &x, &y, &[]).contains("</svg>"));
+        assert!(bars(400, &x, &[], None).contains("</svg>"));
+    }
+}

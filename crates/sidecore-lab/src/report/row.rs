@@ -1,0 +1,174 @@
+//! One row of results: what was run, with what, and what came out, as a map from columns to values.
+
+use super::column::{COLUMNS, Key};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Mean and percentiles of a time, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Times {
+    /// Mean.
+    pub(crate) mean: f64,
+    /// Median.
+    pub(crate) p50: f64,
+    /// 99th percentile.
+    pub(crate) p99: f64,
+}
+
+/// A row. What a scenario does not have is left out of the JSON, and so are numbers that are not finite.
+///
+/// One writes `Row::new("crypto", "sidecore").with(Key::Op, "sha-256").with(Key::Size, 64)`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Row(BTreeMap<Key, Value>);
+
+impl Row {
+    /// A row with nothing but its names.
+    pub(crate) fn new(scenario: &str, variant: &str) -> Self {
+        Self::default().with(Key::Scenario, scenario).with(Key::Variant, variant)
+    }
+
+    /// With that value in that column; `None` leaves the row as it is.
+    #[must_use]
+    pub(crate) fn with(mut self, key: Key, value: impl Into<Value>) -> Self {
+        let value = value.into();
+        if !value.is_null() {
+            self.0.insert(key, value);
+        }
+        self
+    }
+
+    /// With a time in the three columns from this one on.
+    #[must_use]
+    pub(crate) fn with_times(self, mean: Key, times: Option<Times>) -> Self {
+        let keys: [Key; 3] = std::array::from_fn(|next| COLUMNS[mean as usize + next].key);
+        let Some(Times { mean, p50, p99 }) = times else { return self };
+        keys.into_iter().zip([mean, p50, p99]).fold(self, |row, (key, time)| row.with(key, time))
+    }
+
+    /// With all that the other row has as well.
+    #[must_use]
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.clone());
+        self
+    }
+
+    /// The number in that column.
+    pub(crate) fn number(&self, key: Key) -> Option<f64> {
+        self.0.get(&key)?.as_f64()
+    }
+
+    /// The text in that column.
+    pub(crate) fn text(&self, key: Key) -> Option<&str> {
+        self.0.get(&key)?.as_str()
+    }
+
+    /// The scenario.
+    pub(crate) fn scenario(&self) -> &str {
+        self.text(Key::Scenario).unwrap_or_default()
+    }
+
+    /// The variant.
+    pub(crate) fn variant(&self) -> &str {
+        self.text(Key::Variant).unwrap_or_default()
+    }
+
+    /// Payload a second in million bits: as measured, or else from rate and size.
+    pub(crate) fn throughput(&self) -> Option<f64> {
+        let made = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
+        self.number(Key::MbitPerS).or_else(made)
+    }
+
+    /// CPU time of an operation on both sides together, us.
+    pub(crate) fn cpu(&self) -> Option<f64> {
+        Some(self.number(Key::ClientCpu)? + self.number(Key::ServiceCpu)?)
+    }
+
+    /// Reads a row back from a line of JSON. Fields it does not know are passed over.
+    ///
+    /// # Errors
+    /// It is no object with the names of a row, or a field has a value of another kind.
+    pub(crate) fn from_json_line(line: &str) -> Result<Self, String> {
+        let object: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let mut row = Self::default();
+        for column in COLUMNS.iter().filter(|column| !column.name.is_empty()) {
+            let value = column.name.split('.').try_fold(&object, |at, part| at.get(part));
+            let Some(value) = value.filter(|value| !value.is_null()) else { continue };
+            if !column.takes(value) {
+                return Err(format!("{} is {value}", column.name));
+            }
+            row.0.insert(column.key, value.clone());
+        }
+        match [Key::Scenario, Key::Variant].into_iter().find(|key| row.text(*key).is_none()) {
+            Some(missing) => Err(format!("it has no {}", missing.column().name)),
+            None => Ok(row),
+        }
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields: Vec<_> = self.0.iter().map(|(key, value)| (split(key.column().name), value)).collect();
+        let mut map = serializer.serialize_map(None)?;
+        // The columns of an object stand beside each other.
+        for object in fields.chunk_by(|one, next| one.0.0 == next.0.0) {
+            match object {
+                [((name, None), value)] => map.serialize_entry(name, value)?,
+                parts => {
+                    let parts =
+                        parts.iter().filter_map(|((_, part), value)| Some(((*part)?.to_owned(), (*value).clone())));
+                    map.serialize_entry(object[0].0.0, &parts.collect::<Map<_, _>>())?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// The name, and for a part of an object that of the part.
+fn split(name: &'static str) -> (&'static str, Option<&'static str>) {
+    name.split_once('.').map_or((name, None), |(name, part)| (name, Some(part)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_in_the_documented_order_and_the_missing_are_left_out() {
+        let row = Row::new("crypto", "sidecore")
+            .with(Key::Spread, 0.02)
+            .with(Key::Ratio, f64::NAN)
+            .with(Key::ClientCpu, 0.5)
+            .with(Key::ServiceCpu, 1.0)
+            .with_times(Key::TotalMean, Some(Times { mean: 1.5, p50: 1.0, p99: 4.0 }))
+            .with(Key::Size, 1024)
+            .with(Key::Library, None::<String>)
+            .with(Key::Op, "aes-256-gcm");
+        let json = serde_json::to_string(&row).unwrap();
+        assert_eq!(
+            json,
+            r#"{"scenario":"crypto","variant":"sidecore","op":"aes-256-gcm","size":1024,"#.to_owned()
+                + r#""total_us":{"mean":1.5,"p50":1.0,"p99":4.0},"#
+                + r#""cpu_us_per_op":{"client":0.5,"service":1.0},"spread":0.02}"#
+        );
+        assert_eq!(Row::from_json_line(&json), Ok(row));
+    }
+
+    #[test]
+    fn unknown_fields_are_passed_over_and_broken_lines_refused() {
+        let row = Row::from_json_line(r#"{"scenario":"lane","variant":"ring","colour":"red","clients":2}"#).unwrap();
+        assert_eq!(row, Row::new("lane", "ring").with(Key::Clients, 2));
+        for line in [r#"{"variant":"ring"}"#, "not json", r#"{"scenario":"lane","variant":"ring","clients":"two"}"#] {
+            assert!(Row::from_json_line(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn throughput_follows_from_rate_and_size() {
+        let row = Row::new("ocf", "a").with(Key::OpsPerS, 1e6).with(Key::Size, 1000);
+        assert_eq!(row.throughput(), Some(8000.0));
+        assert_eq!(row.with(Key::MbitPerS, 5.0).throughput(), Some(5.0));
+        assert_eq!(Row::new("ocf", "a").throughput(), None);
+    }
+}

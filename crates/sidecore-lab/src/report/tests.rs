@@ -1,0 +1,204 @@
+//! Made-up rows of the kinds that the scenarios make, for the tests of all exporters.
+
+use super::*;
+
+/// A small report with every scenario.
+pub(crate) fn sample() -> Report {
+    Report {
+        title: "sidecore bench".into(),
+        machine: "Some Processor, 2 cores, Linux 6.18".into(),
+        commit: "87fbb54".into(),
+        rows: [lane(), crypto(), ocf(), notify(), balance(), scaling()].concat(),
+        notes: vec!["Clients and service share two cores: rows with more than one client are pessimistic.".into()],
+        left_out: vec!["ml-dsa-65-sign: OpenSSL 3.0 does not have it.".into()],
+    }
+}
+
+/// A row with a value in every column.
+pub(crate) fn full_row() -> Row {
+    let times = Some(Times { mean: 2.5, p50: 2.25, p99: 9.75 });
+    Row::new("crypto", "sidecore")
+        .with(Key::Op, "aes-256-gcm")
+        .with(Key::Library, "OpenSSL 3.0.19")
+        .with(Key::Notify, "break-even")
+        .with(Key::Balance, "priced")
+        .with(Key::Devices, "2 worker")
+        .with(Key::Clients, 8)
+        .with(Key::Jobs, 32)
+        .with(Key::Size, 16_384)
+        .with(Key::OpsPerS, 123_456.0)
+        .with(Key::MbitPerS, 16_181.6)
+        .with_times(Key::TotalMean, times)
+        .with_times(Key::QueueMean, times)
+        .with_times(Key::DeviceMean, times)
+        .with_times(Key::HostMean, times)
+        .with_times(Key::DeliverMean, times)
+        .with(Key::AtLeast, 0.95)
+        .with(Key::QueueChange, -95.9)
+        .with(Key::DeviceChange, -61.1)
+        .with(Key::TotalChange, -74.6)
+        .with(Key::ThroughputChange, 274.0)
+        .with(Key::ClientCpu, 0.35)
+        .with(Key::ServiceCpu, 1.25)
+        .with(Key::EmptyPolls, 1_234_567)
+        .with(Key::WakeupsSent, 42)
+        .with(Key::WakeupsSaved, 99_000)
+        .with(Key::Ratio, 0.97)
+        .with(Key::Baseline, "in process")
+        .with(Key::Seed, 7)
+        .with(Key::Commit, "87fbb54")
+        .with(Key::Machine, "Some Processor, 2 cores, Linux 6.18")
+        .with(Key::Load, 0.8)
+        .with(Key::Pinned, "client 0, service 1")
+        .with(Key::Repeats, 5)
+        .with(Key::Spread, 0.021)
+}
+
+/// The row with a ratio to that baseline, if there is one.
+fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
+    row.with(Key::Ratio, ratio).with(Key::Baseline, ratio.map(|_| baseline))
+}
+
+fn lane() -> Vec<Row> {
+    let row = |variant: &str, ops_per_s: f64, ratio| {
+        let row = Row::new("lane", variant).with(Key::Op, "noop").with(Key::OpsPerS, ops_per_s).with(Key::Spread, 0.03);
+        against(row, ratio, "bare ping-pong")
+    };
+    vec![
+        row("bare ping-pong", 5.2e6, None),
+        row("sequence in the slot", 4.3e6, Some(0.83)),
+        row("separate tail index", 3.25e6, Some(0.62)),
+        row("pipelined", 17.23e6, Some(3.31)),
+    ]
+}
+
+fn crypto() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (op, fixed_ns, ns_per_byte) in [("aes-256-gcm", 180.0, 0.19), ("sha-256", 150.0, 0.55)] {
+        for size in [16, 64, 256, 1024, 4096, 16_384, 65_536] {
+            let alone = 1e9 / (fixed_ns + ns_per_byte * f64::from(size));
+            rows.extend(crypto_rows(op, Some(size), alone));
+        }
+    }
+    rows.extend(crypto_rows("rsa-2048-sign", None, 1_900.0));
+    rows
+}
+
+/// The baseline in process, and a lane with one and with four clients.
+fn crypto_rows(op: &str, size: Option<u32>, alone: f64) -> Vec<Row> {
+    let row = |variant: &str, ops_per_s: f64, clients: u32, ratio| {
+        let row = Row::new("crypto", variant).with(Key::Op, op).with(Key::Clients, clients).with(Key::Size, size);
+        let mbit_per_s = size.map(|size| ops_per_s * f64::from(size) * 8.0 / 1e6);
+        against(row.with(Key::OpsPerS, ops_per_s).with(Key::MbitPerS, mbit_per_s), ratio, "in process")
+    };
+    let through = |clients: f64| 1.0 / (1.0 / alone + 90e-9 / clients);
+    vec![
+        row("in process", alone, 1, None),
+        row("sidecore", through(1.0), 1, Some(through(1.0) / alone)),
+        row("sidecore", through(4.0) * 1.2, 4, Some(through(4.0) * 1.2 / alone)),
+    ]
+}
+
+fn ocf() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (devices, rated) in [("4 hifn-7751", 332.0), ("4 bcm-5820", 1240.0)] {
+        for clients in [1, 2, 4, 32] {
+            for size in [16, 64, 256, 1024, 8192, 16_384] {
+                let share = f64::from(clients.min(4)) / 4.0;
+                let mbit = rated * share * f64::from(size) / (f64::from(size) + 300.0);
+                let row = Row::new("ocf", "emulated").with(Key::Op, "3des-cbc").with(Key::Balance, "eft");
+                let row = row.with(Key::Devices, devices).with(Key::Clients, clients).with(Key::Size, size);
+                rows.push(row.with(Key::MbitPerS, mbit));
+            }
+        }
+    }
+    rows
+}
+
+fn notify() -> Vec<Row> {
+    let mut rows = Vec::new();
+    // Policy, delay added to each request in us, CPU time that it costs at no load and beside the work.
+    let policies = [
+        ("spin", 0.3, 9.0, 0.2),
+        ("park", 6.5, 0.0, 2.9),
+        ("timer(50us)", 26.0, 0.6, 0.5),
+        ("coalesce(8,50us)", 14.0, 0.1, 0.9),
+        ("break-even", 2.1, 0.9, 2.3),
+        ("learn", 1.6, 0.6, 2.0),
+        ("predict", 0.6, 0.3, 1.1),
+    ];
+    for (policy, delay, idle, busy) in policies {
+        for load in [0.05, 0.1, 0.25, 0.5, 0.75, 0.9] {
+            rows.push(notify_row(policy, load, delay, idle / load + busy));
+        }
+    }
+    rows
+}
+
+fn notify_row(policy: &str, load: f64, delay: f64, cpu: f64) -> Row {
+    let times = |mean: f64| Some(Times { mean, p50: mean * 0.9, p99: mean * 3.5 });
+    let queue = 0.3 / (1.0 - load) + delay * 0.4;
+    Row::new("notify", policy)
+        .with(Key::Op, "aes-256-gcm")
+        .with(Key::Notify, policy)
+        .with(Key::Clients, 1)
+        .with(Key::Size, 1024)
+        .with_times(Key::TotalMean, times(queue + 1.4 + delay * 0.6))
+        .with_times(Key::QueueMean, times(queue))
+        .with_times(Key::DeviceMean, times(1.4))
+        .with_times(Key::DeliverMean, times(delay * 0.6))
+        .with(Key::ClientCpu, cpu * 0.4)
+        .with(Key::ServiceCpu, cpu * 0.6 + 0.9)
+        .with(Key::Load, load)
+}
+
+fn balance() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (policy, share) in
+        [("round-robin", 0.61), ("p2c", 0.66), ("sed", 0.72), ("tokens", 0.77), ("eft", 0.79), ("priced", 0.98)]
+    {
+        let row = Row::new("balance", "95 % 256 B, 5 % 16 KiB").with(Key::Balance, policy);
+        let row = row.with(Key::Devices, "2 fast, 2 slow");
+        rows.push(against(row.clone(), Some(share), "linear program"));
+        for load in [0.5, 0.8, 0.9_f64] {
+            let p99 = 12.0 / (1.02 - load.min(share) * 1.02 / share).max(0.02);
+            let times = Some(Times { mean: p99 * 0.3, p50: p99 * 0.2, p99 });
+            rows.push(row.clone().with(Key::Load, load).with_times(Key::TotalMean, times));
+        }
+    }
+    rows
+}
+
+fn scaling() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for clients in [1, 2, 4, 8, 16] {
+        for (variant, each, most) in [("1 sidecore", 2.9e6, 4.1e6), ("2 sidecores", 2.9e6, 8.0e6)] {
+            let row = Row::new("scaling", variant).with(Key::Op, "noop").with(Key::Clients, clients);
+            rows.push(row.with(Key::OpsPerS, (each * f64::from(clients)).min(most)));
+        }
+    }
+    rows
+}
+
+#[test]
+fn groups_keep_the_order_of_their_first_row() {
+    let rows = [("b", 1), ("a", 2), ("b", 3)].map(|(name, n)| Row::new(name, "v").with(Key::Clients, n));
+    let report = Report { rows: rows.to_vec(), ..Report::default() };
+    let groups = report.by_scenario();
+    let found: Vec<_> = groups
+        .iter()
+        .map(|(name, rows)| (*name, rows.iter().filter_map(|row| row.number(Key::Clients)).collect()))
+        .collect();
+    assert_eq!(found, [("b", vec![1.0, 3.0]), ("a", vec![2.0])]);
+}
+
+#[test]
+fn a_report_gives_every_format() {
+    let report = sample();
+    let mut json = Vec::new();
+    report.write_json(&mut json).unwrap();
+    assert!(json.starts_with(b"{\"scenario\":\"lane\""));
+    assert!(report.to_text().starts_with("sidecore bench\n"));
+    assert!(report.to_markdown().starts_with("# sidecore bench\n"));
+    assert!(report.to_html().starts_with("<!doctype html>"));
+}

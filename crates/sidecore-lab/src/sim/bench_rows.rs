@@ -1,0 +1,148 @@
+//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them.
+
+use super::compare::{CellLine, percent};
+use super::output;
+use super::stop::Steps;
+use crate::args::Plans;
+use crate::report::{Grid, Key, Row, digits};
+use sidecore_sim::compare::Cell;
+use sidecore_sim::plan::{Changes, Plan};
+use std::fs;
+use std::path::Path;
+
+/// How far off a prediction may be that counts as met: rates and medians, and the tail.
+const WITHIN: f64 = 0.10;
+const TAIL_WITHIN: f64 = 0.20;
+
+/// Latencies of a closed load are compared if a request takes less than this in the mean, s.
+const SETTLED: f64 = 0.01;
+
+/// A measured row as the plan can run it.
+struct Case {
+    name: String,
+    set: Changes,
+    /// Metric and what was measured of it.
+    measured: Vec<(&'static str, f64)>,
+}
+
+/// Reads the rows, predicts those that the plan knows and shows both.
+pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
+    if plan.system.name() != "machine" {
+        return Err(format!(
+            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them",
+            path.display()
+        ));
+    }
+    let rows = read(path)?;
+    let (cases, left_out) = cases(&rows);
+    let mut steps = Steps::new("sim", cases.len())?;
+    let mut cells = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let settings = plan.with(&case.set).map_err(|error| error.to_string())?;
+        let outcome = plan.system.run(&settings, args.seed);
+        for (metric, measured) in &case.measured {
+            let predicted = plan.system.metrics().iter().position(|known| known.name == *metric);
+            let Some(predicted) = predicted.map(|index| outcome.values[index]) else { continue };
+            let (row, column) = (case.name.clone(), (*metric).to_owned());
+            let error = (predicted - measured) / measured;
+            cells.push(Cell { row, column, published: *measured, predicted, error });
+        }
+        if steps.done(index + 1).is_break() {
+            break;
+        }
+    }
+    drop(steps);
+    let grid = grid(&cells, left_out);
+    let lines: Vec<CellLine> = cells.iter().map(CellLine::of).collect();
+    output::show(&grid.to_text(), &args.output, &lines, || grid.to_markdown(), &[])?;
+    Ok(true)
+}
+
+fn read(path: &Path) -> Result<Vec<Row>, String> {
+    let wrong = |line: usize, what: String| format!("{}:{line}: {what}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(index, line)| {
+            Row::from_json_line(line).map_err(|error| wrong(index + 1, format!("is no row of a bench: {error}")))
+        })
+        .collect()
+}
+
+/// The rows that the plan can run, each once, and how many it cannot.
+fn cases(rows: &[Row]) -> (Vec<Case>, usize) {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut left_out = 0;
+    for row in rows.iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())) {
+        match case(row) {
+            Some(case) if cases.iter().any(|known| known.name == case.name) => {}
+            Some(case) => cases.push(case),
+            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
+        }
+    }
+    (cases, left_out)
+}
+
+fn case(row: &Row) -> Option<Case> {
+    let known = sidecore_sim::system::find("machine")?.parameters().iter().any(|parameter| {
+        let op = row.text(Key::Op).unwrap_or_default();
+        parameter.name.strip_suffix(".at_64_ns") == Some(op)
+    });
+    if !known || row.number(Key::Clients) != Some(1.0) {
+        return None;
+    }
+    let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
+    let (depth, load) = match (row.scenario(), row.variant()) {
+        ("crypto", "sidecore") => (64, 0.0),
+        ("notify", "open") => (1, row.number(Key::Load)?),
+        ("notify", "closed") => (1, 0.0),
+        _ => return None,
+    };
+    let how = if load > 0.0 { format!("load {load}") } else { format!("{depth} in flight") };
+    let set = [
+        ("client.op", op.to_owned()),
+        ("client.size", size.to_string()),
+        ("client.depth", depth.to_string()),
+        ("client.load", load.to_string()),
+        ("service.notify", notify.to_owned()),
+        ("service.sample_every", if row.scenario() == "notify" { "4" } else { "64" }.to_owned()),
+    ];
+    let rate = row.number(Key::OpsPerS)?;
+    let mut measured = vec![("ops_per_s", rate)];
+    // A bench that ends before its requests in flight were answered a few times saw only the quick ones.
+    let settled = load > 0.0 || f64::from(depth) / rate < SETTLED;
+    if settled {
+        let times = [("p50_us", Key::TotalP50), ("p99_us", Key::TotalP99)];
+        measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));
+    }
+    Some(Case {
+        name: format!("{} {op} {size} B, {how}, {notify}", row.scenario()),
+        set: set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        measured,
+    })
+}
+
+fn grid(cells: &[Cell], left_out: usize) -> Grid {
+    let mut grid =
+        Grid::new("This machine, measured and predicted", &["case", "metric", "measured", "predicted", "error", ""]);
+    let within = |column: &str| if column == "p99_us" { TAIL_WITHIN } else { WITHIN };
+    let off = |cell: &&Cell| cell.error.abs() > within(&cell.column);
+    for cell in cells {
+        let mark = if off(&cell) { "miss" } else { "" };
+        let error = percent(cell.error);
+        let fields = [&cell.row, &cell.column, &digits(cell.published), &digits(cell.predicted), &error, mark];
+        grid.rows.push(fields.map(str::to_owned).to_vec());
+    }
+    for (column, what) in [("ops_per_s", "rates"), ("p50_us", "medians"), ("p99_us", "tails")] {
+        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column).collect();
+        let missed = of.iter().copied().filter(off).count();
+        let bound = within(column) * 100.0;
+        grid.notes.push(format!("{what}: {} of {} within {bound:.0} %", of.len() - missed, of.len()));
+    }
+    if left_out > 0 {
+        grid.notes.push(format!(
+            "{left_out} rows are left out: several clients on one core, or operations that calibrate does not measure."
+        ));
+    }
+    grid
+}

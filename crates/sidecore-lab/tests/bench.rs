@@ -1,0 +1,149 @@
+//! The command `sidecore bench` as a user runs it: which rows come out, not how fast.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sidecore-lab"))
+}
+
+/// Runs the scenario and reads its rows back.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("rows.json");
+    let output = command().arg("bench").args(arguments).arg("--quick").arg("--json").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn cores() -> usize {
+    sidecore::sys::cpu::allowed().len()
+}
+
+fn has(row: &Value, fields: &[&str]) -> bool {
+    fields.iter().all(|field| !row[field].is_null())
+}
+
+#[test]
+fn lane_is_measured_against_a_bare_exchange() {
+    let rows = rows(&["lane"]);
+    if cores() < 2 {
+        assert!(rows.is_empty());
+        return;
+    }
+    for (variant, baseline) in [("round-trip", "ping-pong"), ("pipelined", "echo")] {
+        let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
+        assert_eq!(row["baseline"], baseline);
+        assert!(row["ratio"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn crypto_has_a_row_for_each_baseline() {
+    let rows = rows(&["crypto", "--op", "aes-256-gcm"]);
+    let named: Vec<&str> = rows.iter().filter_map(|row| row["baseline"].as_str()).collect();
+    let measured = |variant: &str| rows.iter().any(|row| row["variant"] == variant);
+    for baseline in ["inline", "openssl", "inline+move"] {
+        assert_eq!(named.contains(&baseline), measured(baseline), "{baseline}: {named:?}");
+    }
+    assert!(measured("inline") && (cores() < 2 || measured("inline+move")));
+    let compared = rows.iter().filter(|row| !row["baseline"].is_null());
+    assert!(compared.into_iter().all(|row| has(row, &["op", "size", "clients", "ratio"])));
+    assert!(rows.iter().all(|row| row["op"] == "aes-256-gcm"));
+}
+
+#[test]
+fn balance_has_a_row_for_each_policy() {
+    let rows = rows(&["balance"]);
+    for policy in ["round-robin", "sed", "eft", "tokens", "priced"] {
+        let of_policy: Vec<_> = rows.iter().filter(|row| row["balance"] == policy).collect();
+        assert!(!of_policy.is_empty(), "{policy}");
+        assert!(of_policy.iter().all(|row| has(row, &["devices", "ops_per_s", "ratio"])));
+    }
+    assert!(rows.iter().all(|row| row["baseline"] == "sum of rates"));
+}
+
+#[test]
+fn notify_says_what_waiting_costs() {
+    let rows = rows(&["notify"]);
+    for policy in ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn", "predict"] {
+        let of_policy: Vec<_> = rows.iter().filter(|row| row["notify"] == policy).collect();
+        assert!(of_policy.iter().any(|row| row["variant"] == "open" && has(row, &["load", "seed"])), "{policy}");
+        assert!(of_policy.iter().any(|row| row["variant"] == "closed" && row["load"].is_null()), "{policy}");
+        let figures = ["total_us", "queue_us", "deliver_us", "cpu_us_per_op", "empty_polls", "wakeups_sent", "ratio"];
+        assert!(of_policy.iter().all(|row| has(row, &figures)), "{of_policy:?}");
+    }
+}
+
+#[test]
+fn the_paper_s_table_and_scaling_name_their_baselines() {
+    let rows = rows(&["ocf", "scaling"]);
+    let of = |scenario: &'static str| rows.iter().filter(move |row| row["scenario"] == scenario);
+    assert!(of("ocf").all(|row| row["op"] == "3des-cbc" && has(row, &["clients", "size", "mbit_per_s"])));
+    assert!(of("ocf").any(|row| row["baseline"] == "inline" && has(row, &["ratio"])));
+    assert!(of("scaling").any(|row| row["clients"] == 8 && row["devices"] == "1 sidecore"));
+}
+
+#[test]
+fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
+    // Each client fails if another provider signs, or if OpenSSL does not verify what was signed.
+    let rows = rows(&["keys", "--op", "ed25519-sign"]);
+    let sidecore: Vec<_> = rows.iter().filter(|row| row["variant"] == "sidecore").collect();
+    let stages = ["queue_us", "device_us", "host_us", "deliver_us", "total_us"];
+    assert!(sidecore.iter().all(|row| has(row, &stages) && has(row, &["jobs", "ratio", "cpu_us_per_op", "pinned"])));
+    for (processes, jobs) in [(1, 1), (1, 8), (4, 1), (4, 8)] {
+        assert!(sidecore.iter().any(|row| row["clients"] == processes && row["jobs"] == jobs), "{processes} {jobs}");
+    }
+    let reach = sidecore.iter().find(|row| row["scenario"] == "keys-reach").unwrap();
+    assert_eq!(reach["reach"]["at_least"], 2.0);
+    assert!(rows.iter().any(|row| row["variant"] == "openssl" && row["library"].as_str().is_some()));
+}
+
+#[test]
+fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
+    let rows = rows(&["nginx", "--op", "p-256-sign"]);
+    if Command::new("nginx").arg("-v").output().is_err() {
+        assert!(rows.is_empty());
+        return;
+    }
+    for variant in ["key in a file", "key in sidecore, same core", "key in sidecore, other core"] {
+        let row = rows.iter().find(|row| row["variant"] == variant).unwrap();
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0);
+    }
+    // The service signs only where it has the key.
+    let service = |row: usize| rows[row]["cpu_us_per_op"]["service"].as_f64().unwrap();
+    assert!(service(1) > 4.0 * service(0) && service(2) > 4.0 * service(0), "{rows:?}");
+}
+
+#[test]
+fn waking_is_compared_with_timers_and_with_what_was_published() {
+    let rows = rows(&["keys", "--op", "p-256-sign"]);
+    let waiting: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-waiting").collect();
+    for policies in
+        ["service timer(1ms), client park", "service park, client timer(250us)", "service spin, client spin"]
+    {
+        assert!(
+            waiting.iter().any(|row| row["notify"] == policies && has(row, &["queue_us", "ops_per_s"])),
+            "{policies}"
+        );
+    }
+    let compared: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-interrupts").collect();
+    assert!(compared.iter().any(|row| row["changes"]["throughput"] == 274.0));
+    assert!(compared.iter().any(|row| row["variant"].as_str().unwrap().ends_with("both woken")));
+    assert!(compared.iter().all(|row| has(&row["changes"], &["queue", "device", "throughput"])));
+}
+
+#[test]
+fn what_does_not_exist_is_a_mistake_of_usage() {
+    let scenario = command().args(["bench", "bogus"]).output().unwrap();
+    assert_eq!(scenario.status.code(), Some(2));
+    assert!(stderr(&scenario).contains("balance"));
+    let op = command().args(["bench", "crypto", "--op", "bogus"]).output().unwrap();
+    assert_eq!(op.status.code(), Some(2));
+    assert!(stderr(&op).contains("aes-256-gcm") && stderr(&op).contains("rsa-2048-sign"));
+}

@@ -1,0 +1,132 @@
+//! `sidecore sim` as it is typed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_plan_is_run_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, page) = (folder.path().join("rows.json"), folder.path().join("page.md"));
+    let files = ["--json", json.to_str().unwrap(), "--markdown", page.to_str().unwrap()];
+    let done = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seed", "3"], &files[..]].concat());
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("count \\ load"), "{}", text(&done.stdout));
+    let rows = fs::read_to_string(json).unwrap();
+    assert_eq!(rows.lines().count(), 12);
+    let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert_eq!((row["scenario"].as_str(), row["seed"].as_u64()), (Some("queue"), Some(3)));
+    assert_eq!(row["settings"]["server.count"].as_str(), Some("1"));
+    assert!(row["metrics"]["wait_us"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("](queue.svg)") && folder.path().join("queue.svg").exists(), "{page}");
+}
+
+#[test]
+fn a_published_table_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, json) = (folder.path().join("published.csv"), folder.path().join("cells.json"));
+    fs::write(&table, "# closed form\nserver.count,0.5\n1,10\n2,3.333\n").unwrap();
+    let arguments = ["plans/queue.toml", "--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let done = sim(&arguments);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("2 cells: median error"), "{}", text(&done.stdout));
+    let cells = fs::read_to_string(json).unwrap();
+    let cell: serde_json::Value = serde_json::from_str(cells.lines().next().unwrap()).unwrap();
+    assert_eq!((cell["row"].as_str(), cell["column"].as_str()), (Some("1"), Some("0.5")));
+    let [published, predicted, error] = ["published", "predicted", "error"].map(|key| cell[key].as_f64().unwrap());
+    assert!((error - (predicted - published) / published).abs() < 1e-12 && error.abs() < 0.02, "{cell}");
+}
+
+#[test]
+fn parameters_are_listed_and_nothing_is_run() {
+    let done = sim(&["plans/queue.toml", "--parameters", "--set", "load=0.7"]);
+    let shown = text(&done.stdout);
+    let line = shown.lines().find(|line| line.starts_with("arrivals.load")).unwrap();
+    assert!(line.contains("0.7") && line.contains("command line"), "{shown}");
+}
+
+#[test]
+fn wrong_input_is_usage_and_says_what_to_do() {
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "Usage: sidecore sim"),
+        (&["no-plan.toml"], "no-plan.toml: cannot be read"),
+        (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
+        (&["plans/queue.toml", "--compare", "nothing.csv"], "nothing.csv: cannot be read"),
+        (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
+        (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
+        (&["faults", "--sabotage", "nothing"], "there are drop-client-ring"),
+        (&["replay", "plans/queue.toml"], "plans/queue.toml: this is no record of this version"),
+    ];
+    for (arguments, message) in cases {
+        let done = sim(arguments);
+        let said = text(&done.stderr);
+        assert!(said.contains(message), "{arguments:?}: {said}");
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_broken_invariant_is_the_answer_no() {
+    let sound = sim(&["faults", "--seeds", "20"]);
+    assert_eq!(sound.status.code(), Some(0), "{}", text(&sound.stdout));
+    let broken = sim(&["faults", "--seeds", "200", "--sabotage", "lose-completion"]);
+    let said = text(&broken.stdout);
+    assert_eq!(broken.status.code(), Some(1), "{said}");
+    let again = said.lines().find_map(|line| line.strip_prefix("Again: sidecore sim ")).unwrap();
+    let again = sim(&again.split(' ').collect::<Vec<_>>());
+    assert_eq!(again.status.code(), Some(1), "the seed breaks it again");
+}
+
+#[test]
+fn this_machine_is_measured_and_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, rows, json) = ("machine.toml", "rows.json", "cells.json");
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).args(arguments).current_dir(&folder).output().unwrap()
+    };
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let measured = run(&["bench", "calibrate", "--plan", plan]);
+    if cores < 2 {
+        assert_eq!(measured.status.code(), Some(2));
+        assert!(text(&measured.stderr).contains("calibrate needs two cores"), "{}", text(&measured.stderr));
+        return;
+    }
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let row = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":1,"size":16384,"ops_per_s":1e5}"#;
+    let other = r#"{"scenario":"crypto","variant":"sidecore","op":"sha-256","notify":"spin","clients":4,"size":64,"ops_per_s":1e5}"#;
+    fs::write(folder.path().join(rows), format!("{row}\n{other}\n")).unwrap();
+    let compared = run(&["sim", plan, "--compare", rows, "--json", json]);
+    let said = text(&compared.stdout);
+    assert!(compared.status.success() && said.contains("1 rows are left out"), "{said}");
+    let cells = fs::read_to_string(folder.path().join(json)).unwrap();
+    let cell: serde_json::Value = serde_json::from_str(cells.trim()).unwrap();
+    assert!(cell["predicted"].as_f64().unwrap() > 1_000.0, "{cell}");
+    fs::write(folder.path().join(rows), "no row\n").unwrap();
+    let wrong = run(&["sim", plan, "--compare", rows]);
+    assert!(text(&wrong.stderr).contains("rows.json:1: is no row of a bench"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn the_plan_of_the_page_about_the_simulator_runs() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md")).unwrap();
+    let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("parameters")).unwrap();
+    fs::write(folder.path().join("parameters/servers.toml"), "").unwrap();
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, block).unwrap();
+    let done = sim(&[plan.to_str().unwrap(), "--set", "arrivals.count=2000"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("count \\ load") && said.contains("constant service"), "{said}");
+}
