@@ -1,10 +1,11 @@
 //! The project's own tools: `cargo xtask tidy` checks that the source keeps its rules, `cargo xtask test` runs
-//! everything a change must pass, `cargo xtask count` counts instructions, `cargo xtask golden` makes the simulator's pages again, `cargo xtask evp` takes over
-//! OpenSSL's test vectors.
+//! everything a change must pass, `cargo xtask count` counts instructions, `cargo xtask lines` lines,
+//! `cargo xtask golden` makes the simulator's pages again, `cargo xtask evp` takes over OpenSSL's test vectors.
 
 mod count;
 mod evp;
 mod golden;
+mod lines;
 mod source;
 mod steps;
 mod tidy;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, simulated faults, model checks: all that a change must pass
   count            count the instructions of an operation, and compare with the limits in docs/instructions.md
+  lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones
   evp DIRECTORY    take over OpenSSL's test vectors for what the provider does, from test/recipes/30-test_evp_data";
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["count"] => root().and_then(|root| count::run(&root)),
+        ["lines"] => root().and_then(|root| lines::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),
         ["evp", directory] => root().and_then(|root| evp::run(&root, directory.as_ref())),

@@ -17,6 +17,7 @@ use std::path::Path;
 use crate::Result;
 use crate::source::Source;
 use crate::tree::{Tree, is_kind};
+pub(crate) use size::median;
 
 /// A rule that is broken, and where.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +83,7 @@ fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
 fn summary(sources: &[Source<'_>], findings: usize) -> String {
     let mut lengths: Vec<usize> = sources.iter().flat_map(Source::functions).map(|function| function.lines).collect();
     let blocks: usize = sources.iter().map(safety::blocks).sum();
-    let (files, functions, median) = (sources.len(), lengths.len(), size::median(&mut lengths));
+    let (files, functions, median) = (sources.len(), lengths.len(), median(&mut lengths));
     let found = if findings == 0 { String::new() } else { format!("; {findings} findings") };
     format!("tidy: {files} files, {functions} functions, median {median} lines, {blocks} unsafe blocks{found}")
 }

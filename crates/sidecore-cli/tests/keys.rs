@@ -1,6 +1,10 @@
 //! `sidecore keys` as an administrator types it, against a service with keys at rest.
 
+#[path = "../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
 use rustix::process::{Pid, Signal, kill_process};
+use skipped::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -167,7 +171,7 @@ const STRANGER: u32 = 65534;
 #[test]
 fn following_the_advice_of_a_refusal_takes_no_right_from_others() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("skipped: only root can start a program of another user");
+        return skipped("only root can start a program of another user");
     }
     let home = Home::new();
     home.lets_others_in();

@@ -22,7 +22,7 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
 }
 
 /// The middle length, the lower of two; 0 of none.
-pub(super) fn median(lengths: &mut [usize]) -> usize {
+pub(crate) fn median(lengths: &mut [usize]) -> usize {
     lengths.sort_unstable();
     lengths.get(lengths.len().saturating_sub(1) / 2).copied().unwrap_or(0)
 }

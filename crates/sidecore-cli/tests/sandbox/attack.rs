@@ -1,7 +1,8 @@
 //! What other processes of the service's user see of it: nothing.
 
+use crate::root_or_skipped;
 use crate::service::{Place, Running, USER, USER_ID};
-use crate::{root_or_say, say};
+use crate::skipped::skipped;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Gid, Uid};
@@ -46,7 +47,7 @@ fn each_thread_is_filtered_and_can_gain_nothing() {
 
 #[test]
 fn root_is_given_up_with_its_groups_and_capabilities() {
-    if !root_or_say("becoming another user, sandbox.user") {
+    if !root_or_skipped("becoming another user, sandbox.user") {
         return;
     }
     let (_place, service) = start();
@@ -60,7 +61,7 @@ fn root_is_given_up_with_its_groups_and_capabilities() {
 
 #[test]
 fn memory_is_locked() {
-    if !root_or_say("locking all memory") {
+    if !root_or_skipped("locking all memory") {
         return;
     }
     let (_place, service) = start();
@@ -116,7 +117,7 @@ fn a_crash_leaves_no_core() {
     crash.args(["-c", "ulimit -c unlimited && kill -ABRT $$"]).current_dir(directory.path());
     let control = crash.status().unwrap();
     if !control.core_dumped() {
-        say("NOT COMPARED: this machine dumps no core of an ordinary process either (ulimit -c, core_pattern)");
+        skipped("not compared: this machine dumps no core of an ordinary process either (ulimit -c, core_pattern)");
     }
     let (_place, service) = start();
     assert_eq!(service.status("CoreDumping"), "0");

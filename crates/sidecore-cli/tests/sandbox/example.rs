@@ -1,6 +1,6 @@
 //! The configurations that the project shows, started as they stand.
 
-use crate::root_or_say;
+use crate::root_or_skipped;
 use crate::service::{USER_ID, sidecore};
 use sidecore::client::{Admin, Client, Options};
 use sidecore::core::session::{Class, Op};
@@ -109,7 +109,7 @@ fn each_device_works(socket: PathBuf, counters: &Path) {
 
 #[test]
 fn the_example_starts_as_typed_on_two_cores_and_on_one_and_each_device_works() {
-    if !root_or_say("a mount of its own") {
+    if !root_or_skipped("a mount of its own") {
         return;
     }
     for before in [&[][..], &["taskset", "--cpu-list", "0"]] {
@@ -148,7 +148,7 @@ fn another_user_starts_the_example_at_a_socket_of_its_own_and_is_told_so() {
 
 #[test]
 fn the_keys_of_the_page_about_keys_are_at_rest_where_it_says() {
-    if !root_or_say("a mount of its own") {
+    if !root_or_skipped("a mount of its own") {
         return;
     }
     let page = fs::read_to_string(project().join("docs/keys.md")).unwrap();

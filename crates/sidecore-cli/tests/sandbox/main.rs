@@ -4,23 +4,19 @@ mod attack;
 mod check;
 mod example;
 mod service;
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
 mod start;
 mod unit;
 mod work;
 
-use std::io::Write;
+use skipped::skipped;
 
-/// Whether this is root. Where it is not, says which part of a test was left out, past the harness, which keeps what a
-/// passing test prints.
-fn root_or_say(left_out: &str) -> bool {
+/// Whether this is root. Where it is not, what takes that is skipped.
+fn root_or_skipped(what: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        say(&format!("NOT TESTED, for only root can: {left_out}"));
+        skipped(&format!("only root can: {what}"));
     }
     root
-}
-
-fn say(text: &str) {
-    // Nothing to be done where there is no stderr.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

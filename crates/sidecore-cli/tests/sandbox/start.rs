@@ -1,6 +1,6 @@
 //! Starting: what is refused, what is a warning, and whom the service tells.
 
-use crate::root_or_say;
+use crate::root_or_skipped;
 use crate::service::{Place, USER, sidecore};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn a_user_that_is_not_there_is_named() {
 
 #[test]
 fn a_directory_that_the_user_cannot_write_is_named() {
-    if !root_or_say("a directory of another user") {
+    if !root_or_skipped("a directory of another user") {
         return;
     }
     let place = Place::new("", &format!("user = '{USER}'"));

@@ -1,7 +1,7 @@
 //! The unit for systemd.
 
-use crate::say;
 use crate::service::sidecore;
+use crate::skipped::skipped;
 use std::fs;
 use std::io;
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ fn analyze(arguments: &[&str]) -> Option<Output> {
     match Command::new("systemd-analyze").args(arguments).output() {
         Ok(output) => Some(output),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            say(&format!("NOT TESTED, for systemd-analyze is not installed: {arguments:?}"));
+            skipped(&format!("systemd-analyze is not installed: {arguments:?}"));
             None
         }
         Err(error) => panic!("{error}"),

@@ -3,6 +3,8 @@
 mod authority;
 mod patience;
 mod program;
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
 
 use crate::generate::Wish;
 use sidecore::client::{Client, Options};

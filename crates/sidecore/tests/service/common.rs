@@ -1,5 +1,6 @@
 //! A service for one test, in a directory of its own.
 
+use crate::skipped::skipped;
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::Config;
 use sidecore::service::Service;
@@ -40,4 +41,13 @@ pub(crate) fn administer(service: &Service) -> Admin {
 /// A client of that service.
 pub(crate) fn connect(service: &Service) -> Client {
     Client::connect(&options(service)).unwrap()
+}
+
+/// Whether this is root. Where it is not, what takes that is skipped.
+pub(crate) fn root_or_skipped(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skipped(&format!("only root can: {what}"));
+    }
+    root
 }

@@ -1,6 +1,7 @@
 //! What a program that embeds the service is told when it does not start.
 
 use crate::common::{administer, connect, start};
+use crate::skipped::skipped;
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
@@ -111,7 +112,7 @@ fn cores_of_thread(name: &str) -> String {
 
 #[test]
 fn a_worker_that_is_tied_to_no_core_leaves_an_owned_one_alone() {
-    let [first, .., last] = cpu::allowed()[..] else { return };
+    let [first, .., last] = cpu::allowed()[..] else { return skipped("there is one core") };
     let directory = tempfile::tempdir().unwrap();
     let sidecores = Sidecores { cpus: vec![first], owned: true };
     let devices = vec![DeviceConfig::inline("here"), DeviceConfig::worker("loose", None, false)];
@@ -129,7 +130,7 @@ fn a_worker_that_is_tied_to_no_core_leaves_an_owned_one_alone() {
 
 #[test]
 fn a_core_that_is_kept_free_is_used_by_who_names_it() {
-    let [first, .., last] = cpu::allowed()[..] else { return };
+    let [first, .., last] = cpu::allowed()[..] else { return skipped("there is one core") };
     let directory = tempfile::tempdir().unwrap();
     let sidecores = Sidecores { cpus: vec![last], owned: false };
     let config = Config { sidecores, ..at(&directory.path().join("socket")) };

@@ -1,7 +1,7 @@
 //! What one client may take, and what is left for the others.
 
 use crate::busy::Busy;
-use crate::common::{Running, connect, options, start};
+use crate::common::{Running, connect, options, root_or_skipped, start};
 use crate::load::Load;
 use crate::peer::Peer;
 use sidecore::client::{Client, Error, Job, Options};
@@ -202,8 +202,7 @@ fn a_client_cannot_make_its_work_look_cheap() {
 /// Shares go by user, so this needs the right to be another one.
 #[test]
 fn weights_divide_the_work() {
-    if !rustix::process::geteuid().is_root() {
-        println!("not tested: only root can play two users");
+    if !root_or_skipped("play two users") {
         return;
     }
     let heavy = ClientConfig { uid: 0, weight: Some(3), lanes: None, in_flight: None, arena_bytes: None };

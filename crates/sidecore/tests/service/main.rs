@@ -27,6 +27,7 @@ mod place;
 mod policies;
 mod sandbox;
 mod secrets;
+mod skipped;
 mod stages;
 mod stopped;
 mod trust;

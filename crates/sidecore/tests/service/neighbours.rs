@@ -2,6 +2,7 @@
 //!
 //! Only root can play other users; elsewhere tests that need them say so and show nothing.
 
+use crate::common::root_or_skipped;
 use crate::peer::{Held, Peer, until};
 use rustix::process::geteuid;
 use sidecore::client::{Admin, Client, Options};
@@ -63,11 +64,7 @@ impl Site {
 }
 
 fn is_root() -> bool {
-    let root = geteuid().is_root();
-    if !root {
-        println!("not root: no other user can be played");
-    }
-    root
+    root_or_skipped("play another user")
 }
 
 fn sign(neighbour: &mut Peer) {

@@ -2,7 +2,7 @@
 //!
 //! Only root can play other users; elsewhere these tests say so and show nothing.
 
-use crate::common::{Running, administer};
+use crate::common::{Running, administer, root_or_skipped};
 use crate::peer::Peer;
 use rustix::process::geteuid;
 use sidecore::client::Admin;
@@ -21,8 +21,7 @@ const GROUPS: &str = "64001,64100";
 
 /// A service that everybody may connect to, with the key `www` for those; `None`: not root.
 fn serve(acl: Acl) -> Option<(Running, Admin)> {
-    if !geteuid().is_root() {
-        println!("not root: no other user can be played");
+    if !root_or_skipped("play another user") {
         return None;
     }
     let service = crate::common::start(Config { socket_mode: 0o666, ..Config::default() });

@@ -1,6 +1,6 @@
 //! A socket has one service, whoever else wants it, and each service removes what is its own.
 
-use crate::common::start;
+use crate::common::{root_or_skipped, start};
 use crate::peer::{Peer, until};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 use sidecore::client::{Client, Options};
@@ -146,8 +146,7 @@ fn the_lock_is_its_users_alone_and_the_socket_has_its_mode() {
 
 #[test]
 fn the_socket_has_its_mode_also_where_there_is_no_proc() {
-    if !rustix::process::geteuid().is_root() {
-        println!("not root: /proc cannot be taken away");
+    if !root_or_skipped("take /proc away") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Only root can play other users; elsewhere these tests say so and show nothing.
 
+use crate::common::root_or_skipped;
 use crate::peer::Peer;
 use rustix::process::geteuid;
 use sidecore::client::{Client, ConnectError, Options};
@@ -19,8 +20,7 @@ const OTHER: u32 = 64_032;
 
 /// A directory in which everybody may make files.
 fn place() -> Option<TempDir> {
-    if !geteuid().is_root() {
-        println!("not root: no other user can be played");
+    if !root_or_skipped("play another user") {
         return None;
     }
     let directory = tempfile::tempdir().unwrap();

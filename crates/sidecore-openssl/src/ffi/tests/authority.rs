@@ -2,6 +2,7 @@
 //!
 //! Only root can become another user; elsewhere these tests say so and show nothing.
 
+use super::skipped::skipped;
 use super::{in_child, succeeded};
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
@@ -33,7 +34,7 @@ impl Site {
     /// `None`: not root.
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            println!("not root: no other user can be played");
+            skipped("only root can play another user");
             return None;
         }
         let directory = tempfile::tempdir().unwrap();

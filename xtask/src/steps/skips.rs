@@ -1,0 +1,97 @@
+//! What tests left out where this machine lacks something, as they write it to a file, and which of it CI puts up with.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::Result;
+
+/// The variable with the path of the file: a line `test: why` for each.
+pub(super) const VARIABLE: &str = "SIDECORE_SKIPPED";
+
+/// Tests of which CI may leave out a part, each with what a runner may lack and no package brings. Everything else that
+/// is skipped there fails.
+const ACCEPTED: [(&str, &str); 2] = [
+    ("no_memory_becomes_code_and_the_kernels_wide_doors_are_shut", "many kernels have io_uring switched off for all"),
+    ("a_crash_leaves_no_core", "whether an ordinary process dumps core is the machine's own setting"),
+];
+
+/// What was skipped, each once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Skips(Vec<String>);
+
+impl Skips {
+    /// Reads the file. Without one nothing was skipped.
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        match std::fs::read_to_string(file) {
+            Ok(text) => Ok(Self::of(&text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn of(text: &str) -> Self {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        Self(lines)
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// How many of them CI does not put up with.
+    pub(super) fn refused(&self) -> u64 {
+        self.0.iter().filter(|line| accepted(line).is_none()).count() as u64
+    }
+}
+
+impl fmt::Display for Skips {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.0 {
+            match accepted(line) {
+                Some(why) => writeln!(f, "skipped {line} (accepted in CI: {why})")?,
+                None => writeln!(f, "skipped {line}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why CI puts up with it, if it does.
+fn accepted(line: &str) -> Option<&'static str> {
+    let test = line.split(": ").next()?.rsplit("::").next()?;
+    ACCEPTED.iter().find(|(name, _)| *name == test).map(|(_, why)| *why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_told_once_with_what_ci_makes_of_it() {
+        let skips = Skips::of("b::trust: not root\nsandbox::attack::a_crash_leaves_no_core: no\nb::trust: not root\n");
+        assert_eq!((skips.count(), skips.refused()), (2, 1));
+        let text = skips.to_string();
+        assert!(
+            text.starts_with("skipped b::trust: not root\nskipped sandbox::attack::a_crash_leaves_no_core: no (acc")
+        );
+    }
+
+    #[test]
+    fn without_a_file_nothing_was_skipped() -> Result<()> {
+        assert_eq!(Skips::read(Path::new("/no such file"))?, Skips::default());
+        assert_eq!(Skips::default().to_string(), "");
+        Ok(())
+    }
+
+    #[test]
+    fn what_ci_accepts_are_tests_of_ours() -> Result<()> {
+        let tree = crate::tree::Tree::load(&crate::root()?)?;
+        for (name, _) in ACCEPTED {
+            let head = format!("fn {name}()");
+            assert!(tree.texts().any(|(_, text)| text.contains(&head)), "{name}");
+        }
+        Ok(())
+    }
+}
