@@ -106,12 +106,13 @@ impl Admin {
     }
 
     /// The public part of a raw private key, which the service forgets: Ed25519, X25519 or ML-DSA-65. A
-    /// `SubjectPublicKeyInfo` in DER.
+    /// `SubjectPublicKeyInfo` in DER, waited for until then.
     ///
     /// # Errors
     /// The service's reason, or that it is gone.
-    pub fn public_part(&mut self, kind: Kind, raw: Secret) -> Result<Vec<u8>, Error> {
-        match self.ask_within(&Request::PublicPart { kind, raw }, self.patience)? {
+    pub fn public_part(&mut self, kind: Kind, raw: Secret, deadline: Instant) -> Result<Vec<u8>, Error> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.ask_within(&Request::PublicPart { kind, raw }, left)? {
             Reply::Public(public) => Ok(public),
             other => Err(Error::unexpected(other)),
         }
