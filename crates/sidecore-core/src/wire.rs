@@ -373,6 +373,10 @@ pub struct Completion {
     pub stamps: Option<Stamps>,
 }
 
+/// The words are no completion: the service is of another version, or ill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoCompletion;
+
 impl Completion {
     /// Writes it to the next slot: no more words than it needs.
     #[inline]
@@ -391,23 +395,22 @@ impl Completion {
         }
     }
 
-    /// Takes the next one of a ring, each word read once. `None`: none is there. `Some(None)`: the words are no completion;
-    /// the service is of another version, or ill.
+    /// Takes the next one of a ring, each word read once. `None`: none is there.
     #[inline]
-    pub fn receive(consumer: &mut Consumer, slots: &[Line]) -> Option<Option<Self>> {
+    pub fn receive(consumer: &mut Consumer, slots: &[Line]) -> Option<Result<Self, NoCompletion>> {
         consumer.pop_words(slots, |words| {
             let (head, len) = (words.get::<0>(), words.get::<1>() as u32);
             let status = match byte(head, 32) {
                 0 => Status::Done { len },
                 STATUS_DEVICE_FAILED => Status::DeviceFailed { device: byte(head, 40) },
-                refusal => Status::Refused(Refusal::from_u8(refusal)?),
+                refusal => Status::Refused(Refusal::from_u8(refusal).ok_or(NoCompletion)?),
             };
             let stamps = (head & SAMPLED != 0).then(|| Stamps {
                 submitted: words.get::<2>(),
                 handed: words.get::<3>(),
                 taken: words.get::<4>(),
             });
-            Some(Self { tag: head as u32, status, stamps })
+            Ok(Self { tag: head as u32, status, stamps })
         })
     }
 }
@@ -509,7 +512,7 @@ mod tests {
             let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
             for sent in [other, other, sent] {
                 sent.push(&mut producer, &slots);
-                prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Some(sent)));
+                prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(sent)));
             }
             prop_assert_eq!(Completion::receive(&mut consumer, &slots), None);
         }
@@ -520,8 +523,8 @@ mod tests {
             Producer::new().push(&slots, &words);
             let known = matches!(words[0] >> 32 & 255, 0 | 128) || Refusal::from_u8((words[0] >> 32) as u8).is_some();
             match Completion::receive(&mut Consumer::new(), &slots) {
-                Some(Some(got)) => prop_assert!(known && got.tag == words[0] as u32),
-                other => prop_assert!(!known && other == Some(None)),
+                Some(Ok(got)) => prop_assert!(known && got.tag == words[0] as u32),
+                other => prop_assert!(!known && other == Some(Err(NoCompletion))),
             }
         }
     }

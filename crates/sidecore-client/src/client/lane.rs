@@ -266,7 +266,7 @@ impl Lane {
         let completion = Completion::receive(&mut self.consumer, self.memory.completion())?;
         self.in_flight = self.in_flight.saturating_sub(1);
         // A service of this version writes no other words; one that is ill is treated as if it had failed.
-        let Completion { tag, status, stamps } = completion?;
+        let Completion { tag, status, stamps } = completion.ok()?;
         let report = ReportWriter::new(self.memory.report());
         report.received(1);
         let stages = stamps.map(|stamps| (stamps, clock::now()));

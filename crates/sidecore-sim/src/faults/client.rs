@@ -9,7 +9,7 @@ use super::{Invariant, result};
 use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Extent, Status, Submission};
+use sidecore_core::wire::{Completion, Extent, NoCompletion, Status, Submission};
 
 /// Bytes of each lane's arena.
 pub(super) const ARENA: u32 = 1 << 16;
@@ -302,9 +302,9 @@ impl World<'_> {
     }
 
     /// A completion came.
-    fn receive(&mut self, clock: &mut Clock, index: u32, completion: Option<Completion>) {
+    fn receive(&mut self, clock: &mut Clock, index: u32, completion: Result<Completion, NoCompletion>) {
         let now = clock.now();
-        let Some(Completion { tag, status, stamps }) = completion else {
+        let Ok(Completion { tag, status, stamps }) = completion else {
             return self.fail(now, Invariant::Answer, || format!("link {index} got words that are no completion"));
         };
         clock.note(u64::from(tag) ^ u64::from(index) << 48);

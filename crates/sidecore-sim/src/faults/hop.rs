@@ -4,7 +4,7 @@ use crate::engine::Timer;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::ring::{Consumer, Message, Producer};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::Completion;
+use sidecore_core::wire::{Completion, NoCompletion};
 use sidecore_core::words::Line;
 
 /// A ring with its doorbell: core's own, in private memory that stands for the shared one.
@@ -43,7 +43,7 @@ impl Hop {
         self.unrung = true;
     }
 
-    pub(super) fn pop_completion(&mut self) -> Option<Option<Completion>> {
+    pub(super) fn pop_completion(&mut self) -> Option<Result<Completion, NoCompletion>> {
         Completion::receive(&mut self.consumer, &self.slots)
     }
 

@@ -186,13 +186,12 @@ impl Host for Hands<'_, '_> {
 
     fn submit(&mut self, device: usize, ticket: Ticket, _: Schedule, request: &Request) {
         let known = self.world.service.in_flight[ticket.index()].as_mut();
-        match known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed) {
-            Some(known) => known.handed = true,
-            None => {
-                let what = || format!("{ticket:?} is handed to device {device}, which was not given it");
-                return self.fail(Invariant::Void, what);
-            }
-        }
+        let given = known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed);
+        let Some(known) = given else {
+            let what = || format!("{ticket:?} is handed to device {device}, which was not given it");
+            return self.fail(Invariant::Void, what);
+        };
+        known.handed = true;
         let (index, Request { link, tag, size, urgent, .. }) = (self.index(device), *request);
         self.say(|| format!("tag {tag} of link {link} goes to device {index}"));
         self.world.hand(self.clock.now(), index, Job { ticket, link, tag, size, urgent });
