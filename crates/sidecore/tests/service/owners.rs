@@ -4,7 +4,6 @@
 
 use crate::common::{Running, administer, root_or_skipped};
 use crate::peer::Peer;
-use rustix::process::geteuid;
 use sidecore::client::Admin;
 use sidecore::config::Config;
 use sidecore::engine::crypto::Secret;

@@ -4,7 +4,6 @@
 
 use crate::common::root_or_skipped;
 use crate::peer::Peer;
-use rustix::process::geteuid;
 use sidecore::client::{Client, ConnectError, Options};
 use sidecore::config::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET};
 use std::fs::{self, Permissions, set_permissions};
