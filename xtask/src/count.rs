@@ -31,6 +31,10 @@ struct Cost {
 
 /// Prints the figures beside their limits. `false`: one is above its limit.
 pub(crate) fn run(root: &Path) -> Result<bool> {
+    if !cfg!(target_arch = "x86_64") {
+        println!("not counted: the limits are for x86-64");
+        return Ok(true);
+    }
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Err("valgrind is missing; run: sudo apt-get install valgrind".into());
     }
@@ -131,11 +135,7 @@ impl Run {
             let (thread, total) = thread_total(&fs::read_to_string(entry?.path())?).unwrap_or_default();
             counted[usize::from(thread != 1)] += total;
         }
-        if counted[0] == 0 {
-            Err("callgrind counted nothing: is this an x86-64 processor?".into())
-        } else {
-            Ok(counted)
-        }
+        if counted[0] == 0 { Err("callgrind counted nothing".into()) } else { Ok(counted) }
     }
 }
 

@@ -53,13 +53,14 @@ struct Step {
     run: fn(&Path, &mut Counts) -> Result<bool>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { title: "cargo fmt", run: format },
     Step { title: "cargo clippy", run: lint },
     Step { title: "cargo xtask tidy", run: |root, _| tidy::run(root) },
     Step { title: "cargo test", run: test },
     Step { title: "cargo xtask golden", run: |root, _| golden::run(root, false) },
     Step { title: "sidecore sim faults", run: faults },
+    Step { title: "cargo xtask count", run: |root, _| crate::count::run(root) },
     Step { title: "loom", run: model_check },
 ];
 

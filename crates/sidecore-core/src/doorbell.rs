@@ -8,7 +8,7 @@
 //!
 //! The word is in shared memory. A hostile peer can cause useless wake-ups of itself, or leave itself asleep.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, Reliance};
 
 /// One armed word in shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Doorbell<'_> {
     #[inline]
     pub fn arm(self) {
         self.0.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        Reliance::BellArm.fence(Ordering::SeqCst);
     }
 
     /// Waiter: it is awake, or did not go to sleep.
@@ -32,7 +32,7 @@ impl Doorbell<'_> {
     /// Ringer, after publishing one message or many: `true` if the waiter must be woken by a system call.
     #[inline]
     pub fn must_wake(self) -> bool {
-        fence(Ordering::SeqCst);
+        Reliance::BellRing.fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0 && self.0.swap(0, Ordering::Relaxed) != 0
     }
 }

@@ -12,9 +12,13 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(loom)]
+extern crate std;
 
 pub mod dispatch;
 pub mod doorbell;
+pub mod flag;
+pub mod gate;
 pub mod histogram;
 pub mod inflight;
 pub mod layout;

@@ -12,7 +12,7 @@
 //!
 //! Source of the idea: sequence numbers in slots as in D. Vyukov's bounded queue, reduced to one producer and consumer.
 
-use crate::sync::Ordering;
+use crate::sync::{Ordering, Reliance};
 use crate::words::{LINE_WORDS, Line};
 
 /// Words of one message.
@@ -70,7 +70,7 @@ impl Producer {
         }
         self.next += 1;
         // Release: who sees the sequence number sees the seven words.
-        line.0[SEQUENCE].store(self.next, Ordering::Release);
+        line.0[SEQUENCE].store(self.next, Reliance::RingPublish.ordering(Ordering::Release));
     }
 
     /// Messages pushed since the ring was made.
@@ -90,7 +90,8 @@ impl Consumer {
     #[inline]
     pub fn ready(&self, slots: &[Line]) -> bool {
         // Acquire: pairs with the release in `push`.
-        slot(slots, self.next).0[SEQUENCE].load(Ordering::Acquire) == self.next + 1
+        let look = Reliance::RingLook.ordering(Ordering::Acquire);
+        slot(slots, self.next).0[SEQUENCE].load(look) == self.next + 1
     }
 
     /// Takes the next message, if it is there. Each word is read once, into private memory.

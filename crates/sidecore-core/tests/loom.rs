@@ -1,14 +1,16 @@
-//! Ring and doorbell under every interleaving that the memory model allows, up to a bound on preemptions.
+//! Ring, doorbell, gate and flag under every interleaving that the memory model allows, up to a bound on preemptions.
 //!
-//! Each ordering that the code relies on has a twin here: the same protocol without that ordering, which must fail.
+//! Each ordering that the code relies on has a twin here: the same code without that ordering, which must fail.
 //! Run: `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-core --test loom`
 #![cfg(loom)]
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use sidecore_core::doorbell::Doorbell;
+use sidecore_core::flag::Flag;
+use sidecore_core::gate::Gate;
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
-use sidecore_core::sync::{AtomicU64, Ordering, fence};
+use sidecore_core::sync::{AtomicU64, Ordering, Reliance, weakened};
 use sidecore_core::words::Line;
 
 const SLOTS: usize = 2;
@@ -19,24 +21,6 @@ fn lines() -> Arc<Vec<Line>> {
 
 fn message(n: u64) -> Message {
     [n * 3 + 1; MESSAGE_WORDS]
-}
-
-/// The pushing side with the ordering of the publication as a parameter: `Release` is what the ring does.
-fn push_with(ordering: Ordering, slots: &[Line], number: u64, message: &Message) {
-    let line = &slots[number as usize % SLOTS];
-    for (word, value) in line.0.iter().zip(message) {
-        word.store(*value, Ordering::Relaxed);
-    }
-    line.0[MESSAGE_WORDS].store(number + 1, ordering);
-}
-
-/// The popping side with the ordering of the look as a parameter: `Acquire` is what the ring does.
-fn pop_with(ordering: Ordering, slots: &[Line], number: u64) -> Option<Message> {
-    let line = &slots[number as usize % SLOTS];
-    if line.0[MESSAGE_WORDS].load(ordering) != number + 1 {
-        return None;
-    }
-    Some(core::array::from_fn(|i| line.0[i].load(Ordering::Relaxed)))
 }
 
 #[test]
@@ -90,12 +74,12 @@ fn a_completion_frees_its_submission_slot() {
     });
 }
 
-fn torn_message(publish: Ordering, look: Ordering) {
-    loom::model(move || {
+fn messages_are_whole() {
+    loom::model(|| {
         let slots = lines();
         let theirs = slots.clone();
-        let sender = thread::spawn(move || push_with(publish, &theirs, 0, &message(0)));
-        if let Some(got) = pop_with(look, &slots, 0) {
+        let sender = thread::spawn(move || Producer::new().push(&theirs, &message(0)));
+        if let Some(got) = Consumer::new().pop(&slots) {
             assert_eq!(got, message(0), "a torn message");
         }
         sender.join().unwrap();
@@ -104,31 +88,31 @@ fn torn_message(publish: Ordering, look: Ordering) {
 
 #[test]
 fn release_and_acquire_keep_messages_whole() {
-    torn_message(Ordering::Release, Ordering::Acquire);
+    messages_are_whole();
 }
 
 #[test]
 #[should_panic(expected = "a torn message")]
 fn twin_without_release_must_fail() {
-    torn_message(Ordering::Relaxed, Ordering::Acquire);
+    weakened(&[(Reliance::RingPublish, Ordering::Relaxed)], messages_are_whole);
 }
 
 #[test]
 #[should_panic(expected = "a torn message")]
 fn twin_without_acquire_must_fail() {
-    torn_message(Ordering::Release, Ordering::Relaxed);
+    weakened(&[(Reliance::RingLook, Ordering::Relaxed)], messages_are_whole);
 }
 
 /// One waiter goes to sleep while one ringer publishes: the waiter must see the message or be woken.
-fn no_wake_up_is_lost(arm: fn(&AtomicU64), must_wake: fn(&AtomicU64) -> bool) {
+fn no_wake_up_is_lost() {
     loom::model(move || {
         let (slots, armed) = (lines(), Arc::new(AtomicU64::new(0)));
         let theirs = (slots.clone(), armed.clone());
         let ringer = thread::spawn(move || {
             Producer::new().push(&theirs.0, &message(0));
-            must_wake(&theirs.1)
+            Doorbell(&theirs.1).must_wake()
         });
-        arm(&armed);
+        Doorbell(&armed).arm();
         let seen = Consumer::new().pop(&slots).is_some();
         let woken = ringer.join().unwrap();
         assert!(seen || woken, "the waiter sleeps and nobody wakes it");
@@ -137,37 +121,25 @@ fn no_wake_up_is_lost(arm: fn(&AtomicU64), must_wake: fn(&AtomicU64) -> bool) {
 
 #[test]
 fn the_doorbell_loses_no_wake_up() {
-    no_wake_up_is_lost(|word| Doorbell(word).arm(), |word| Doorbell(word).must_wake());
+    no_wake_up_is_lost();
 }
 
 #[test]
 #[should_panic(expected = "nobody wakes it")]
 fn twin_without_the_waiters_fence_must_fail() {
-    no_wake_up_is_lost(|word| word.store(1, Ordering::Relaxed), |word| Doorbell(word).must_wake());
+    weakened(&[(Reliance::BellArm, Ordering::Relaxed)], no_wake_up_is_lost);
 }
 
 #[test]
 #[should_panic(expected = "nobody wakes it")]
 fn twin_without_the_ringers_fence_must_fail() {
-    no_wake_up_is_lost(
-        |word| Doorbell(word).arm(),
-        |word| word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0,
-    );
+    weakened(&[(Reliance::BellRing, Ordering::Relaxed)], no_wake_up_is_lost);
 }
 
 #[test]
 #[should_panic(expected = "nobody wakes it")]
 fn twin_with_acquire_release_fences_must_fail() {
-    no_wake_up_is_lost(
-        |word| {
-            word.store(1, Ordering::Relaxed);
-            fence(Ordering::AcqRel);
-        },
-        |word| {
-            fence(Ordering::AcqRel);
-            word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::Relaxed) != 0
-        },
-    );
+    weakened(&[(Reliance::BellArm, Ordering::AcqRel), (Reliance::BellRing, Ordering::AcqRel)], no_wake_up_is_lost);
 }
 
 /// What an eventfd is to its waiter: a wake-up that came first is not lost.
@@ -190,7 +162,7 @@ impl Event {
 }
 
 /// The waiter receives two messages and sleeps before each if it must; a lost wake-up is a deadlock, which loom reports.
-fn sleeps_twice(arm: fn(&AtomicU64)) {
+fn sleeps_twice() {
     loom::model(move || {
         let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Event::default()));
         let theirs = (slots.clone(), armed.clone(), wake.clone());
@@ -209,7 +181,7 @@ fn sleeps_twice(arm: fn(&AtomicU64)) {
                 if let Some(got) = consumer.pop(&slots) {
                     break got;
                 }
-                arm(&armed);
+                bell.arm();
                 if !consumer.ready(&slots) {
                     wake.wait();
                 }
@@ -223,11 +195,95 @@ fn sleeps_twice(arm: fn(&AtomicU64)) {
 
 #[test]
 fn sleeping_twice_loses_no_wake_up() {
-    sleeps_twice(|word| Doorbell(word).arm());
+    sleeps_twice();
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn twin_that_sleeps_without_its_fence_must_fail() {
-    sleeps_twice(|word| word.store(1, Ordering::Relaxed));
+    weakened(&[(Reliance::BellArm, Ordering::Relaxed)], sleeps_twice);
+}
+
+/// A worker writes a result behind its gate; its request is given to another as soon as the gate is shut. The word stands for
+/// a lane's memory: what the worker wrote there is in the past for the other, or never comes.
+fn nobody_writes_late() {
+    loom::model(|| {
+        let (gate, memory) = (Arc::new(Gate::default()), Arc::new(AtomicU64::new(0)));
+        let theirs = (gate.clone(), memory.clone());
+        let worker = thread::spawn(move || {
+            let entered = theirs.0.enter(1);
+            if entered {
+                theirs.1.store(1, Ordering::Relaxed);
+                theirs.0.leave();
+            }
+            entered
+        });
+        while !gate.shut() {
+            thread::yield_now();
+        }
+        let seen = memory.load(Ordering::Relaxed);
+        assert!(!gate.enter(2), "a shut gate lets nobody in");
+        assert_eq!(seen, u64::from(worker.join().unwrap()), "a write behind the gate is still to come");
+    });
+}
+
+#[test]
+fn behind_a_shut_gate_nobody_writes() {
+    nobody_writes_late();
+}
+
+#[test]
+#[should_panic(expected = "still to come")]
+fn twin_that_leaves_the_gate_without_release_must_fail() {
+    weakened(&[(Reliance::GateLeave, Ordering::Relaxed)], nobody_writes_late);
+}
+
+#[test]
+#[should_panic(expected = "still to come")]
+fn twin_that_shuts_the_gate_without_acquire_must_fail() {
+    weakened(&[(Reliance::GateShut, Ordering::Relaxed)], nobody_writes_late);
+}
+
+/// Two are queued; the reader looks twice meanwhile, and once after. The queue is two words without any ordering of their
+/// own, so that what is found is found because of the flag.
+fn all_that_is_queued_is_found() {
+    loom::model(|| {
+        let (flag, queue) = (Arc::new(Flag::default()), Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
+        let theirs = (flag.clone(), queue.clone());
+        let sender = thread::spawn(move || {
+            for word in theirs.1.iter() {
+                word.store(1, Ordering::Relaxed);
+                theirs.0.raise();
+            }
+        });
+        let mut found = 0;
+        let mut take = || {
+            if flag.is_up() {
+                flag.lower();
+                found = queue.iter().map(|word| word.load(Ordering::Relaxed)).sum::<u64>();
+            }
+        };
+        take();
+        take();
+        sender.join().unwrap();
+        take();
+        assert_eq!(found, 2, "something was left in the queue");
+    });
+}
+
+#[test]
+fn what_is_queued_is_found() {
+    all_that_is_queued_is_found();
+}
+
+#[test]
+#[should_panic(expected = "left in the queue")]
+fn twin_that_raises_its_flag_without_release_must_fail() {
+    weakened(&[(Reliance::FlagRaise, Ordering::Relaxed)], all_that_is_queued_is_found);
+}
+
+#[test]
+#[should_panic(expected = "left in the queue")]
+fn twin_that_looks_at_its_flag_without_acquire_must_fail() {
+    weakened(&[(Reliance::FlagLook, Ordering::Relaxed)], all_that_is_queued_is_found);
 }

@@ -11,6 +11,7 @@ use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
+use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
 use sidecore_core::sidecore::Health;
@@ -22,9 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-const GATE_OPEN: u64 = 0;
-const GATE_WRITING: u64 = 1;
-const GATE_SHUT: u64 = 2;
 /// Polls of the queue between two looks at the clock.
 const POLLS: u32 = 32;
 
@@ -49,12 +47,10 @@ pub(crate) struct WorkerOptions {
 struct Shared {
     worker_armed: AtomicU64,
     sidecore_armed: AtomicU64,
-    gate: AtomicU64,
+    gate: Gate,
     killed: AtomicBool,
     to_device: AtomicU64,
     from_device: AtomicU64,
-    /// Which request is being written, for the case that the worker dies there.
-    writing: AtomicU64,
 }
 
 /// The sidecore's end.
@@ -126,13 +122,13 @@ impl Worker {
     /// and its memory cannot fault. One that died there leaves the gate as it was.
     pub(crate) fn revoke(&self) -> Health {
         self.kill();
-        loop {
-            match self.shared.gate.compare_exchange(GATE_OPEN, GATE_SHUT, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) | Err(GATE_SHUT) => return Health::Dead,
-                Err(_) if self.thread.is_finished() => return self.shared.death(),
-                Err(_) => thread::yield_now(),
+        while !self.shared.gate.shut() {
+            if self.thread.is_finished() {
+                return self.shared.death();
             }
+            thread::yield_now();
         }
+        Health::Dead
     }
 
     /// Lets go of the requests that it never took, and of the lanes that they keep.
@@ -160,11 +156,7 @@ impl Shared {
     }
 
     fn death(&self) -> Health {
-        if self.gate.load(Ordering::Acquire) == GATE_WRITING {
-            Health::DeadWriting(Ticket::from_word(self.writing.load(Ordering::Relaxed)))
-        } else {
-            Health::Dead
-        }
+        self.gate.left_in().map_or(Health::Dead, |ticket| Health::DeadWriting(Ticket::from_word(ticket)))
     }
 }
 
@@ -231,9 +223,9 @@ impl Loop {
         if self.shared.killed.load(Ordering::Acquire) {
             return None;
         }
-        self.shared.writing.store(ticket.to_word(), Ordering::Relaxed);
-        let gate = &self.shared.gate;
-        gate.compare_exchange(GATE_OPEN, GATE_WRITING, Ordering::AcqRel, Ordering::Acquire).ok()?;
+        if !self.shared.gate.enter(ticket.to_word()) {
+            return None;
+        }
         let outcome = result.map(|result| {
             deliver(&job.memory, &job.submission, result);
             result.len() as u32
@@ -241,7 +233,7 @@ impl Loop {
         let (now, urgent) = (clock::now(), job.submission.is_urgent());
         let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _job: job };
         self.replies.push(reply).ok()?;
-        gate.store(GATE_OPEN, Ordering::Release);
+        self.shared.gate.leave();
         let ring = self.moderator.completed(now, 1, urgent);
         self.announce(ring);
         Some(())

@@ -9,12 +9,12 @@ use crate::keys::{Material, Resealed};
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
+use sidecore_core::flag::Flag;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use sidecore_core::wire::Fault;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
 /// Names a connection, and with it its lane, as long as the service runs.
@@ -99,7 +99,7 @@ pub(super) struct Freed {
 #[derive(Clone, Debug)]
 pub(super) struct SidecoreHandle {
     commands: Sender<Command>,
-    waiting: Arc<AtomicBool>,
+    waiting: Arc<Flag>,
     wake: Arc<OwnedFd>,
 }
 
@@ -107,13 +107,13 @@ pub(super) struct SidecoreHandle {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     commands: Receiver<Command>,
-    waiting: Arc<AtomicBool>,
+    waiting: Arc<Flag>,
 }
 
 /// Both ends. `wake` is rung after each command.
 pub(super) fn mailbox(wake: Arc<OwnedFd>) -> (SidecoreHandle, Mailbox) {
     let (sender, commands) = mpsc::channel();
-    let waiting = Arc::new(AtomicBool::new(false));
+    let waiting = Arc::new(Flag::default());
     (SidecoreHandle { commands: sender, waiting: waiting.clone(), wake }, Mailbox { commands, waiting })
 }
 
@@ -122,12 +122,12 @@ impl Mailbox {
     /// asks before each request; it costs the read of a word that seldom changes.
     #[inline]
     pub(super) fn has_mail(&self) -> bool {
-        self.waiting.load(Ordering::Acquire)
+        self.waiting.is_up()
     }
 
     /// All commands that wait.
     pub(super) fn take(&self) -> impl Iterator<Item = Command> {
-        self.waiting.swap(false, Ordering::AcqRel);
+        self.waiting.lower();
         self.commands.try_iter()
     }
 }
@@ -136,7 +136,7 @@ impl SidecoreHandle {
     /// A sidecore that is gone takes no commands; `Service::is_alive` tells.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
-            self.waiting.store(true, Ordering::Release);
+            self.waiting.raise();
             wake::ring(&*self.wake);
         }
     }

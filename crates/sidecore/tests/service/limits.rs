@@ -11,6 +11,7 @@ use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::sample;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -176,10 +177,12 @@ fn lanes_of_a_client_take_turns_though_each_asks_again_at_once() {
     const TOTAL: u32 = 2000;
     // A signature takes longer than a share of one round: the first lane to ask would always be the first again.
     let service = start(Config::default());
-    let served = AtomicU32::new(0);
+    let (served, all) = (AtomicU32::new(0), Barrier::new(LANES));
     let shares: Vec<u32> = thread::scope(|scope| {
         let lane = || {
             let mut load = Load::new(connect(&service), "rsa-1024-sign", 32, 1, false);
+            // Else the first to connect may have it all before the last does.
+            all.wait();
             while served.fetch_add(1, Ordering::Relaxed) < TOTAL {
                 load.run(1);
             }

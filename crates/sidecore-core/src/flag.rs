@@ -1,0 +1,31 @@
+//! A flag beside a queue: whether anything waits there costs its reader one look at a word that seldom changes.
+//!
+//! The sender queues first and raises the flag then. The reader lowers it first and empties the queue then, so what comes
+//! between is found now or raises the flag again.
+
+use crate::sync::{AtomicU64, Ordering, Reliance};
+
+/// Lowered at first.
+#[derive(Debug, Default)]
+pub struct Flag(AtomicU64);
+
+impl Flag {
+    /// Sender, after queueing.
+    pub fn raise(&self) {
+        // Release: who sees the flag up finds what was queued. A swap, so that it stands in one order with the reader's.
+        self.0.swap(1, Reliance::FlagRaise.ordering(Ordering::Release));
+    }
+
+    /// Reader: whether something waits.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        // Acquire: pairs with the release in `raise`.
+        self.0.load(Reliance::FlagLook.ordering(Ordering::Acquire)) != 0
+    }
+
+    /// Reader, before it empties the queue.
+    pub fn lower(&self) {
+        // A swap, so that what a raise that it takes back was for is found.
+        self.0.swap(0, Reliance::FlagLook.ordering(Ordering::Acquire));
+    }
+}
