@@ -216,8 +216,7 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
     let row = |run: &table::Run| {
         let metrics = plan.system.metrics().iter().zip(&run.outcome.values);
         let metrics: Map<_, _> = metrics.map(|(metric, value)| (metric.name.to_owned(), (*value).into())).collect();
-        let settings: Map<_, _> =
-            run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        let settings: Map<_, _> = run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         let set = |name: &str| {
             run.case.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.parse::<u64>().ok())
         };
