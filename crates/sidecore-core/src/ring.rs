@@ -39,11 +39,10 @@ pub struct Consumer {
 pub struct Words<'s>(&'s Line);
 
 impl Words<'_> {
-    /// Reads word `N`. Read it once.
+    /// Reads the word of that number, below [`MESSAGE_WORDS`]. Read it once.
     #[inline]
-    pub fn get<const N: usize>(&self) -> u64 {
-        const { assert!(N < MESSAGE_WORDS, "no word of a message") };
-        self.0.0[N].load(Ordering::Relaxed)
+    pub fn at(&self, number: usize) -> u64 {
+        self.0.0[number].load(Ordering::Relaxed)
     }
 }
 

@@ -259,8 +259,8 @@ impl Submission {
     /// The first rule that the words break. The lane of a client that does this ends.
     #[inline]
     pub fn parse(words: &Message, arena_bytes: u32) -> Result<Self, Fault> {
-        let mut submission = Self { words: *words, ..Self::EMPTY };
-        submission.check(arena_bytes).map(|()| submission)
+        let mut submission = Self::EMPTY;
+        submission.take(|number| words[number], arena_bytes).map(|()| submission)
     }
 
     /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: none is there.
@@ -269,14 +269,14 @@ impl Submission {
     /// As for [`Submission::parse`]; the place is empty then.
     #[inline]
     pub fn receive(&mut self, consumer: &mut Consumer, slots: &[Line], arena_bytes: u32) -> Result<bool, Fault> {
-        if !consumer.pop_into(slots, &mut self.words) {
-            return Ok(false);
+        match consumer.pop_words(slots, |words| self.take(|number| words.at(number), arena_bytes)) {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(fault)) => {
+                *self = Self::EMPTY;
+                Err(fault)
+            }
         }
-        let checked = self.check(arena_bytes);
-        if checked.is_err() {
-            *self = Self::EMPTY;
-        }
-        checked.map(|()| true)
     }
 
     #[inline]
@@ -292,25 +292,38 @@ impl Submission {
         (usize::from(counts & 15), usize::from(counts >> 4))
     }
 
+    /// Takes the words that a request of this kind has, each read once, and checks them.
     #[inline]
-    fn check(&mut self, arena_bytes: u32) -> Result<(), Fault> {
-        if usize::from(byte(self.words[0], OP)) >= Op::COUNT {
+    fn take(&mut self, word: impl Fn(usize) -> u64, arena_bytes: u32) -> Result<(), Fault> {
+        let head = word(0);
+        if usize::from(byte(head, OP)) >= Op::COUNT {
             return Err(Fault::UnknownOp);
         }
-        if byte(self.words[0], FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(self.words[0], RESERVED) != 0 {
+        if byte(head, FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(head, RESERVED) != 0 {
             return Err(Fault::ReservedBits);
         }
+        (self.words[0], self.words[1]) = (head, word(1));
         let (inputs, outputs) = self.counts();
-        let (Some(ins), Some(outs)) =
-            (self.words[EXTENTS..STAMP].get(..inputs), self.words[EXTENTS..STAMP].get(inputs..inputs + outputs))
-        else {
+        let Some(places) = self.words[EXTENTS..STAMP].get_mut(..inputs + outputs) else {
             return Err(Fault::TooManyExtents);
         };
-        let (Some(input_len), Some(output_len)) = (length(ins, arena_bytes), length(outs, arena_bytes)) else {
-            return Err(Fault::ExtentOutsideArena);
-        };
-        (self.input_len, self.output_len) = (input_len, output_len);
-        if u64::from(self.head_len()) > self.input_len() {
+        let (mut all, mut input_len) = (0, 0);
+        for (number, place) in places.iter_mut().enumerate() {
+            *place = word(EXTENTS + number);
+            let extent = extent(*place);
+            if !extent.is_inside(arena_bytes) {
+                return Err(Fault::ExtentOutsideArena);
+            }
+            all += u64::from(extent.len);
+            if number < inputs {
+                input_len = all;
+            }
+        }
+        (self.input_len, self.output_len) = (input_len, all - input_len);
+        if byte(head, FLAGS) & FLAG_SAMPLED != 0 {
+            self.words[STAMP] = word(STAMP);
+        }
+        if u64::from(self.head_len()) > input_len {
             return Err(Fault::HeadTooLong);
         }
         Ok(())
@@ -324,20 +337,6 @@ impl fmt::Debug for Submission {
         self.outputs().try_for_each(|e| write!(f, ", to {}+{}", e.offset, e.len))?;
         f.write_str(")")
     }
-}
-
-/// Bytes of these extents together. `None`: one leaves the arena.
-#[inline]
-fn length(words: &[u64], arena_bytes: u32) -> Option<u64> {
-    let mut len = 0;
-    for word in words {
-        let extent = extent(*word);
-        if !extent.is_inside(arena_bytes) {
-            return None;
-        }
-        len += u64::from(extent.len);
-    }
-    Some(len)
 }
 
 #[inline]
@@ -399,16 +398,16 @@ impl Completion {
     #[inline]
     pub fn receive(consumer: &mut Consumer, slots: &[Line]) -> Option<Result<Self, NoCompletion>> {
         consumer.pop_words(slots, |words| {
-            let (head, len) = (words.get::<0>(), words.get::<1>() as u32);
+            let (head, len) = (words.at(0), words.at(1) as u32);
             let status = match byte(head, 32) {
                 0 => Status::Done { len },
                 STATUS_DEVICE_FAILED => Status::DeviceFailed { device: byte(head, 40) },
                 refusal => Status::Refused(Refusal::from_u8(refusal).ok_or(NoCompletion)?),
             };
             let stamps = (head & SAMPLED != 0).then(|| Stamps {
-                submitted: words.get::<2>(),
-                handed: words.get::<3>(),
-                taken: words.get::<4>(),
+                submitted: words.at(2),
+                handed: words.at(3),
+                taken: words.at(4),
             });
             Ok(Self { tag: head as u32, status, stamps })
         })
@@ -486,7 +485,7 @@ mod tests {
             let field = |shift: u32, bits: u32| words[0] >> shift & ((1 << bits) - 1);
             let (inputs, outputs) = (field(48, 4) as usize, field(52, 4) as usize);
             let whole = field(32, 8) < Op::COUNT as u64 && field(40, 8) < 4 && field(56, 8) == 0 && inputs + outputs <= 4;
-            let inside = words[2..6].iter().all(|word| (word & 0xffff_ffff) + (word >> 32) <= u64::from(arena));
+            let inside = words[2..6].iter().take(inputs + outputs).all(|word| (word & 0xffff_ffff) + (word >> 32) <= u64::from(arena));
             let input_len: u64 = words[2..6].iter().take(inputs).map(|word| word >> 32).sum();
             let got = Submission::parse(&words, arena);
             prop_assert_eq!(got.is_ok(), whole && inside && words[1] >> 32 <= input_len, "{:?}", got);
