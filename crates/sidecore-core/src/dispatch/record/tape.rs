@@ -45,7 +45,7 @@ impl Start {
     /// Reads it back. `None`: these words begin no record of this version.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
         let [MAGIC, VERSION, tables, in_flight, quantum, balance] = *words else { return None };
-        // Numbers of classes mean the same where the table is the same.
+        // A class is its place in the table.
         if in_flight >> 32 != CLASSES {
             return None;
         }
