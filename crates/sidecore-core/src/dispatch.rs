@@ -14,14 +14,15 @@
 //! [`Dispatch::release`] hands them out, least rank first, as the device completes.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use, [`Dispatch::next_orphan`] lists what it had, and
-//! [`Dispatch::replace`] gives each to another device or gives it up.
+//! [`Dispatch::replace`] gives each to another device or gives it up, as it does with what
+//! [may not be done twice](Class::may_be_replayed).
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, Ring};
 use crate::policy::order::{CHUNK, Order, Schedule, chunks};
-use crate::session::Class;
+use crate::session::{Class, Classes};
 use crate::time::Nanos;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -60,8 +61,8 @@ pub struct Limits {
 /// What a device is like, as it joins.
 #[derive(Clone, Debug)]
 pub struct Capability {
-    /// One bit for each class number that it can do.
-    pub classes: u64,
+    /// What it can do.
+    pub classes: Classes,
     /// It does a request at once, before anything else happens: nothing is ever in flight there.
     pub immediate: bool,
     /// Most requests that it holds at a time.
@@ -71,8 +72,6 @@ pub struct Capability {
     /// Rates measured before it joined.
     pub rates: Rates,
 }
-
-const _: () = assert!(Class::COUNT <= 64, "a capability has one bit for each class");
 
 /// A device for a request, and the request's name from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +144,7 @@ pub enum DeviceState {
 #[derive(Debug)]
 struct Device {
     state: DeviceState,
-    classes: u64,
+    classes: Classes,
     immediate: bool,
     rates: Rates,
     kept: Kept,
@@ -353,7 +352,7 @@ impl Dispatch {
     #[inline]
     pub fn complete(&mut self, ticket: Ticket, took: Option<Nanos>) -> Option<Done> {
         let entry = self.inflight.remove(ticket)?;
-        debug_assert!(matches!(entry.state, State::AsItCame | State::Ranked), "no device has it");
+        debug_assert!(entry.state.is_on_device(), "no device has it");
         let device = usize::from(entry.device);
         self.unload(&entry);
         if let Some(took) = took {
@@ -449,13 +448,15 @@ impl Dispatch {
     /// `None`: the ticket was void already.
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let mut entry = self.inflight.remove(ticket)?;
+        let Work { lane, class, size, .. } = entry.work;
+        // One that its device never had has come nowhere.
+        let spent = entry.state.is_on_device() && !class.may_be_replayed();
         if entry.state != State::Orphan {
             self.unload(&entry);
             entry.state = State::Orphan;
             entry.losses += 1;
         }
-        let Work { lane, class, size, .. } = entry.work;
-        if entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
+        if spent || entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
             return Some(Replaced::GivenUp(self.finish(entry)));
         }
         let Some(device) = self.choose(entry.work) else {
@@ -560,7 +561,7 @@ impl Device {
 
     #[inline]
     fn can(&self, class: Class) -> bool {
-        self.classes >> class.index() & 1 != 0
+        self.classes.contains(class)
     }
 }
 

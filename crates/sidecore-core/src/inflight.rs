@@ -48,6 +48,14 @@ pub(crate) enum State {
     Orphan,
 }
 
+impl State {
+    /// Its device has it.
+    #[inline]
+    pub(crate) fn is_on_device(self) -> bool {
+        matches!(self, Self::AsItCame | Self::Ranked)
+    }
+}
+
 /// One request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -136,8 +144,10 @@ impl InFlight {
     /// The ticket that is not void of the entry in this one's place, if a device has it.
     pub(crate) fn latest(&self, ticket: Ticket) -> Option<Ticket> {
         let place = self.places.get(ticket.index())?;
-        let on_device = |entry: &&Entry| matches!(entry.state, State::AsItCame | State::Ranked);
-        place.entry.as_ref().filter(on_device).map(|_| Ticket { generation: place.generation, ..ticket })
+        place
+            .entry
+            .filter(|entry| entry.state.is_on_device())
+            .map(|_| Ticket { generation: place.generation, ..ticket })
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,6 +1,13 @@
 //! What a session can do: algorithms, operations, and the classes that policies and counters know them by.
 //!
-//! A [`Class`] is a pair of algorithm and operation with a dense number, so that rates and counters are plain arrays.
+//! A [`Class`] is a pair of algorithm and operation: a row of one table. Its number is its place there, so that rates and
+//! counters are plain arrays, and a device says by [`Classes`] what it can do.
+
+mod classes;
+
+pub use classes::Classes;
+
+use Algorithm as A;
 
 /// An algorithm with its key size, as far as the time of a request depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +67,9 @@ pub enum Algorithm {
     MlKem768,
     /// ML-DSA-65 of FIPS 204.
     MlDsa65,
+    /// What no algorithm of today is: nothing of it may be done again.
+    #[cfg(test)]
+    Once,
 }
 
 /// What a request asks of its session.
@@ -88,42 +98,33 @@ pub enum Op {
     Decapsulate,
 }
 
+/// Every operation in order of their numbers, with what it is called whatever the algorithm: a digest is signed as a
+/// message is.
+const OPS: &[(Op, &str)] = &[
+    (Op::Noop, "noop"),
+    (Op::Encrypt, "encrypt"),
+    (Op::Decrypt, "decrypt"),
+    (Op::Digest, "digest"),
+    (Op::Sign, "sign"),
+    (Op::SignDigest, "sign"),
+    (Op::Verify, "verify"),
+    (Op::Derive, "derive"),
+    (Op::Encapsulate, "encaps"),
+    (Op::Decapsulate, "decaps"),
+];
+
 impl Op {
     /// Number of operations.
-    pub const COUNT: usize = 10;
-
-    const ALL: [Self; Self::COUNT] = [
-        Self::Noop,
-        Self::Encrypt,
-        Self::Decrypt,
-        Self::Digest,
-        Self::Sign,
-        Self::SignDigest,
-        Self::Verify,
-        Self::Derive,
-        Self::Encapsulate,
-        Self::Decapsulate,
-    ];
+    pub const COUNT: usize = OPS.len();
 
     /// The operation of that number, if there is one.
     #[inline]
     pub fn from_u8(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
+        OPS.get(usize::from(number)).map(|(op, _)| *op)
     }
 
-    /// What it is called whatever the algorithm; a digest is signed as a message is.
     fn kind(self) -> &'static str {
-        match self {
-            Self::Noop => "noop",
-            Self::Encrypt => "encrypt",
-            Self::Decrypt => "decrypt",
-            Self::Digest => "digest",
-            Self::Sign | Self::SignDigest => "sign",
-            Self::Verify => "verify",
-            Self::Derive => "derive",
-            Self::Encapsulate => "encaps",
-            Self::Decapsulate => "decaps",
-        }
+        OPS[self as usize].1
     }
 }
 
@@ -131,105 +132,128 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Class(u8);
 
-use Algorithm as A;
+/// What the system knows of a class.
+struct Row {
+    algorithm: Algorithm,
+    op: Op,
+    /// What command line and rows call it.
+    name: &'static str,
+    /// It comes to the same if it is done twice: another device may do it after the one that had it died.
+    again: bool,
+}
 
-/// Every supported pair, with the name that command line and rows use.
-const CLASSES: [(Algorithm, Op, &str); Class::COUNT] = [
-    (A::Noop, Op::Noop, "noop"),
-    (A::Aes128Gcm, Op::Encrypt, "aes-128-gcm"),
-    (A::Aes128Gcm, Op::Decrypt, "aes-128-gcm-decrypt"),
-    (A::Aes256Gcm, Op::Encrypt, "aes-256-gcm"),
-    (A::Aes256Gcm, Op::Decrypt, "aes-256-gcm-decrypt"),
-    (A::Aes128Ctr, Op::Encrypt, "aes-128-ctr"),
-    (A::Aes128Ctr, Op::Decrypt, "aes-128-ctr-decrypt"),
-    (A::Aes256Ctr, Op::Encrypt, "aes-256-ctr"),
-    (A::Aes256Ctr, Op::Decrypt, "aes-256-ctr-decrypt"),
-    (A::Aes128Cbc, Op::Encrypt, "aes-128-cbc"),
-    (A::Aes128Cbc, Op::Decrypt, "aes-128-cbc-decrypt"),
-    (A::Aes256Cbc, Op::Encrypt, "aes-256-cbc"),
-    (A::Aes256Cbc, Op::Decrypt, "aes-256-cbc-decrypt"),
-    (A::Aes128Xts, Op::Encrypt, "aes-128-xts"),
-    (A::Aes128Xts, Op::Decrypt, "aes-128-xts-decrypt"),
-    (A::Aes256Xts, Op::Encrypt, "aes-256-xts"),
-    (A::Aes256Xts, Op::Decrypt, "aes-256-xts-decrypt"),
-    (A::ChaCha20Poly1305, Op::Encrypt, "chacha20-poly1305"),
-    (A::ChaCha20Poly1305, Op::Decrypt, "chacha20-poly1305-decrypt"),
-    (A::TripleDesCbc, Op::Encrypt, "3des-cbc"),
-    (A::TripleDesCbc, Op::Decrypt, "3des-cbc-decrypt"),
-    (A::Sha256, Op::Digest, "sha-256"),
-    (A::Sha384, Op::Digest, "sha-384"),
-    (A::Sha512, Op::Digest, "sha-512"),
-    (A::HmacSha256, Op::Sign, "hmac-sha-256"),
-    (A::HmacSha256, Op::Verify, "hmac-sha-256-verify"),
-    (A::HmacSha384, Op::Sign, "hmac-sha-384"),
-    (A::HmacSha384, Op::Verify, "hmac-sha-384-verify"),
-    (A::HmacSha512, Op::Sign, "hmac-sha-512"),
-    (A::HmacSha512, Op::Verify, "hmac-sha-512-verify"),
-    (A::Rsa1024, Op::Sign, "rsa-1024-sign"),
-    (A::Rsa1024, Op::SignDigest, "rsa-1024-sign-digest"),
-    (A::Rsa1024, Op::Verify, "rsa-1024-verify"),
-    (A::Rsa1024, Op::Decrypt, "rsa-1024-decrypt"),
-    (A::Rsa2048, Op::Sign, "rsa-2048-sign"),
-    (A::Rsa2048, Op::SignDigest, "rsa-2048-sign-digest"),
-    (A::Rsa2048, Op::Verify, "rsa-2048-verify"),
-    (A::Rsa2048, Op::Decrypt, "rsa-2048-decrypt"),
-    (A::Rsa3072, Op::Sign, "rsa-3072-sign"),
-    (A::Rsa3072, Op::SignDigest, "rsa-3072-sign-digest"),
-    (A::Rsa3072, Op::Verify, "rsa-3072-verify"),
-    (A::Rsa3072, Op::Decrypt, "rsa-3072-decrypt"),
-    (A::Rsa4096, Op::Sign, "rsa-4096-sign"),
-    (A::Rsa4096, Op::SignDigest, "rsa-4096-sign-digest"),
-    (A::Rsa4096, Op::Verify, "rsa-4096-verify"),
-    (A::Rsa4096, Op::Decrypt, "rsa-4096-decrypt"),
-    (A::P256, Op::Sign, "p-256-sign"),
-    (A::P256, Op::SignDigest, "p-256-sign-digest"),
-    (A::P256, Op::Verify, "p-256-verify"),
-    (A::P384, Op::Sign, "p-384-sign"),
-    (A::P384, Op::SignDigest, "p-384-sign-digest"),
-    (A::P384, Op::Verify, "p-384-verify"),
-    (A::Ed25519, Op::Sign, "ed25519-sign"),
-    (A::Ed25519, Op::Verify, "ed25519-verify"),
-    (A::X25519, Op::Derive, "x25519"),
-    (A::MlKem768, Op::Encapsulate, "ml-kem-768-encaps"),
-    (A::MlKem768, Op::Decapsulate, "ml-kem-768-decaps"),
-    (A::MlDsa65, Op::Sign, "ml-dsa-65-sign"),
-    (A::MlDsa65, Op::Verify, "ml-dsa-65-verify"),
+const fn row(algorithm: Algorithm, op: Op, name: &'static str) -> Row {
+    Row { algorithm, op, name, again: true }
+}
+
+/// Every supported pair in order of their numbers, those of one algorithm together and algorithms in order of theirs.
+const CLASSES: &[Row] = &[
+    row(A::Noop, Op::Noop, "noop"),
+    row(A::Aes128Gcm, Op::Encrypt, "aes-128-gcm"),
+    row(A::Aes128Gcm, Op::Decrypt, "aes-128-gcm-decrypt"),
+    row(A::Aes256Gcm, Op::Encrypt, "aes-256-gcm"),
+    row(A::Aes256Gcm, Op::Decrypt, "aes-256-gcm-decrypt"),
+    row(A::Aes128Ctr, Op::Encrypt, "aes-128-ctr"),
+    row(A::Aes128Ctr, Op::Decrypt, "aes-128-ctr-decrypt"),
+    row(A::Aes256Ctr, Op::Encrypt, "aes-256-ctr"),
+    row(A::Aes256Ctr, Op::Decrypt, "aes-256-ctr-decrypt"),
+    row(A::Aes128Cbc, Op::Encrypt, "aes-128-cbc"),
+    row(A::Aes128Cbc, Op::Decrypt, "aes-128-cbc-decrypt"),
+    row(A::Aes256Cbc, Op::Encrypt, "aes-256-cbc"),
+    row(A::Aes256Cbc, Op::Decrypt, "aes-256-cbc-decrypt"),
+    row(A::Aes128Xts, Op::Encrypt, "aes-128-xts"),
+    row(A::Aes128Xts, Op::Decrypt, "aes-128-xts-decrypt"),
+    row(A::Aes256Xts, Op::Encrypt, "aes-256-xts"),
+    row(A::Aes256Xts, Op::Decrypt, "aes-256-xts-decrypt"),
+    row(A::ChaCha20Poly1305, Op::Encrypt, "chacha20-poly1305"),
+    row(A::ChaCha20Poly1305, Op::Decrypt, "chacha20-poly1305-decrypt"),
+    row(A::TripleDesCbc, Op::Encrypt, "3des-cbc"),
+    row(A::TripleDesCbc, Op::Decrypt, "3des-cbc-decrypt"),
+    row(A::Sha256, Op::Digest, "sha-256"),
+    row(A::Sha384, Op::Digest, "sha-384"),
+    row(A::Sha512, Op::Digest, "sha-512"),
+    row(A::HmacSha256, Op::Sign, "hmac-sha-256"),
+    row(A::HmacSha256, Op::Verify, "hmac-sha-256-verify"),
+    row(A::HmacSha384, Op::Sign, "hmac-sha-384"),
+    row(A::HmacSha384, Op::Verify, "hmac-sha-384-verify"),
+    row(A::HmacSha512, Op::Sign, "hmac-sha-512"),
+    row(A::HmacSha512, Op::Verify, "hmac-sha-512-verify"),
+    row(A::Rsa1024, Op::Sign, "rsa-1024-sign"),
+    row(A::Rsa1024, Op::SignDigest, "rsa-1024-sign-digest"),
+    row(A::Rsa1024, Op::Verify, "rsa-1024-verify"),
+    row(A::Rsa1024, Op::Decrypt, "rsa-1024-decrypt"),
+    row(A::Rsa2048, Op::Sign, "rsa-2048-sign"),
+    row(A::Rsa2048, Op::SignDigest, "rsa-2048-sign-digest"),
+    row(A::Rsa2048, Op::Verify, "rsa-2048-verify"),
+    row(A::Rsa2048, Op::Decrypt, "rsa-2048-decrypt"),
+    row(A::Rsa3072, Op::Sign, "rsa-3072-sign"),
+    row(A::Rsa3072, Op::SignDigest, "rsa-3072-sign-digest"),
+    row(A::Rsa3072, Op::Verify, "rsa-3072-verify"),
+    row(A::Rsa3072, Op::Decrypt, "rsa-3072-decrypt"),
+    row(A::Rsa4096, Op::Sign, "rsa-4096-sign"),
+    row(A::Rsa4096, Op::SignDigest, "rsa-4096-sign-digest"),
+    row(A::Rsa4096, Op::Verify, "rsa-4096-verify"),
+    row(A::Rsa4096, Op::Decrypt, "rsa-4096-decrypt"),
+    row(A::P256, Op::Sign, "p-256-sign"),
+    row(A::P256, Op::SignDigest, "p-256-sign-digest"),
+    row(A::P256, Op::Verify, "p-256-verify"),
+    row(A::P384, Op::Sign, "p-384-sign"),
+    row(A::P384, Op::SignDigest, "p-384-sign-digest"),
+    row(A::P384, Op::Verify, "p-384-verify"),
+    row(A::Ed25519, Op::Sign, "ed25519-sign"),
+    row(A::Ed25519, Op::Verify, "ed25519-verify"),
+    row(A::X25519, Op::Derive, "x25519"),
+    row(A::MlKem768, Op::Encapsulate, "ml-kem-768-encaps"),
+    row(A::MlKem768, Op::Decapsulate, "ml-kem-768-decaps"),
+    row(A::MlDsa65, Op::Sign, "ml-dsa-65-sign"),
+    row(A::MlDsa65, Op::Verify, "ml-dsa-65-verify"),
+    // More classes than a word has bits.
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::Encrypt, "once-encrypt") },
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::Decrypt, "once-decrypt") },
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::Sign, "once-sign") },
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::SignDigest, "once-sign-digest") },
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::Verify, "once-verify") },
+    #[cfg(test)]
+    Row { again: false, ..row(A::Once, Op::Decapsulate, "once-decaps") },
 ];
 
-const NO_CLASS: u8 = u8::MAX;
-const ALGORITHMS: usize = A::MlDsa65 as usize + 1;
+const ALGORITHMS: usize = CLASSES[CLASSES.len() - 1].algorithm as usize + 1;
 
-/// `CLASSES` turned round: the class number for each algorithm and operation.
-const BY_PAIR: [[u8; Op::COUNT]; ALGORITHMS] = {
-    let mut table = [[NO_CLASS; Op::COUNT]; ALGORITHMS];
+/// `CLASSES` turned round: the class for each algorithm and operation.
+const BY_PAIR: [[Option<Class>; Op::COUNT]; ALGORITHMS] = {
+    let mut table = [[None; Op::COUNT]; ALGORITHMS];
     let mut i = 0;
     while i < Class::COUNT {
-        table[CLASSES[i].0 as usize][CLASSES[i].1 as usize] = i as u8;
+        table[CLASSES[i].algorithm as usize][CLASSES[i].op as usize] = Some(Class(i as u8));
         i += 1;
     }
     table
 };
 
+const _: () = assert!(Class::COUNT <= 1 << u8::BITS, "the number of a class is a byte");
+
 impl Algorithm {
     /// The algorithm of that number, if there is one.
     pub fn from_u8(number: u8) -> Option<Self> {
-        CLASSES.iter().map(|(algorithm, ..)| *algorithm).find(|algorithm| *algorithm as u8 == number)
+        CLASSES.iter().map(|row| row.algorithm).find(|algorithm| *algorithm as u8 == number)
     }
 }
 
 impl Class {
     /// Number of classes.
-    pub const COUNT: usize = 59;
+    pub const COUNT: usize = CLASSES.len();
     /// The class of requests that do nothing.
     pub const NOOP: Self = Self(0);
 
     /// The class of an operation, or `None` where the algorithm has no such operation.
     #[inline]
     pub fn of(algorithm: Algorithm, op: Op) -> Option<Self> {
-        match BY_PAIR[algorithm as usize][op as usize] {
-            NO_CLASS => None,
-            number => Some(Self(number)),
-        }
+        BY_PAIR[algorithm as usize][op as usize]
     }
 
     /// The class of that name, e.g. `aes-256-gcm` or `rsa-2048-sign`.
@@ -262,17 +286,22 @@ impl Class {
 
     /// Name on the command line and in rows.
     pub fn name(self) -> &'static str {
-        CLASSES[self.index()].2
+        CLASSES[self.index()].name
     }
 
     /// The algorithm of this class.
     pub fn algorithm(self) -> Algorithm {
-        CLASSES[self.index()].0
+        CLASSES[self.index()].algorithm
     }
 
     /// The operation of this class.
     pub fn op(self) -> Op {
-        CLASSES[self.index()].1
+        CLASSES[self.index()].op
+    }
+
+    /// Whether another device may do it after the one that had it died, however far that one had come.
+    pub fn may_be_replayed(self) -> bool {
+        CLASSES[self.index()].again
     }
 
     /// All classes in order of their numbers.
@@ -376,7 +405,7 @@ mod tests {
             assert_eq!(Refusal::from_u8(number).map(|r| r as u8), Refusal::from_u8(number).and(Some(number)));
         }
         assert_eq!(Op::from_u8(10), None);
-        assert_eq!(Algorithm::from_u8(A::MlDsa65 as u8 + 1), None);
+        assert_eq!(Algorithm::from_u8(ALGORITHMS as u8), None);
         assert_eq!(Refusal::from_u8(0), None);
     }
 }

@@ -154,7 +154,12 @@ fn split(head: u64, rest: &[u64]) -> Option<(&[u64], Decision, &[u64])> {
 fn in_words(call: &Call) -> String {
     match call {
         Call::AddDevice(device) => {
-            format!("AddDevice(classes {:#x}, depth {}, weight {})", device.classes, device.depth, device.weight)
+            format!(
+                "AddDevice(classes {:x?}, depth {}, weight {})",
+                device.classes.to_words(),
+                device.depth,
+                device.weight
+            )
         }
         call => format!("{call:?}"),
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
-use sidecore_core::session::Class;
+use sidecore_core::session::{Class, Classes};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -232,9 +232,9 @@ impl DeviceConfig {
         Self { kind: DeviceKind::Emulated, fixed_ns, per_byte_ns, ..Self::inline(name) }
     }
 
-    /// One bit for each class number that the device does.
-    pub fn classes(&self) -> u64 {
-        Class::all().filter(|class| self.can(*class)).fold(0, |bits, class| bits | 1 << class.index())
+    /// What the device does.
+    pub fn classes(&self) -> Classes {
+        Class::all().filter(|class| self.can(*class)).collect()
     }
 
     fn can(&self, class: Class) -> bool {

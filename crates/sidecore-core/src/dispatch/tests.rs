@@ -9,7 +9,7 @@ use super::*;
 
 /// A device for all classes of which nothing is known.
 fn capability(depth: u32) -> Capability {
-    Capability { classes: u64::MAX, immediate: false, depth, weight: 1, rates: Rates::new() }
+    Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() }
 }
 
 fn work(lane: LaneId, tag: u32) -> Work {

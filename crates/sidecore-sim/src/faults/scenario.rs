@@ -4,7 +4,7 @@ use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
-use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
@@ -73,11 +73,11 @@ impl DevicePlan {
         self.fixed + u64::from(size) / self.bytes_per_ns
     }
 
-    pub(super) fn classes(&self) -> u64 {
+    pub(super) fn classes(&self) -> Classes {
         let class = |(i, (algorithm, op)): (usize, &(Algorithm, Op))| {
             Class::of(*algorithm, *op).filter(|_| self.can >> i & 1 != 0)
         };
-        SESSIONS.iter().enumerate().filter_map(class).fold(0, |bits, class| bits | 1 << class.index())
+        SESSIONS.iter().enumerate().filter_map(class).collect()
     }
 }
 

@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
 
     fn add_device(&mut self, clock: &mut Clock, plan: DevicePlan) {
         let mut rates = Rates::new();
-        for class in Class::all().filter(|class| plan.classes() >> class.index() & 1 != 0) {
+        for class in plan.classes().iter() {
             for size in [64, 4_096] {
                 rates.observe(class, size, plan.time(size));
             }

@@ -260,6 +260,6 @@ impl<'a> World<'a> {
     /// Whether a device of the running service may get requests of that class.
     pub(super) fn some_device_can(&self, class: Class) -> bool {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
-        devices.into_iter().any(|device| !device.leaving && device.plan.classes() >> class.index() & 1 != 0)
+        devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
 }

@@ -113,8 +113,11 @@ fn what_cannot_be_is_told() {
     assert!(matches!(replay(&with(&[9])).unwrap_err(), ReplayError::Impossible(0, _)));
     assert_eq!(replay(&with(&[9 | 4 << 8])).unwrap_err(), ReplayError::Truncated);
     let mut huge = words(&with(&[])).unwrap();
-    huge[3] = u64::from(u32::MAX);
+    huge[3] |= u64::from(u32::MAX);
     assert_eq!(replay(&sealed(huge)).unwrap_err(), ReplayError::Limits);
+    let mut of_other_classes = words(&with(&[])).unwrap();
+    of_other_classes[3] += 1 << 32;
+    assert_eq!(replay(&sealed(of_other_classes)).unwrap_err(), ReplayError::NoRecord);
 }
 
 proptest! {

@@ -13,7 +13,7 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::{Order, Schedule};
-use sidecore_core::session::Class;
+use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -392,5 +392,5 @@ fn capability(card: &Card) -> Capability {
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
-    Capability { classes: u64::MAX, immediate: false, depth: u32::MAX, weight, rates }
+    Capability { classes: Classes::all(), immediate: false, depth: u32::MAX, weight, rates }
 }

@@ -6,8 +6,9 @@
 
 mod server;
 
-use super::{Job, Reply};
+use super::{Job, Port, Reply};
 use crate::engine::execute::{Scratch, compute, deliver};
+use crate::sys::clock;
 use server::Server;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::order::Schedule;
@@ -52,11 +53,15 @@ impl Emulated {
     pub(crate) fn time(&self, bytes: u64) -> Nanos {
         self.fixed + (self.per_byte * bytes as f64) as Nanos
     }
+}
 
-    pub(crate) fn submit(&mut self, now: Nanos, ticket: Ticket, schedule: Schedule, job: Job) {
+impl Port for Emulated {
+    fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job) {
         if self.dead {
             return;
         }
+        // The model begins its work when the request comes, not when the sidecore last knew the time.
+        let begun = clock::now();
         let mut buffer = self.spare.pop().unwrap_or_default();
         let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch).map(|result| {
             buffer.clear();
@@ -64,10 +69,10 @@ impl Emulated {
             buffer
         });
         let took = self.time(job.submission.input_len());
-        self.server.submit(now, schedule, took, Pending { ticket, job, result, took });
+        self.server.submit(begun, schedule, took, Pending { ticket, job, result, took });
     }
 
-    pub(crate) fn poll(&mut self, now: Nanos) -> Option<Reply> {
+    fn poll(&mut self, now: Nanos) -> Option<Reply> {
         let Pending { ticket, job, result, took } = self.server.poll(now)?;
         let outcome = result.map(|result| {
             deliver(&job.memory, &job.submission, &result);
@@ -79,17 +84,20 @@ impl Emulated {
     }
 
     /// When the next answer is there, or the next piece of a long request is done.
-    #[inline]
-    pub(crate) fn due(&self) -> Option<Nanos> {
+    fn due(&self) -> Option<Nanos> {
         self.server.due()
     }
 
-    pub(crate) fn health(&self) -> Health {
+    fn health(&self) -> Health {
         if self.dead { Health::Dead } else { Health::Alive }
     }
 
-    pub(crate) fn kill(&mut self) {
+    fn kill(&mut self) {
         self.dead = true;
         self.server.clear();
+    }
+    fn revoke(&mut self) -> Health {
+        self.kill();
+        Health::Dead
     }
 }

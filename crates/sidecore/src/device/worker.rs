@@ -5,7 +5,7 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Job, Reply};
+use super::{Job, Port, Reply};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
@@ -14,6 +14,7 @@ use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::policy::order::Schedule;
 use sidecore_core::sidecore::Health;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -77,50 +78,50 @@ impl Worker {
             .spawn(move || Loop::new(options, their_jobs, their_replies, theirs).run())?;
         Ok(Self { jobs, replies, shared, thread })
     }
+}
 
-    #[inline]
-    pub(crate) fn submit(&mut self, ticket: Ticket, job: Job) {
+impl Port for Worker {
+    // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
+    fn submit(&mut self, ticket: Ticket, _: Schedule, job: Job) {
         // A full queue would mean that dispatch gave more than the device's depth.
         let queued = self.jobs.push((ticket, job)).is_ok();
         debug_assert!(queued, "more requests than the device's depth");
     }
 
-    #[inline]
-    pub(crate) fn poll(&mut self) -> Option<Reply> {
+    fn poll(&mut self, _: Nanos) -> Option<Reply> {
         self.replies.pop().ok()
     }
 
-    #[inline]
-    pub(crate) fn ring(&self) {
+    fn ring(&mut self) {
         if Doorbell(&self.shared.worker_armed).must_wake() {
             self.thread.thread().unpark();
         }
     }
 
-    pub(crate) fn arm(&self) {
+    fn arm(&self) {
         Doorbell(&self.shared.sidecore_armed).arm();
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         !self.replies.is_empty()
     }
 
-    pub(crate) fn disarm(&self) {
+    fn disarm(&self) {
         Doorbell(&self.shared.sidecore_armed).disarm();
     }
 
-    pub(crate) fn health(&self) -> Health {
+    fn health(&self) -> Health {
         if self.thread.is_finished() { self.shared.death() } else { Health::Alive }
     }
 
-    pub(crate) fn kill(&self) {
+    fn kill(&mut self) {
         self.shared.killed.store(true, Ordering::Release);
         self.thread.thread().unpark();
     }
 
     /// Shuts the gate. A worker that is just writing finishes that copy first, within microseconds: it holds no lock
     /// and its memory cannot fault. One that died there leaves the gate as it was.
-    pub(crate) fn revoke(&self) -> Health {
+    fn revoke(&mut self) -> Health {
         self.kill();
         while !self.shared.gate.shut() {
             if self.thread.is_finished() {
@@ -132,11 +133,11 @@ impl Worker {
     }
 
     /// Lets go of the requests that it never took, and of the lanes that they keep.
-    pub(crate) fn forget(&mut self) {
+    fn forget(&mut self) {
         (self.jobs, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
 
-    pub(crate) fn set_notify(&self, to_device: Notify, from_device: Notify) {
+    fn set_notify(&self, to_device: Notify, from_device: Notify) {
         self.shared.set_notify(to_device, from_device);
         self.thread.thread().unpark();
     }

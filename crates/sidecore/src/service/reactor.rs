@@ -175,8 +175,8 @@ impl Reactor {
     }
 
     fn set_notify(&mut self, notify: NotifyConfig) {
-        for device in &self.hands.devices {
-            device.port.set_notify(notify.to_device, notify.from_device);
+        for port in self.hands.devices.iter().filter_map(|device| device.port.as_ref()) {
+            port.set_notify(notify.to_device, notify.from_device);
         }
         for (_, lane) in self.sidecore.lanes() {
             self.hands.setup.advice.give(&lane.memory, notify.client);

@@ -9,7 +9,7 @@ use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Rates};
 use crate::policy::notify::Notify;
 use crate::policy::order::Order;
-use crate::session::Class;
+use crate::session::{Class, Classes};
 use crate::time::Nanos;
 
 /// A call that changes or decides something, with its arguments.
@@ -86,7 +86,8 @@ impl Call {
             Self::AddDevice(capability) => {
                 let Capability { classes, immediate, depth, weight, rates } = capability;
                 let weight = u64::from(*weight) | if *immediate { IMMEDIATE } else { 0 };
-                words(to, 17, *depth, [weight, *classes]);
+                words(to, 17, *depth, [weight]);
+                classes.to_words().into_iter().for_each(|word| to.put(word));
                 rates.words(|word| to.put(word));
             }
             Self::Drain(device) => words(to, 18, *device as u32, []),
@@ -127,7 +128,7 @@ impl Call {
             (14, [ticket, took]) if first == 1 => Some(Self::Complete(Ticket::from_word(*ticket), Some(*took))),
             (15, [now]) => Some(Self::Announce(*now, lane)),
             (16, [now]) => Some(Self::Due(*now, lane)),
-            (17, [weight, classes, rates @ ..]) => device_of(first, *weight, *classes, rates),
+            (17, [weight, rest @ ..]) => device_of(first, *weight, rest),
             (18, []) => Some(Self::Drain(device)),
             (19, []) => Some(Self::Lose(device)),
             (20, [now, ticket]) if first == 0 => Some(Self::Replace(*now, Ticket::from_word(*ticket))),
@@ -169,9 +170,11 @@ fn placed(lane: LaneId, now: Nanos, request: u64, what: u64, submitted: u64) -> 
     Some(Call::Place(now, Work { lane, tag, class, size, urgent, submitted: sampled.then_some(submitted) }))
 }
 
-fn device_of(depth: u32, weight: u64, classes: u64, rates: &[u64]) -> Option<Call> {
+fn device_of(depth: u32, weight: u64, rest: &[u64]) -> Option<Call> {
     let immediate = weight & IMMEDIATE != 0;
-    let (weight, rates) = (u32::try_from(weight & !IMMEDIATE).ok()?, Rates::from_words(rates)?);
+    let weight = u32::try_from(weight & !IMMEDIATE).ok()?;
+    let (classes, rates) = rest.split_first_chunk()?;
+    let (classes, rates) = (Classes::from_words(*classes)?, Rates::from_words(rates)?);
     Some(Call::AddDevice(Capability { classes, immediate, depth, weight, rates }))
 }
 

@@ -1,20 +1,24 @@
 //! The memory that a record is written to.
 //!
-//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight, quantum, balance; then the calls, each with its
-//! decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
+//! Words: [`MAGIC`], [`VERSION`], lanes and clients, in flight and classes, quantum, balance; then the calls, each with
+//! its decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
 
 use super::call::place_in;
 use super::{Call, Decision, Limits, Words};
 use crate::policy::balance::Balance;
+use crate::session::Class;
 use alloc::vec::Vec;
 
 /// First word of a record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
-/// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again.
-pub const VERSION: u64 = 2;
+/// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again; since 3 it is said
+/// how many classes there are, and a device has as many words of them as that takes.
+pub const VERSION: u64 = 3;
 /// Number that stands for the end instead of a call.
 pub const END: u8 = 255;
 
+/// Classes that there are.
+const CLASSES: u64 = Class::COUNT as u64;
 /// Words of the end.
 const TRAILER: usize = 2;
 
@@ -34,14 +38,19 @@ impl Start {
     fn words(&self) -> [u64; Self::WORDS] {
         let Limits { lanes, clients, in_flight, quantum } = self.limits;
         let tables = u64::from(lanes) | u64::from(clients) << 32;
-        [MAGIC, VERSION, tables, u64::from(in_flight), quantum, u64::from(place_in(&Balance::ALL, &self.balance))]
+        let balance = u64::from(place_in(&Balance::ALL, &self.balance));
+        [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, balance]
     }
 
     /// Reads it back. `None`: these words begin no record of this version.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
         let [MAGIC, VERSION, tables, in_flight, quantum, balance] = *words else { return None };
+        // A class is its place in the table.
+        if in_flight >> 32 != CLASSES {
+            return None;
+        }
         let (lanes, clients) = (tables as u32, (tables >> 32) as u32);
-        let limits = Limits { lanes, clients, in_flight: u32::try_from(in_flight).ok()?, quantum };
+        let limits = Limits { lanes, clients, in_flight: in_flight as u32, quantum };
         Some(Self { limits, balance: *Balance::ALL.get(usize::try_from(balance).ok()?)? })
     }
 }

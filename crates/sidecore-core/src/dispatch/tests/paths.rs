@@ -81,7 +81,7 @@ fn a_request_that_nobody_can_do_is_refused() {
     let (mut dispatch, _, lane) = start(&[]);
     let [one, two] = [0, 1].map(|index| Class::from_index(index).unwrap());
     assert_eq!(dispatch.place(100, work(lane, 0)), Placed::NoDevice);
-    dispatch.add_device(Capability { classes: 1 << two.index(), ..capability(1) });
+    dispatch.add_device(Capability { classes: [two].into_iter().collect(), ..capability(1) });
     assert_eq!(dispatch.place(100, Work { class: one, ..work(lane, 0) }), Placed::NoDevice);
     placed(&mut dispatch, Work { class: two, ..work(lane, 0) });
     assert_eq!(dispatch.place(100, Work { class: two, ..work(lane, 0) }), Placed::Full);
@@ -214,6 +214,26 @@ fn a_request_that_kills_devices_is_given_up() {
 }
 
 #[test]
+fn what_may_not_be_done_twice_is_given_up_unless_its_device_never_had_it() {
+    let (mut dispatch, _, lane) = start(&[8]);
+    dispatch.set_order(Order::Shortest);
+    let once = Class::from_name("once-sign").unwrap();
+    assert!(!once.may_be_replayed() && Class::NOOP.may_be_replayed());
+    let once = |tag| Work { class: once, ..work(lane, tag) };
+    let begun = placed(&mut dispatch, once(0)).1;
+    let other = placed(&mut dispatch, work(lane, 1)).1;
+    let held = kept(&mut dispatch, once(2));
+    dispatch.add_device(capability(1));
+    dispatch.lose(0);
+    let given_up = Done { work: once(0), device: 0, handed: 100, lane_open: true };
+    assert_eq!(dispatch.replace(200, begun), Some(Replaced::GivenUp(given_up)));
+    let (_, other) = replaced(&mut dispatch, other);
+    let Some(Replaced::Wait(held)) = dispatch.replace(200, held) else { panic!("there is no room") };
+    dispatch.complete(other, None);
+    assert_eq!(replaced(&mut dispatch, held).0, 1);
+}
+
+#[test]
 fn requests_of_closed_lanes_are_not_done_again() {
     let (mut dispatch, _, lane) = start(&[4, 4]);
     let [lost, kept] = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
@@ -290,7 +310,7 @@ fn the_number_of_a_dead_device_is_free_when_no_request_names_it() {
     });
     let waiting: Vec<Ticket> = waiting.collect();
     assert_eq!(dispatch.next_device(), Some(2), "they are given up by its number");
-    assert_eq!(dispatch.add_device(Capability { classes: 0, ..capability(1) }), Some(2));
+    assert_eq!(dispatch.add_device(Capability { classes: Classes::default(), ..capability(1) }), Some(2));
     dispatch.lose(1);
     for ticket in waiting {
         assert!(matches!(dispatch.replace(300, ticket), Some(Replaced::GivenUp(Done { device: 0, .. }))));

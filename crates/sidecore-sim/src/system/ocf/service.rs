@@ -62,7 +62,7 @@ impl Service {
             for size in MEASURED {
                 rates.observe(class, size, unloaded(set, size));
             }
-            let classes = 1 << class.index();
+            let classes = [class].into_iter().collect();
             dispatch.add_device(Capability {
                 classes,
                 immediate: false,

@@ -10,7 +10,7 @@ use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Place
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::{Notify, Ring, Step as Waiting, Waiter};
-use sidecore_core::session::{Algorithm, Class, Op};
+use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -430,7 +430,8 @@ fn dispatch(set: &Zvm, look: Pickup) -> Dispatch {
         client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
     }
     for _ in 0..adapters {
-        let capability = Capability { classes: u64::MAX, immediate: false, depth, weight: 1, rates: Rates::new() };
+        let capability =
+            Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
         dispatch.add_device(capability).expect("there are fewer adapters than devices may be");
     }
     dispatch

@@ -19,7 +19,8 @@ const FASTEST: Nanos = 1_000;
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
-    pub(super) port: Port,
+    /// None of the sidecore itself, which does its work at once.
+    pub(super) port: Option<Box<dyn Port>>,
     pub(super) counters: DeviceBlock,
     /// Requests handed to it, and bytes of their input.
     handed: (u64, u64),
@@ -88,10 +89,10 @@ impl Reactor {
         Ok(())
     }
 
-    fn port(&self, config: &DeviceConfig) -> io::Result<(Port, Rates)> {
+    fn port(&self, config: &DeviceConfig) -> io::Result<(Option<Box<dyn Port>>, Rates)> {
         let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
-            DeviceKind::Inline => Ok((Port::Inline, self.hands.setup.calibration.rates())),
+            DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates())),
             DeviceKind::Worker => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
@@ -104,12 +105,12 @@ impl Reactor {
                     from_device: self.sidecore.notify().from_device,
                     sidecore: self.hands.setup.wake.clone(),
                 })?;
-                Ok((Port::Worker(worker), self.hands.setup.calibration.rates()))
+                Ok((Some(Box::new(worker)), self.hands.setup.calibration.rates()))
             }
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
                 let rates = self.hands.setup.calibration.modelled(|bytes| emulated.time(bytes));
-                Ok((Port::Emulated(Box::new(emulated)), rates))
+                Ok((Some(Box::new(emulated)), rates))
             }
         }
     }
@@ -126,7 +127,7 @@ impl Reactor {
         match action {
             DeviceAction::Drain => self.sidecore.drain(index),
             DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
-            DeviceAction::Kill if matches!(self.hands.devices[index].port, Port::Inline) => {
+            DeviceAction::Kill if self.hands.devices[index].port.is_none() => {
                 return Err(format!("{name:?} is the sidecore itself: drain it instead"));
             }
             DeviceAction::Kill => self.sidecore.kill(&mut self.hands, index),

@@ -259,48 +259,60 @@ impl Host for Hands {
     fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Job) {
         let device = &mut self.devices[device];
         device.count(1, job.submission.input_len());
-        device.port.submit(ticket, schedule, job.clone());
+        if let Some(port) = &mut device.port {
+            port.submit(ticket, schedule, job.clone());
+        }
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
-        let crate::device::Reply { ticket, outcome, took, .. } = self.devices[device].port.poll(now)?;
+        let crate::device::Reply { ticket, outcome, took, .. } = self.devices[device].port.as_mut()?.poll(now)?;
         Some(Reply { ticket, outcome, took })
     }
 
     fn ring_device(&mut self, device: usize) {
-        self.devices[device].port.ring();
+        if let Some(port) = &mut self.devices[device].port {
+            port.ring();
+        }
     }
 
     fn arm_device(&mut self, device: usize) {
-        self.devices[device].port.arm();
+        if let Some(port) = &mut self.devices[device].port {
+            port.arm();
+        }
     }
 
     fn is_device_ready(&self, device: usize) -> bool {
-        self.devices[device].port.is_ready()
+        self.devices[device].port.as_ref().is_some_and(|port| port.is_ready())
     }
 
     fn disarm_device(&mut self, device: usize) {
-        self.devices[device].port.disarm();
+        if let Some(port) = &mut self.devices[device].port {
+            port.disarm();
+        }
     }
 
     fn due(&self, device: usize) -> Option<Nanos> {
-        self.devices[device].port.due()
+        self.devices[device].port.as_ref()?.due()
     }
 
     fn health(&mut self, device: usize) -> Health {
-        self.devices[device].port.health()
+        self.devices[device].port.as_ref().map_or(Health::Alive, |port| port.health())
     }
 
     fn revoke(&mut self, device: usize) -> Health {
-        self.devices[device].port.revoke()
+        self.devices[device].port.as_mut().map_or(Health::Alive, |port| port.revoke())
     }
 
     fn retire(&mut self, device: usize) {
-        self.devices[device].port.kill();
+        if let Some(port) = &mut self.devices[device].port {
+            port.kill();
+        }
     }
 
     fn buried(&mut self, device: usize) {
-        self.devices[device].port.forget();
+        if let Some(port) = &mut self.devices[device].port {
+            port.forget();
+        }
     }
 
     fn replaced(&mut self, lost: usize, _: Ticket, replaced: &Replaced) {

@@ -24,7 +24,7 @@ pub(super) struct Request {
 
 pub(super) struct Unit {
     pub(super) state: DeviceState,
-    pub(super) classes: u64,
+    pub(super) classes: Classes,
     pub(super) depth: u32,
 }
 
@@ -118,7 +118,7 @@ impl Oracle {
 
     /// Devices that may get requests of this class at some time.
     pub(super) fn capable(&self, class: Class) -> Vec<usize> {
-        let can = |device: &usize| self.units[*device].classes >> class.index() & 1 != 0;
+        let can = |device: &usize| self.units[*device].classes.contains(class);
         self.devices(&[DeviceState::Active]).into_iter().filter(can).collect()
     }
 

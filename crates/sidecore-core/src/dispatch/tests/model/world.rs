@@ -38,8 +38,8 @@ impl World {
             world.open_lane(client, Notify::Park);
             world.refill(client);
         }
-        world.join(u64::MAX, 2);
-        world.join(1, 3);
+        world.join(Classes::all(), 2);
+        world.join([Class::NOOP].into_iter().collect(), 3);
         world
     }
 
@@ -51,7 +51,6 @@ impl World {
         let waiting = |index| pick(&oracle.tickets(|request| request.waiting), index);
         match event {
             Event::Place { lane: index, class, size, urgent } => {
-                let class = Class::from_index(class).unwrap();
                 let tag = oracle.answers.len() as u32;
                 with(lane(index), |lane| self.place(Work { class, size, urgent, ..work(lane, tag) }));
             }
@@ -156,7 +155,8 @@ impl World {
         request.losses += u8::from(!request.waiting);
         let Request { work, losses, .. } = request;
         let place = ticket.index();
-        let hopeless = losses > MAX_LOSSES || self.oracle.capable(work.class).is_empty();
+        let spent = !request.waiting && request.held.is_none() && !work.class.may_be_replayed();
+        let hopeless = spent || losses > MAX_LOSSES || self.oracle.capable(work.class).is_empty();
         match self.dispatch.replace(self.now, ticket).expect("the ticket counts") {
             Replaced::Now(_) => unreachable!("no device of this world is immediate"),
             Replaced::GivenUp(done) => {
@@ -197,7 +197,7 @@ impl World {
         assert_eq!(self.dispatch.due(self.now, lane), self.oracle.due(self.now, lane));
     }
 
-    fn join(&mut self, classes: u64, depth: u32) {
+    fn join(&mut self, classes: Classes, depth: u32) {
         let number = self.dispatch.add_device(Capability { classes, ..capability(depth) });
         assert_eq!(number, self.oracle.next_unit());
         let Some(number) = number else { return };
