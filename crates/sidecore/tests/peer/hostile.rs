@@ -65,7 +65,7 @@ pub(crate) fn break_each_rule(socket: &str) {
         |words| words[0] |= 4 << 40,
         |words| words[0] |= 1 << 63,
         |words| words[0] |= 15 << 48,
-        |words| words[5] = 4096 | 1 << 32,
+        |words| words[2] = 4096 | 1 << 32,
         |words| words[1] |= 65 << 32,
     ];
     for break_it in breakages {
