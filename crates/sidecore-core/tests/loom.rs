@@ -7,6 +7,7 @@
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use sidecore_core::doorbell::Doorbell;
+use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::sync::{AtomicU64, Ordering, fence};
 use sidecore_core::words::Line;
@@ -189,7 +190,8 @@ impl Event {
     }
 }
 
-/// The waiter receives two messages and sleeps before each if it must; a lost wake-up is a deadlock, which loom reports.
+/// The waiter receives two messages and sleeps before each if its loop says so; a lost wake-up is a deadlock, which loom
+/// reports.
 fn sleeps_twice(arm: fn(&AtomicU64)) {
     loom::model(move || {
         let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Event::default()));
@@ -203,17 +205,21 @@ fn sleeps_twice(arm: fn(&AtomicU64)) {
                 }
             }
         });
+        let mut waits = WaitLoop::new(Waiter::new(Notify::Park, 0, false));
         let (mut consumer, bell) = (Consumer::new(), Doorbell(&armed));
         for n in 0..2 {
             let got = loop {
                 if let Some(got) = consumer.pop(&slots) {
                     break got;
                 }
-                arm(&armed);
-                if !consumer.ready(&slots) {
-                    wake.wait();
+                loop {
+                    match waits.next(0, consumer.ready(&slots)) {
+                        Wait::Arm => arm(&armed),
+                        Wait::Sleep { .. } => wake.wait(),
+                        Wait::Disarm => break bell.disarm(),
+                        Wait::Look | Wait::Spin => break,
+                    }
                 }
-                bell.disarm();
             };
             assert_eq!(got, message(n));
         }
