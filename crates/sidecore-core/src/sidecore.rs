@@ -21,7 +21,7 @@ use crate::dispatch::record::{Recorded, Tape};
 use crate::dispatch::{Dispatch, Limits};
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
-use crate::policy::notify::{Notify, Waiter};
+use crate::policy::notify::{Notify, WaitLoop, Waiter};
 use crate::policy::order::Order;
 use crate::time::Nanos;
 use crate::work::{ClientId, LaneId};
@@ -148,7 +148,7 @@ pub struct Sidecore<L, J> {
     at: At,
     /// What the lane's turn under way came to.
     turn: Option<Turn>,
-    waiter: Waiter,
+    waits: WaitLoop,
     now: Nanos,
     timers: Timers,
 }
@@ -182,7 +182,7 @@ impl<L, J> Sidecore<L, J> {
             round_end: 0,
             at: At::Round,
             turn: None,
-            waiter: Waiter::new(notify.service, settings.park_cost, settings.may_spin),
+            waits: WaitLoop::for_several(Waiter::new(notify.service, settings.park_cost, settings.may_spin)),
             now,
             timers: Timers::default(),
         }
@@ -219,7 +219,7 @@ impl<L, J> Sidecore<L, J> {
             rounds: self.round,
             lanes: self.open_lanes,
             dormant: self.open_lanes - self.watched.len(),
-            audit: self.waiter.audit(),
+            audit: self.waits.waiter.audit(),
             dispatch: &self.dispatch,
         }
     }

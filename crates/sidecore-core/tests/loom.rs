@@ -9,6 +9,7 @@ use loom::thread;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::flag::Flag;
 use sidecore_core::gate::Gate;
+use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, weakened};
 use sidecore_core::words::Line;
@@ -161,7 +162,8 @@ impl Event {
     }
 }
 
-/// The waiter receives two messages and sleeps before each if it must; a lost wake-up is a deadlock, which loom reports.
+/// The waiter receives two messages and sleeps before each if its loop says so; a lost wake-up is a deadlock, which loom
+/// reports.
 fn sleeps_twice() {
     loom::model(move || {
         let (slots, armed, wake) = (lines(), Arc::new(AtomicU64::new(0)), Arc::new(Event::default()));
@@ -175,17 +177,21 @@ fn sleeps_twice() {
                 }
             }
         });
+        let mut waits = WaitLoop::new(Waiter::new(Notify::Park, 0, false));
         let (mut consumer, bell) = (Consumer::new(), Doorbell(&armed));
         for n in 0..2 {
             let got = loop {
                 if let Some(got) = consumer.pop(&slots) {
                     break got;
                 }
-                bell.arm();
-                if !consumer.ready(&slots) {
-                    wake.wait();
+                loop {
+                    match waits.next(0, consumer.ready(&slots)) {
+                        Wait::Arm => bell.arm(),
+                        Wait::Sleep { .. } => wake.wait(),
+                        Wait::Disarm => break bell.disarm(),
+                        Wait::Look | Wait::Spin => break,
+                    }
                 }
-                bell.disarm();
             };
             assert_eq!(got, message(n));
         }

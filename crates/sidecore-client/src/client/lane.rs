@@ -13,7 +13,7 @@ use crate::sys::wake::Ringer;
 use crate::sys::{clock, wake};
 use rustix::event::PollFlags;
 use sidecore_core::layout::{ABI, Layout, advice};
-use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
+use sidecore_core::policy::notify::{Audit, Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::stage::{Sampler, Stamps};
 use sidecore_core::sync::Ordering;
@@ -81,7 +81,7 @@ pub(super) struct Lane {
     unrung: bool,
     max_request_bytes: u32,
     sampler: Sampler,
-    waiter: Waiter,
+    waits: WaitLoop,
     /// The policy in force polls before it sleeps.
     spins: bool,
     /// The program's own choice, before the service's advice.
@@ -118,7 +118,7 @@ impl Lane {
         let lane = Self {
             arena: Arena::new(number, arena_bytes),
             sampler: Sampler::new(memory.advice(advice::SAMPLE_EVERY).load(Ordering::Relaxed) as u32),
-            waiter: Waiter::new(Notify::Park, 0, false),
+            waits: WaitLoop::new(Waiter::new(Notify::Park, 0, false)),
             spins: false,
             memory,
             socket: Some(connection),
@@ -158,7 +158,7 @@ impl Lane {
     }
 
     pub(super) fn wait_report(&self) -> WaitReport {
-        WaitReport { received: self.consumer.popped(), audit: *self.waiter.audit() }
+        WaitReport { received: self.consumer.popped(), audit: *self.waits.waiter.audit() }
     }
 
     pub(super) fn set_deadline(&mut self, deadline: Option<Instant>) {
@@ -258,7 +258,7 @@ impl Lane {
     /// The policy in force.
     pub(super) fn notify(&mut self) -> Notify {
         self.adopt_advice();
-        self.waiter.policy()
+        self.waits.waiter.policy()
     }
 
     #[inline]
@@ -308,9 +308,9 @@ impl Lane {
         let start = clock::now();
         let deadline = timeout.map(|timeout| start.saturating_add(timeout));
         if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
-            self.waiter.expect(forecast);
+            self.waits.waiter.expect(forecast);
         }
-        self.waiter.begin(start);
+        self.waits.waiter.begin(start);
         let mut now = start;
         let result = loop {
             if let Some(received) = self.wait_step(now, deadline)? {
@@ -322,7 +322,7 @@ impl Lane {
             }
         };
         now = clock::now();
-        self.waiter.end(now);
+        self.waits.waiter.end(now);
         self.look_out(false);
         self.report(now);
         result
@@ -331,7 +331,7 @@ impl Lane {
     /// Says what the waits cost, and now and then the CPU time, which takes a system call.
     fn report(&mut self, now: Nanos) {
         let report = ReportWriter::new(self.memory.report());
-        report.store_audit(self.waiter.audit());
+        report.store_audit(self.waits.waiter.audit());
         if now.saturating_sub(self.reported_at) > REPORT_CPU {
             self.reported_at = now;
             report.store_cpu(clock::thread_cpu());
@@ -339,32 +339,40 @@ impl Lane {
     }
 
     /// Does what the policy says until it is time to ask it again.
-    fn wait_step(&mut self, now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
-        match self.waiter.step(now) {
-            Step::Spin => {
-                self.look_out(true);
-                for _ in 0..POLLS {
-                    if let Some(received) = self.poll() {
-                        return Ok(Some(received));
+    fn wait_step(&mut self, mut now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
+        loop {
+            let found = self.consumer.ready(self.memory.completion());
+            match self.waits.next(now, found) {
+                Wait::Look => break,
+                Wait::Spin => return self.spin(now),
+                Wait::Arm => {
+                    self.before_sleep()?;
+                    self.memory.completion_doorbell().arm();
+                }
+                Wait::Sleep { until, armed } => {
+                    if !armed {
+                        self.before_sleep()?;
                     }
-                    std::hint::spin_loop();
+                    now = self.sleep(now, until.into_iter().chain(deadline).min())?;
                 }
-                self.check_service(now)?;
-            }
-            Step::Nap { until } => {
-                let until = deadline.map_or(until, |deadline| until.min(deadline));
-                self.before_sleep()?;
-                self.sleep(now, Some(until))?;
-            }
-            Step::Park => {
-                self.before_sleep()?;
-                self.memory.completion_doorbell().arm();
-                if !self.consumer.ready(self.memory.completion()) {
-                    self.sleep(now, deadline)?;
+                Wait::Disarm => {
+                    self.memory.completion_doorbell().disarm();
+                    break;
                 }
-                self.memory.completion_doorbell().disarm();
             }
         }
+        Ok(self.poll())
+    }
+
+    fn spin(&mut self, now: Nanos) -> Result<Option<Received>, Error> {
+        self.look_out(true);
+        for _ in 0..POLLS {
+            if let Some(received) = self.poll() {
+                return Ok(Some(received));
+            }
+            std::hint::spin_loop();
+        }
+        self.check_service(now)?;
         Ok(self.poll())
     }
 
@@ -384,16 +392,16 @@ impl Lane {
         Ok(())
     }
 
-    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<(), Error> {
+    /// Returns when it woke.
+    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<Nanos, Error> {
         self.look_out(false);
         let timeout = until.map(|until| until.saturating_sub(now));
         let woken = wait_two(self.wake.to_poll()?, self.to_poll()?, timeout)?;
         self.woken |= woken.readable;
-        self.waiter.parked(now, clock::now());
         if woken.hung_up && !self.consumer.ready(self.memory.completion()) {
             return Err(self.gone());
         }
-        Ok(())
+        Ok(clock::now())
     }
 
     /// Now and then while spinning: nobody would publish any more if the service were gone.
@@ -426,12 +434,13 @@ impl Lane {
         let park_cost = load(advice::PARK_COST);
         // Whoever asks for a policy by name has thought about the core it runs on.
         let policy = self.notify.or(advised).unwrap_or(Notify::Park);
-        self.waiter.set_park_cost(park_cost);
+        let waiter = &mut self.waits.waiter;
+        waiter.set_park_cost(park_cost);
         let may_spin = spins || self.notify.is_some();
-        self.waiter.set_may_spin(may_spin);
+        waiter.set_may_spin(may_spin);
         self.spins = may_spin && policy.spins();
-        if policy != self.waiter.policy() {
-            self.waiter.set_policy(policy);
+        if policy != waiter.policy() {
+            waiter.set_policy(policy);
             self.watch = (policy == Notify::Predict).then(|| Box::new(Watch::new(self.slots())));
         }
     }

@@ -1,18 +1,21 @@
 //! How the two sides of a hop wait for each other.
 //!
-//! The [`Waiter`] decides how its side waits: poll, nap or park. The [`Moderator`] decides when the other side rings a
-//! parked one. Both follow the same [`Notify`], which fits one control word, so it can be switched while they run.
+//! The [`Waiter`] decides how its side waits: poll, nap or park; the [`WaitLoop`] around it says when to arm, look again and
+//! sleep. The [`Moderator`] decides when the other side rings a parked one. All follow the same [`Notify`], which fits one
+//! control word, so it can be switched while they run.
 
 mod audit;
 mod forecast;
 mod learn;
 mod moderator;
 mod predict;
+mod wait_loop;
 mod waiter;
 
 pub use audit::Audit;
 pub use forecast::{Forecast, Forecaster};
 pub use moderator::{Moderator, Ring};
+pub use wait_loop::{Wait, WaitLoop};
 pub use waiter::{Step, Waiter};
 
 use crate::policy::ParseError;

@@ -264,7 +264,7 @@ impl<L, J> Sidecore<L, J> {
     /// Changes how each side of its hops waits. The host has told devices and clients already.
     pub fn set_notify<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, notify: super::Hops) {
         self.notify = notify;
-        self.waiter.set_policy(notify.service);
+        self.waits.waiter.set_policy(notify.service);
         for index in 0..self.lanes.len() {
             let Some(lane) = &mut self.lanes[index] else { continue };
             let id = LaneId(index as u32);

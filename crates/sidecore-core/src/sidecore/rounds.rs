@@ -1,7 +1,7 @@
 //! One round after the other, and how a sidecore waits when one found nothing.
 
 use super::{Defect, Host, Next, Sidecore};
-use crate::policy::notify::{Forecast, Notify, Step};
+use crate::policy::notify::{Forecast, Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
 
@@ -24,15 +24,11 @@ pub(super) enum At {
     Timers,
     /// Finds out how to wait.
     Idle,
-    /// Arms what is at this place, lanes first and devices behind them, for a sleep that ends by then.
-    Arm(usize, Option<Nanos>),
-    /// Looks at it once more.
-    LookAgain(usize, Option<Nanos>),
-    /// Sleeps since then; what was armed is to be disarmed.
-    Asleep {
-        since: Nanos,
-        armed: bool,
-    },
+    /// Arms what is at this place, lanes first and devices behind them.
+    Arm(usize),
+    /// Looks once more at all that is armed.
+    LookAgain,
+    Asleep,
 }
 
 /// The times at which something is to be looked at again, ns.
@@ -73,15 +69,14 @@ impl<L, J> Sidecore<L, J> {
             }
             At::Timers => self.look_around(host),
             At::Idle => return self.idle(host),
-            At::Arm(place, until) => return self.arm(host, place, until),
-            At::LookAgain(place, until) => self.look_again(host, place, until),
-            At::Asleep { since, armed } => {
+            At::Arm(place) => self.arm(host, place),
+            At::LookAgain => {
+                let found = self.rings_for_something(host) && !host.has(Defect::ArmAfterLook);
+                return self.wait(host, found);
+            }
+            At::Asleep => {
                 self.now = host.now();
-                self.waiter.parked(since, self.now);
-                if armed {
-                    self.disarm(host);
-                }
-                self.at = At::Round;
+                return self.wait(host, false);
             }
         }
         Next::Step
@@ -104,9 +99,9 @@ impl<L, J> Sidecore<L, J> {
     /// The clock is read after the work was announced, off its path; long operations are sampled and bring the time along.
     #[inline]
     fn end_round<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
-        if self.busy && self.waiter.is_waiting() {
+        if self.busy && self.waits.waiter.is_waiting() {
             self.now = host.now();
-            self.waiter.end(self.now);
+            self.waits.waiter.end(self.now);
         }
         if self.busy && !self.round.is_multiple_of(8) && self.now < self.timers.look {
             self.at = At::Round;
@@ -141,63 +136,53 @@ impl<L, J> Sidecore<L, J> {
 
     fn idle<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
         let predicts = self.notify.service == Notify::Predict;
-        self.waiter.begin(self.now);
         if let Some(at) = self.device_due(host).filter(|_| predicts) {
-            self.waiter.expect(Forecast { at, sigma: 0 });
+            self.waits.waiter.expect(Forecast { at, sigma: 0 });
         }
-        match self.waiter.step(self.now) {
-            Step::Spin => {
-                self.at = At::Round;
-                return Next::Spin;
-            }
-            // A device may be waited for at a known time, a request may come before: it rings.
-            Step::Nap { until } if predicts => self.at = At::Arm(0, Some(until)),
-            Step::Nap { until } => return self.sleep(host, Some(until), false),
-            Step::Park => {
+        self.wait(host, false)
+    }
+
+    /// Waits one step further. `found`: something is there after all.
+    fn wait<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, found: bool) -> Next {
+        self.at = At::Round;
+        match self.waits.next(self.now, found) {
+            Wait::Look => {}
+            Wait::Spin => return Next::Spin,
+            Wait::Arm => {
                 if self.wake_at(host, None).is_none() {
                     // Nothing is going on: the counters are true until something does. Before arming, for this disarms.
                     self.keep_house(host);
                 }
-                self.at = At::Arm(0, None);
+                self.at = At::Arm(0);
             }
+            Wait::Sleep { until, .. } => {
+                self.at = At::Asleep;
+                return Next::Sleep { until: self.wake_at(host, until) };
+            }
+            Wait::Disarm => self.disarm(host),
         }
         Next::Step
     }
 
-    /// Arms the next lane that does not wait for a device, then each device, and sleeps when all are armed.
-    fn arm<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, from: usize, until: Option<Nanos>) -> Next {
-        let (lanes, watched) = (&self.lanes, &self.watched);
-        for (place, id) in watched.iter().enumerate().skip(from) {
-            if let Some(lane) = lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
+    /// Arms what is at this place, if it may ring.
+    fn arm<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, place: usize) {
+        self.at = At::Arm(place + 1);
+        if let Some(id) = self.watched.get(place) {
+            if let Some(lane) = self.lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
                 host.arm(&lane.end);
-                self.at = At::LookAgain(place, until);
-                return Next::Step;
             }
-        }
-        let place = from.max(watched.len());
-        match self.remote.get(place - watched.len()) {
-            // Under a timer it is the sidecore that looks at its devices.
-            Some(device) if self.device_period().is_none() => {
-                host.arm_device(*device);
-                self.at = At::LookAgain(place, until);
-                Next::Step
-            }
-            _ => self.sleep(host, until, true),
+        } else if let Some(device) = self.ringing_devices().get(place - self.watched.len()) {
+            host.arm_device(*device);
+        } else {
+            self.at = At::LookAgain;
         }
     }
 
-    /// What is armed is looked at once more: what came before the arming was not rung for.
-    fn look_again<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, place: usize, until: Option<Nanos>) {
-        let lane = self.watched.get(place).and_then(|id| self.lanes[id.0 as usize].as_ref());
-        let found = match lane {
-            Some(lane) => lane.is_ready(host),
-            None => self.remote.get(place - self.watched.len()).is_some_and(|device| host.is_device_ready(*device)),
-        };
-        self.at = At::Arm(place + 1, until);
-        if found && !host.has(Defect::ArmAfterLook) {
-            self.disarm(host);
-            self.at = At::Round;
-        }
+    /// Whether something is there that would ring from now on.
+    fn rings_for_something<H: Host<Lane = L, Job = J>>(&self, host: &H) -> bool {
+        let lanes = self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref());
+        lanes.filter(|lane| !lane.waits_for_device).any(|lane| lane.is_ready(host))
+            || self.ringing_devices().iter().any(|device| host.is_device_ready(*device))
     }
 
     fn disarm<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
@@ -209,18 +194,16 @@ impl<L, J> Sidecore<L, J> {
         }
     }
 
-    /// Sleeps until something rings or it is time for something.
-    fn sleep<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, until: Option<Nanos>, armed: bool) -> Next {
-        let until = self.wake_at(host, until);
-        self.at = At::Asleep { since: self.now, armed };
-        Next::Sleep { until }
-    }
-
     /// Whether the next round would find work. Reads one word for each lane that is looked at.
     #[inline]
     pub fn is_something_ready<H: Host<Lane = L, Job = J>>(&self, host: &H) -> bool {
         let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
         self.watched.iter().any(ready) || !self.remote.is_empty()
+    }
+
+    /// Devices that ring. Under a timer none does: it is the sidecore that looks at them.
+    fn ringing_devices(&self) -> &[usize] {
+        if self.device_period().is_some() { &[] } else { &self.remote }
     }
 
     /// How often devices are looked at that do not wake their sidecore.

@@ -6,7 +6,7 @@ use super::scenario::{Hostile, LanePlan, Load, SESSIONS, class_of};
 use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
-use sidecore_core::policy::notify::{Forecast, Notify, Step, Waiter};
+use sidecore_core::policy::notify::{Forecast, Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Extent, NoCompletion, Status, Submission};
@@ -37,10 +37,6 @@ enum Pc {
     Ring,
     Poll,
     Wait,
-    /// Armed: looks once more.
-    Recheck,
-    /// Woke from a sleep that began then.
-    Woken(Nanos),
 }
 
 /// Why a connection is no more.
@@ -78,7 +74,7 @@ pub(super) struct Link {
     next_at: Nanos,
     /// From submission to answer, of the last request that was answered.
     latency: Nanos,
-    waiter: Waiter,
+    waits: WaitLoop,
     pc: Pc,
     /// The service hung up.
     gone: bool,
@@ -152,7 +148,7 @@ impl World<'_> {
             left,
             next_at: 0,
             latency: 0,
-            waiter: Waiter::new(advice, PARK_COST, owned),
+            waits: WaitLoop::new(Waiter::new(advice, PARK_COST, owned)),
             pc: Pc::Act,
             gone: false,
             accepted: false,
@@ -163,7 +159,6 @@ impl World<'_> {
     }
 
     pub(super) fn step_client(&mut self, clock: &mut Clock, index: u32) {
-        let now = clock.now();
         let link = &mut self.links[index as usize];
         if link.hostile.is_some() {
             return self.attack(clock, index);
@@ -179,20 +174,6 @@ impl World<'_> {
             }
             Pc::Poll => self.poll(clock, index),
             Pc::Wait => self.wait(clock, index),
-            Pc::Recheck => {
-                if link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook) {
-                    link.completion.disarm();
-                    link.pc = Pc::Poll;
-                    return self.go_on(clock, Who::Client(index));
-                }
-                self.sleep_client(clock, index, None);
-            }
-            Pc::Woken(since) => {
-                link.waiter.parked(since, now);
-                link.completion.disarm();
-                link.pc = Pc::Poll;
-                self.go_on(clock, Who::Client(index));
-            }
         }
     }
 
@@ -280,7 +261,7 @@ impl World<'_> {
             return self.act(clock, index);
         }
         if let Some(completion) = link.completion.pop_completion() {
-            link.waiter.end(clock.now());
+            link.waits.waiter.end(clock.now());
             link.pc = Pc::Act;
             self.receive(clock, index, completion);
             return self.go_on(clock, Who::Client(index));
@@ -292,7 +273,7 @@ impl World<'_> {
             return self.hang_up_client(clock, index, End::Done);
         }
         if link.in_flight == 0 || link.may_submit(clock.now()) {
-            link.waiter.end(clock.now());
+            link.waits.waiter.end(clock.now());
             link.pc = Pc::Act;
             let until = Some(link.next_at);
             return self.sleep(clock, Who::Client(index), until);
@@ -339,47 +320,40 @@ impl World<'_> {
     fn wait(&mut self, clock: &mut Clock, index: u32) {
         let now = clock.now();
         let link = &mut self.links[index as usize];
-        if link.advice != link.waiter.policy() {
-            link.waiter.set_policy(link.advice);
+        let waiter = &mut link.waits.waiter;
+        if link.advice != waiter.policy() {
+            waiter.set_policy(link.advice);
         }
         if link.advice == Notify::Predict
             && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
         {
-            link.waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
+            waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
         }
-        link.waiter.begin(now);
-        let step = link.waiter.step(now);
-        match step {
-            Step::Spin => {
-                link.pc = Pc::Poll;
-                if link.deadline().is_some_and(|at| at <= now) {
-                    link.pc = Pc::Act;
+        let found = link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook);
+        match link.waits.next(now, found) {
+            Wait::Spin => {
+                link.pc = if link.deadline().is_some_and(|at| at <= now) { Pc::Act } else { Pc::Poll };
+                if !self.plan.clients[link.tenant as usize].owned {
+                    self.fail(now, Invariant::Spin, || format!("link {index} spins on a shared core"));
                 }
                 let delay = 100 + clock.random().below(900);
-                self.go_on_after(clock, Who::Client(index), delay);
+                return self.go_on_after(clock, Who::Client(index), delay);
             }
-            Step::Nap { until } => self.sleep_client(clock, index, Some(until)),
-            Step::Park => {
-                link.completion.arm();
-                link.pc = Pc::Recheck;
-                self.go_on(clock, Who::Client(index));
-            }
-        }
-        if step == Step::Spin && !self.plan.clients[self.links[index as usize].tenant as usize].owned {
-            self.fail(now, Invariant::Spin, || format!("link {index} spins on a shared core"));
-        }
-    }
-
-    fn sleep_client(&mut self, clock: &mut Clock, index: u32, until: Option<Nanos>) {
-        let link = &mut self.links[index as usize];
-        link.pc = Pc::Woken(clock.now());
-        let until = until.into_iter().chain(link.deadline()).min();
-        if link.gone {
             // The socket is readable: nobody sleeps on it.
-            return self.go_on(clock, Who::Client(index));
+            Wait::Sleep { .. } if link.gone => {}
+            Wait::Sleep { until, .. } => {
+                let until = until.into_iter().chain(link.deadline()).min();
+                self.say(now, || format!("link {index} sleeps"));
+                return self.sleep(clock, Who::Client(index), until);
+            }
+            Wait::Arm => link.completion.arm(),
+            Wait::Disarm => {
+                link.completion.disarm();
+                link.pc = Pc::Poll;
+            }
+            Wait::Look => link.pc = Pc::Poll,
         }
-        self.say(clock.now(), || format!("link {index} sleeps"));
-        self.sleep(clock, Who::Client(index), until);
+        self.go_on(clock, Who::Client(index));
     }
 
     /// The connection tells that the service died.

@@ -8,7 +8,7 @@ use super::service::Command;
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
 use sidecore_core::sidecore::{Health, Hops};
 use sidecore_core::time::Nanos;
@@ -57,8 +57,7 @@ enum Pc {
     Write(Job, Reply),
     /// Answered a request; the flag is its urgency.
     Announce(bool),
-    Recheck(Option<Nanos>),
-    Woken(Nanos),
+    Wait,
 }
 
 /// One device, for as long as its service lives.
@@ -87,7 +86,7 @@ pub(super) struct Device {
     /// The last result.
     last: u32,
     hops: Hops,
-    waiter: Waiter,
+    waits: WaitLoop,
     moderator: Moderator,
     pc: Pc,
 }
@@ -111,7 +110,7 @@ impl Device {
             late: None,
             last: 0,
             hops,
-            waiter: Waiter::new(hops.to_device, PARK_COST, may_spin),
+            waits: WaitLoop::new(Waiter::new(hops.to_device, PARK_COST, may_spin)),
             moderator: Moderator::new(hops.from_device),
             pc: Pc::Take,
         }
@@ -210,13 +209,7 @@ impl World<'_> {
                 self.announce_reply(clock, index, ring);
                 self.go_on(clock, who);
             }
-            Pc::Recheck(ring_at) => self.recheck_device(clock, index, ring_at),
-            Pc::Woken(since) => {
-                device.waiter.parked(since, now);
-                device.jobs.disarm();
-                device.pc = Pc::Take;
-                self.go_on(clock, who);
-            }
+            Pc::Wait => self.wait_device(clock, index),
         }
     }
 
@@ -224,7 +217,7 @@ impl World<'_> {
         let now = clock.now();
         let device = &mut self.devices[index as usize];
         let Some(words) = device.jobs.pop() else { return self.idle_device(clock, index) };
-        device.waiter.end(now);
+        device.waits.waiter.end(now);
         let job = Job::from_words(&words);
         device.pc = Pc::Work(job, now);
         let time = device.time(now, job.size);
@@ -261,47 +254,44 @@ impl World<'_> {
     fn idle_device(&mut self, clock: &mut Clock, index: u32) {
         let now = clock.now();
         let device = &mut self.devices[index as usize];
-        if device.waiter.policy() != device.hops.to_device {
-            device.waiter.set_policy(device.hops.to_device);
+        let waiter = &mut device.waits.waiter;
+        if waiter.policy() != device.hops.to_device {
+            waiter.set_policy(device.hops.to_device);
         }
         device.moderator.set_policy(device.hops.from_device);
-        device.waiter.begin(now);
         let ring = device.moderator.due(now);
         self.announce_reply(clock, index, ring);
-        let device = &mut self.devices[index as usize];
-        let step = device.waiter.step(now);
-        match step {
-            Step::Spin => {
-                let delay = 100 + clock.random().below(900);
-                self.go_on_after(clock, Who::Device(index), delay);
-            }
-            Step::Nap { until } => {
-                let until = device.ring_at.map_or(until, |at| until.min(at));
-                device.pc = Pc::Woken(now);
-                self.sleep(clock, Who::Device(index), Some(until));
-            }
-            Step::Park => {
-                device.jobs.arm();
-                device.pc = Pc::Recheck(device.ring_at);
-                self.go_on(clock, Who::Device(index));
-            }
-        }
-        if step == Step::Spin && !self.devices[index as usize].plan.owned {
-            self.fail(now, Invariant::Spin, || format!("device {index} spins on a shared core"));
-        }
+        self.devices[index as usize].pc = Pc::Wait;
+        self.wait_device(clock, index);
     }
 
-    fn recheck_device(&mut self, clock: &mut Clock, index: u32, ring_at: Option<Nanos>) {
+    fn wait_device(&mut self, clock: &mut Clock, index: u32) {
+        let (now, who) = (clock.now(), Who::Device(index));
         let blind = self.sabotage == Some(Sabotage::ArmAfterLook);
         let device = &mut self.devices[index as usize];
-        if (device.jobs.ready() && !blind) || device.killed {
-            device.jobs.disarm();
-            device.pc = Pc::Take;
-            return self.go_on(clock, Who::Device(index));
+        let found = (device.jobs.ready() && !blind) || device.killed;
+        match device.waits.next(now, found) {
+            Wait::Spin => {
+                device.pc = Pc::Take;
+                if !device.plan.owned {
+                    self.fail(now, Invariant::Spin, || format!("device {index} spins on a shared core"));
+                }
+                let delay = 100 + clock.random().below(900);
+                return self.go_on_after(clock, who, delay);
+            }
+            Wait::Sleep { until, .. } => {
+                let until = until.into_iter().chain(device.ring_at).min();
+                self.say(now, || format!("device {index} sleeps"));
+                return self.sleep(clock, who, until);
+            }
+            Wait::Arm => device.jobs.arm(),
+            Wait::Disarm => {
+                device.jobs.disarm();
+                device.pc = Pc::Take;
+            }
+            Wait::Look => device.pc = Pc::Take,
         }
-        device.pc = Pc::Woken(clock.now());
-        self.say(clock.now(), || format!("device {index} sleeps"));
-        self.sleep(clock, Who::Device(index), ring_at);
+        self.go_on(clock, who);
     }
 
     /// The worker's thread ends. One that was at work when it was taken away answers all the same, as hardware would.

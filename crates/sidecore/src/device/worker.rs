@@ -13,7 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::sidecore::Health;
 use sidecore_core::time::Nanos;
@@ -168,7 +168,7 @@ struct Loop {
     replies: Producer<Reply>,
     shared: Arc<Shared>,
     scratch: Scratch,
-    waiter: Waiter,
+    waits: WaitLoop,
     moderator: Moderator,
     words: (u64, u64),
 }
@@ -181,9 +181,9 @@ impl Loop {
         shared: Arc<Shared>,
     ) -> Self {
         let scratch = Scratch::new(options.max_request);
-        let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
+        let waits = WaitLoop::new(Waiter::new(options.to_device, options.park_cost, options.place.may_spin));
         let moderator = Moderator::new(options.from_device);
-        Self { options, jobs, replies, shared, scratch, waiter, moderator, words: (0, 0) }
+        Self { options, jobs, replies, shared, scratch, waits, moderator, words: (0, 0) }
     }
 
     fn run(mut self) {
@@ -207,8 +207,8 @@ impl Loop {
             self.idle();
             return Some(());
         };
-        if self.waiter.is_waiting() {
-            self.waiter.end(clock::now());
+        if self.waits.waiter.is_waiting() {
+            self.waits.waiter.end(clock::now());
         }
         self.serve(ticket, job)
     }
@@ -257,21 +257,23 @@ impl Loop {
 
     fn idle(&mut self) {
         self.adopt_policies();
-        let now = clock::now();
-        if !self.waiter.is_waiting() {
-            self.waiter.begin(now);
-        }
+        let mut now = clock::now();
         let ring = self.moderator.due(now);
         let ring_at = self.announce(ring);
-        match self.waiter.step(now) {
-            Step::Spin => self.spin(),
-            Step::Nap { until } => self.sleep(now, Some(until.min(ring_at.unwrap_or(until)))),
-            Step::Park => {
-                Doorbell(&self.shared.worker_armed).arm();
-                if self.jobs.is_empty() && !self.killed() {
-                    self.sleep(now, ring_at);
+        loop {
+            let found = !self.jobs.is_empty() || self.killed();
+            match self.waits.next(now, found) {
+                Wait::Look => return,
+                Wait::Spin => return self.spin(),
+                Wait::Arm => Doorbell(&self.shared.worker_armed).arm(),
+                Wait::Sleep { until, .. } => {
+                    match until.into_iter().chain(ring_at).min() {
+                        Some(until) => thread::park_timeout(Duration::from_nanos(until.saturating_sub(now))),
+                        None => thread::park(),
+                    }
+                    now = clock::now();
                 }
-                Doorbell(&self.shared.worker_armed).disarm();
+                Wait::Disarm => return Doorbell(&self.shared.worker_armed).disarm(),
             }
         }
     }
@@ -285,14 +287,6 @@ impl Loop {
         }
     }
 
-    fn sleep(&mut self, now: Nanos, until: Option<Nanos>) {
-        match until {
-            Some(until) => thread::park_timeout(Duration::from_nanos(until.saturating_sub(now))),
-            None => thread::park(),
-        }
-        self.waiter.parked(now, clock::now());
-    }
-
     fn adopt_policies(&mut self) {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let words = (load(&self.shared.to_device), load(&self.shared.from_device));
@@ -301,7 +295,7 @@ impl Loop {
         }
         self.words = words;
         if let Some(notify) = Notify::from_word(words.0) {
-            self.waiter.set_policy(notify);
+            self.waits.waiter.set_policy(notify);
         }
         if let Some(notify) = Notify::from_word(words.1) {
             self.moderator.set_policy(notify);

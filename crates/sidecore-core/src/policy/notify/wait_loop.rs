@@ -1,0 +1,165 @@
+//! The protocol by which whoever waits goes to sleep, written once: look, arm, look again, sleep, disarm.
+//!
+//! [`WaitLoop`] says what comes next, and whoever drives it does that: a client, a sidecore, a worker, each in real time or
+//! in a simulated one. What came before the arming was not rung for, hence the second look; what comes after it rings.
+
+use super::{Notify, Step, Waiter};
+use crate::time::Nanos;
+use core::mem;
+
+/// What whoever waits does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Looks. The next call is for a look that found nothing.
+    Look,
+    /// Stays on its core for a moment, then looks.
+    Spin,
+    /// Arms all that can ring, looks at it once more and calls again.
+    Arm,
+    /// Sleeps and calls again when it is awake, for whatever reason.
+    Sleep {
+        /// When to wake by itself at the latest, an instant in ns.
+        until: Option<Nanos>,
+        /// The doorbells are armed: it may be woken before.
+        armed: bool,
+    },
+    /// Disarms what it armed, then looks.
+    Disarm,
+}
+
+/// One side of a hop, and where it is in its wait.
+#[derive(Clone, Debug)]
+pub struct WaitLoop {
+    /// How it waits, and what that costs.
+    pub waiter: Waiter,
+    /// What is forecast is not all that may come: naps of `predict` are armed too.
+    arms_naps: bool,
+    at: At,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Awake,
+    Armed { until: Option<Nanos> },
+    Asleep { since: Nanos, armed: bool },
+}
+
+impl WaitLoop {
+    /// Waits for one thing.
+    pub fn new(waiter: Waiter) -> Self {
+        Self { waiter, arms_naps: false, at: At::Awake }
+    }
+
+    /// Waits for several things. A forecast is of one of them, and the others ring before it comes true.
+    pub fn for_several(waiter: Waiter) -> Self {
+        Self { arms_naps: true, ..Self::new(waiter) }
+    }
+
+    /// What to do now. `found`: something is there; after [`Wait::Arm`] this is what the second look says. Whoever takes
+    /// what it found tells the waiter by [`Waiter::end`].
+    #[inline]
+    pub fn next(&mut self, now: Nanos, found: bool) -> Wait {
+        match mem::replace(&mut self.at, At::Awake) {
+            At::Awake if found => Wait::Look,
+            At::Awake => match self.waiter.step(now) {
+                Step::Spin => Wait::Spin,
+                Step::Nap { until } if self.arms_naps && self.waiter.policy() == Notify::Predict => {
+                    self.arm(Some(until))
+                }
+                Step::Nap { until } => self.sleep(now, Some(until), false),
+                Step::Park => self.arm(None),
+            },
+            At::Armed { .. } if found => Wait::Disarm,
+            At::Armed { until } => self.sleep(now, until, true),
+            At::Asleep { since, armed } => {
+                self.waiter.parked(since, now);
+                if armed { Wait::Disarm } else { Wait::Look }
+            }
+        }
+    }
+
+    fn arm(&mut self, until: Option<Nanos>) -> Wait {
+        self.at = At::Armed { until };
+        Wait::Arm
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Option<Nanos>, armed: bool) -> Wait {
+        self.at = At::Asleep { since: now, armed };
+        Wait::Sleep { until, armed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Forecast;
+    use super::*;
+
+    fn waits(policy: Notify) -> WaitLoop {
+        WaitLoop::new(Waiter::new(policy, 100, true))
+    }
+
+    #[test]
+    fn it_sleeps_only_after_a_look_that_follows_the_arming() {
+        let mut waits = waits(Notify::Park);
+        assert_eq!(waits.next(10, false), Wait::Arm);
+        assert_eq!(waits.next(10, false), Wait::Sleep { until: None, armed: true });
+        assert_eq!(waits.next(90, true), Wait::Disarm);
+        waits.waiter.end(95);
+        let audit = waits.waiter.audit();
+        assert_eq!((audit.waits, audit.parks, audit.slept_ns), (1, 1, 80));
+    }
+
+    #[test]
+    fn what_came_before_the_arming_keeps_it_awake() {
+        let mut waits = waits(Notify::Park);
+        assert_eq!((waits.next(10, false), waits.next(10, true)), (Wait::Arm, Wait::Disarm));
+        waits.waiter.end(15);
+        assert_eq!((waits.waiter.audit().waits, waits.waiter.audit().parks), (1, 0));
+    }
+
+    #[test]
+    fn what_is_there_is_not_waited_for() {
+        let mut waits = waits(Notify::Park);
+        assert_eq!(waits.next(10, true), Wait::Look);
+        assert!(!waits.waiter.is_waiting());
+    }
+
+    #[test]
+    fn after_each_sleep_it_looks_and_asks_the_policy_again() {
+        let mut waits = waits(Notify::BreakEven);
+        assert_eq!((waits.next(0, false), waits.next(99, false)), (Wait::Spin, Wait::Spin));
+        for start in [100, 500] {
+            assert_eq!(waits.next(start, false), Wait::Arm);
+            assert_eq!(waits.next(start, false), Wait::Sleep { until: None, armed: true });
+            assert_eq!(waits.next(start + 300, false), Wait::Disarm);
+        }
+        waits.waiter.end(900);
+        assert_eq!((waits.waiter.audit().waits, waits.waiter.audit().parks), (1, 2));
+    }
+
+    #[test]
+    fn a_timer_arms_nothing() {
+        for mut waits in [WaitLoop::new, WaitLoop::for_several].map(|new| {
+            let timer = Notify::Timer { period: 1_000 };
+            new(Waiter::new(timer, 100, true))
+        }) {
+            assert_eq!(waits.next(0, false), Wait::Sleep { until: Some(1_000), armed: false });
+            assert_eq!((waits.next(1_060, false), waits.waiter.is_waiting()), (Wait::Look, true));
+            assert_eq!(waits.next(1_060, false), Wait::Sleep { until: Some(2_000), armed: false });
+        }
+    }
+
+    #[test]
+    fn a_predicted_nap_can_be_rung_where_other_things_may_come() {
+        let forecast = Forecast { at: 1_000_000, sigma: 0 };
+        let [mut alone, mut several] = [WaitLoop::new, WaitLoop::for_several].map(|new| {
+            let mut waits = new(Waiter::new(Notify::Predict, 100, true));
+            waits.waiter.expect(forecast);
+            waits
+        });
+        let Wait::Sleep { until: until @ Some(_), armed: false } = alone.next(0, false) else { panic!("{alone:?}") };
+        assert_eq!(several.next(0, false), Wait::Arm);
+        assert_eq!(several.next(0, false), Wait::Sleep { until, armed: true });
+        assert_eq!((alone.next(50, false), several.next(50, false)), (Wait::Look, Wait::Disarm));
+    }
+}
