@@ -96,22 +96,7 @@ impl Consumer {
     /// Takes the next message, if it is there. Each word is read once, into private memory.
     #[inline]
     pub fn pop(&mut self, slots: &[Line]) -> Option<Message> {
-        let mut message = [0; MESSAGE_WORDS];
-        self.pop_into(slots, &mut message).then_some(message)
-    }
-
-    /// As [`Consumer::pop`], to a place where the message stays. `false`: none is there.
-    #[inline]
-    pub fn pop_into(&mut self, slots: &[Line], message: &mut Message) -> bool {
-        if !self.ready(slots) {
-            return false;
-        }
-        let line = slot(slots, self.next);
-        for (value, word) in message.iter_mut().zip(&line.0) {
-            *value = word.load(Ordering::Relaxed);
-        }
-        self.next += 1;
-        true
+        self.pop_words(slots, |words| core::array::from_fn(|number| words.at(number)))
     }
 
     /// As [`Consumer::pop`], for a message of which only some words are read, each once.
