@@ -116,12 +116,12 @@ pub fn compare(
     let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
     let (settings, understood) = understand(plan, published, keep)?;
     let (published, left_out) = known_rows(plan, published).map_err(wrong)?;
-    let rows = Axis::named(&published.corner, &published.rows, &settings).map_err(wrong)?;
+    let rows = Axis::named(&published.corner, &published.rows, plan.system, &settings).map_err(wrong)?;
     let over = match &plan.columns {
         Axis::Metrics(_) => "metric",
         Axis::Parameter { name, .. } => name,
     };
-    let columns = Axis::named(over, &published.columns, &settings).map_err(wrong)?;
+    let columns = Axis::named(over, &published.columns, plan.system, &settings).map_err(wrong)?;
     let cell = plan.cell;
     if cell.is_none() && ![&rows, &columns].iter().any(|axis| matches!(axis, Axis::Metrics(_))) {
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));

@@ -8,7 +8,6 @@ pub(crate) use layout::settings;
 pub(crate) use quantity::{Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ns, NsPerByte, Ratio, Us, balance, notify};
 
 use crate::names::unknown;
-use crate::system::System;
 use read::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -74,16 +73,16 @@ pub enum Source {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    system: &'static System,
+    /// Whether the texts are values of the system's parameters.
+    holds: fn(&Settings) -> Result<(), Error>,
     parameters: Vec<Parameter>,
     values: Vec<Option<(String, Source)>>,
 }
 
 impl Settings {
-    /// Nothing is set.
-    pub fn new(system: &'static System) -> Self {
-        let parameters = system.parameters();
-        Self { system, values: vec![None; parameters.len()], parameters }
+    /// Nothing is set of these parameters of a system, which says whether texts are values of them.
+    pub(crate) fn new(parameters: Vec<Parameter>, holds: fn(&Self) -> Result<(), Error>) -> Self {
+        Self { holds, values: vec![None; parameters.len()], parameters }
     }
 
     /// The typed settings. What is not set has its least value.
@@ -103,13 +102,8 @@ impl Settings {
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
         let before = self.values[index].replace((text.to_owned(), source));
-        let read = self.system.model(self).map(drop);
-        read.map_err(|error| error.to_string()).inspect_err(|_| self.values[index] = before)
-    }
-
-    /// The system.
-    pub(crate) fn system(&self) -> &'static System {
-        self.system
+        let held = (self.holds)(self);
+        held.map_err(|error| error.to_string()).inspect_err(|_| self.values[index] = before)
     }
 
     /// Number of the parameter of that name, in full or shortened to what follows the last point.

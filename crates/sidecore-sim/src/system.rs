@@ -17,6 +17,7 @@ pub struct System {
     name: &'static str,
     metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
+    holds: fn(&Settings) -> Result<(), Error>,
     model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
 }
 
@@ -41,6 +42,7 @@ impl System {
             name,
             metrics,
             parameters: Parameter::all_of::<M>,
+            holds: |settings| settings.read::<M>().map(drop),
             model: |settings| Ok(Box::new(settings.read::<M>()?)),
         }
     }
@@ -60,8 +62,13 @@ impl System {
         (self.parameters)()
     }
 
+    /// Settings of it, with nothing set.
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.parameters(), self.holds)
+    }
+
     /// The typed settings, as [`Settings::read`].
-    pub(crate) fn model(&self, settings: &Settings) -> Result<Box<dyn Model>, Error> {
+    fn model(&self, settings: &Settings) -> Result<Box<dyn Model>, Error> {
         (self.model)(settings)
     }
 

@@ -6,7 +6,8 @@
 mod plan;
 mod sleep;
 
-use super::crew::{BenchError, Crew, Plan};
+use super::crew::{Crew, Plan};
+use super::error::BenchError;
 use super::series::median;
 use super::task::Task;
 use crate::output;

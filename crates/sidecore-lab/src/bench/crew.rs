@@ -1,5 +1,6 @@
 //! The measuring process's side: a service of its own, client processes, and who runs on which core.
 
+use super::error::BenchError;
 use super::experiment::Run;
 use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
@@ -10,7 +11,6 @@ use sidecore::counters::Snapshot;
 use sidecore::service::Service;
 use sidecore::sys::{clock, cpu};
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -24,22 +24,6 @@ use std::time::Duration;
 const REST: Duration = Duration::from_millis(30);
 /// Time for all clients to receive their orders before they start together, ns.
 pub(super) const HEAD_START: u64 = 5_000_000;
-
-/// Why a measurement could not be made.
-#[derive(Debug)]
-pub(crate) struct BenchError(String);
-
-impl BenchError {
-    pub(crate) fn new(what: impl fmt::Display) -> Self {
-        Self(what.to_string())
-    }
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Which cores are for sidecores, which for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]

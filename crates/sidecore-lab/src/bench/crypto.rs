@@ -1,6 +1,7 @@
 //! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
 
-use super::crew::{BenchError, Crew, Plan};
+use super::crew::{Crew, Plan};
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::series::total_per_s;
 use super::task::Task;

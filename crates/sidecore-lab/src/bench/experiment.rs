@@ -4,7 +4,7 @@
 mod found;
 
 use super::Outcome;
-use super::crew::BenchError;
+use super::error::BenchError;
 use super::series::ratio;
 use crate::progress::Progress;
 use crate::report::{Key, Row};

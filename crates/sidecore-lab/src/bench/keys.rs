@@ -7,7 +7,7 @@ mod reach;
 pub(super) mod setup;
 mod waiting;
 
-use super::crew::BenchError;
+use super::error::BenchError;
 use super::experiment::{Case, Turn, Variant};
 use super::{Outcome, Settings, openssl_library};
 use crate::progress::Progress;

@@ -1,6 +1,7 @@
 //! The lane by itself: a no-op against a bare ping-pong of one word, and many in flight against a bare echo of slots.
 
-use super::crew::{BenchError, Crew, Plan};
+use super::crew::{Crew, Plan};
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::{Outcome, Settings};
 use crate::progress::Progress;

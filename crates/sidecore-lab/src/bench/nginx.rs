@@ -3,7 +3,7 @@
 mod server;
 
 use super::client::private_key;
-use super::crew::BenchError;
+use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::Setup;
 use super::programs::service_cpu;

@@ -1,6 +1,7 @@
 //! Notify policies under load: what each costs in latency and in CPU time.
 
-use super::crew::{BenchError, Crew, Plan};
+use super::crew::{Crew, Plan};
+use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::task::Task;
 use super::{Outcome, Settings};

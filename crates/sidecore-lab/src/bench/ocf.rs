@@ -1,6 +1,7 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
-use super::crew::{BenchError, Crew, Plan};
+use super::crew::{Crew, Plan};
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::task::Task;
 use super::{Outcome, Settings};

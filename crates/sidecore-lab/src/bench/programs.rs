@@ -1,6 +1,6 @@
 //! Other programs that a measurement needs, and what they and the service cost.
 
-use super::crew::BenchError;
+use super::error::BenchError;
 use std::fs;
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,7 @@
 //! Eight clients on one, two and four sidecores.
 
-use super::crew::{BenchError, Crew, Pinning, Plan};
+use super::crew::{Crew, Pinning, Plan};
+use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::{Outcome, Settings};
 use crate::progress::Progress;

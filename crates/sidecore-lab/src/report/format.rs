@@ -91,6 +91,18 @@ fn scaled(value: f64, unit: &str) -> String {
     format!("{} {prefix}{unit}", digits(value)).trim_end().to_owned()
 }
 
+/// Text that neither ends a cell nor starts any markup.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        if matches!(c, '\\' | '|' | '<' | '>' | '&' | '`' | '*' | '_' | '[' | ']') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! A table of any form: the one place where tables are drawn, as plain text and as Markdown.
 
 use super::column::{Better, Column};
-use super::markdown::escaped;
+use super::format::escaped;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
 /// Columns are this far apart in text.

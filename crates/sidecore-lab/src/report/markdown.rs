@@ -1,6 +1,6 @@
 //! Tables in Markdown.
 
-use super::format::clean;
+use super::format::escaped;
 use super::table::Table;
 use super::{Report, Row, scenario};
 
@@ -39,18 +39,6 @@ fn list(title: &str, items: &[String]) -> Vec<String> {
         return Vec::new();
     }
     heading(title).into_iter().chain(items.iter().map(|item| format!("- {}", escaped(item)))).collect()
-}
-
-/// Text that neither ends a cell nor starts any markup.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in clean(text).chars() {
-        if matches!(c, '\\' | '|' | '<' | '>' | '&' | '`' | '*' | '_' | '[' | ']') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ pub enum Axis {
 
 impl Axis {
     /// The axis of a published table whose heading cell says `name`: `metric`, or a parameter of these settings.
-    pub(crate) fn named(name: &str, labels: &[String], settings: &Settings) -> Result<Self, String> {
+    pub(crate) fn named(name: &str, labels: &[String], system: &System, settings: &Settings) -> Result<Self, String> {
         if name == "metric" {
-            let metrics = labels.iter().map(|label| metric(settings.system(), label));
+            let metrics = labels.iter().map(|label| metric(system, label));
             return Ok(Self::Metrics(metrics.collect::<Result<_, _>>()?));
         }
         let name = settings.parameter(settings.find(name)?).name.clone();

@@ -185,7 +185,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let name = written.system.get_ref();
     let known = || system::ALL.iter().map(System::name);
     let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
-    let mut parameters = Parameters { settings: Settings::new(system), places: HashMap::new() };
+    let mut parameters = Parameters { settings: system.settings(), places: HashMap::new() };
     if let Some(first) = written.include.get(MAX_INCLUDES) {
         return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
     }
@@ -200,7 +200,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
         return Err(PlanError::in_file(&file.path, None, &message));
     }
-    let (rows, columns, cell) = table(file, &written.table, &settings)?;
+    let (rows, columns, cell) = table(file, &written.table, system, &settings)?;
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let plan = Plan {
         path: file.path.clone(),
@@ -269,15 +269,20 @@ impl Parameters {
     }
 }
 
-fn table(file: &File, table: &Spanned<Table>, settings: &Settings) -> Result<(Axis, Axis, Option<usize>), PlanError> {
+fn table(
+    file: &File,
+    table: &Spanned<Table>,
+    system: &System,
+    settings: &Settings,
+) -> Result<(Axis, Axis, Option<usize>), PlanError> {
     let wrong = |message: String| Err(file.wrong(table)(message));
     let Table { rows, columns, cell } = table.get_ref();
-    let (rows, columns) = (axis(file, rows, settings)?, axis(file, columns, settings)?);
+    let (rows, columns) = (axis(file, rows, system, settings)?, axis(file, columns, system, settings)?);
     let cells = rows.len() * columns.len();
     if cells > MAX_CELLS {
         return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
     }
-    let metric = |name: &Spanned<String>| metric(settings.system(), name.get_ref()).map_err(file.wrong(name));
+    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let cell = cell.as_ref().map(metric).transpose()?;
     match (rows.is_metrics(), columns.is_metrics(), cell) {
         (false, false, None) => wrong("the table does not say what is in a cell: add cell = \"METRIC\"".to_owned()),
@@ -287,7 +292,7 @@ fn table(file: &File, table: &Spanned<Table>, settings: &Settings) -> Result<(Ax
 }
 
 /// `{ name = values }`: a list, a range, or metrics.
-fn axis(file: &File, over: &Spanned<Over>, settings: &Settings) -> Result<Axis, PlanError> {
+fn axis(file: &File, over: &Spanned<Over>, system: &System, settings: &Settings) -> Result<Axis, PlanError> {
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
         return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
     };
@@ -299,7 +304,7 @@ fn axis(file: &File, over: &Spanned<Over>, settings: &Settings) -> Result<Axis, 
         let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
         return Err(file.wrong(values)(message));
     }
-    let axis = Axis::named(name.get_ref(), &labels, settings).map_err(file.wrong(name))?;
+    let axis = Axis::named(name.get_ref(), &labels, system, settings).map_err(file.wrong(name))?;
     if let Axis::Parameter { name, values: labels } = &axis {
         labels.iter().try_for_each(|label| settings.accepts(name, label)).map_err(file.wrong(values))?;
     }

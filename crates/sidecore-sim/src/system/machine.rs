@@ -3,12 +3,14 @@
 //! Every parameter is measured by `sidecore bench calibrate`. How the two sides wait is decided by
 //! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library.
 
+mod costs;
 mod lane;
 mod side;
 
 use super::{Impossible, Metric, Model, Outcome};
 use crate::settings::{Bytes, Count, Ns, Ratio, notify, settings};
-use lane::{Arrival, Costs, lane};
+use costs::Costs;
+use lane::{Arrival, lane};
 use serde::Deserialize;
 use sidecore_core::policy::notify::Notify;
 

@@ -6,12 +6,11 @@
 //! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there is nothing
 //! left to close.
 
-use super::command::{Event, Freed};
+use super::command::{Event, Freed, Leftover};
 use crate::shm::LaneMemory;
 use crate::sys::{clock, memory, wake};
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,11 +25,6 @@ const RETRY: Duration = Duration::from_millis(5);
 const TRIM_BYTES: u64 = 4 << 20;
 /// But not more often than this, ns: other threads that allocate wait for it.
 const TRIM_EVERY: Nanos = 1_000_000_000;
-
-/// Anything whose only use is to be dropped.
-pub(super) trait Leftover: Send + fmt::Debug {}
-
-impl<T: Send + fmt::Debug> Leftover for T {}
 
 /// What a connection leaves behind.
 #[derive(Debug)]

@@ -1,18 +1,18 @@
 //! What the control thread tells a sidecore, and the other way round. Outside the hot path, over channels.
 
-use super::closer::Leftover;
-use super::opener::Made;
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
 use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
-use crate::keys::{Material, Resealed};
+use crate::keys::{Acl, Material, Resealed};
 use crate::shm::LaneMemory;
+use crate::spec::Scheme;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::flag::Flag;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use sidecore_core::wire::Fault;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -64,6 +64,21 @@ pub(super) enum Command {
     /// The record ends; the answer is what there is of it.
     EndRecord(SyncSender<Option<Box<Tape>>>),
     Stop,
+}
+
+/// Anything whose only use is to be dropped.
+pub(super) trait Leftover: Send + fmt::Debug {}
+
+impl<T: Send + fmt::Debug> Leftover for T {}
+
+/// What became of an order; the reason where nothing did.
+#[derive(Debug)]
+pub(super) enum Made {
+    Session(Session),
+    Stored { name: String, material: Arc<Material>, scheme: Scheme, session: Session },
+    Import { name: String, material: Material, acl: Acl },
+    Key(Material),
+    Public(Vec<u8>),
 }
 
 /// What the control thread is told. What is left of a lane comes along, to be freed elsewhere than on a sidecore.

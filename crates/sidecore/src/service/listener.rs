@@ -15,9 +15,9 @@ mod sessions;
 mod settings;
 
 use super::advice::Advice;
-use super::closer::{Closer, Leftover};
-use super::command::{ClientKey, Command, Event, LaneKey, SidecoreHandle};
-use super::opener::{Made, Opener, Order};
+use super::closer::Closer;
+use super::command::{ClientKey, Command, Event, LaneKey, Leftover, Made, SidecoreHandle};
+use super::opener::{Opener, Order};
 use super::quotas::Quotas;
 use super::turns::Turns;
 use crate::config::Config;

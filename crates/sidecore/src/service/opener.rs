@@ -4,7 +4,7 @@
 //! Each connection has one order at most: nothing more is read from it until that is answered, and with the connection its
 //! order goes. Users take turns.
 
-use super::command::{Event, LaneKey};
+use super::command::{Event, LaneKey, Made};
 use super::turns::Turns;
 use crate::engine::crypto::Session;
 use crate::keys::{Acl, Kind, Material, public_part};
@@ -31,16 +31,6 @@ pub(super) enum Order {
     Make(Kind),
     /// The public part of a raw private key.
     PublicPart { kind: Kind, raw: Secret },
-}
-
-/// What became of an order; the reason where nothing did.
-#[derive(Debug)]
-pub(super) enum Made {
-    Session(Session),
-    Stored { name: String, material: Arc<Material>, scheme: Scheme, session: Session },
-    Import { name: String, material: Material, acl: Acl },
-    Key(Material),
-    Public(Vec<u8>),
 }
 
 #[derive(Debug, Default)]

@@ -9,8 +9,7 @@ mod lanes;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
-use super::closer::Leftover;
-use super::command::{Command, Event, LaneKey, Mailbox};
+use super::command::{Command, Event, LaneKey, Leftover, Mailbox};
 use super::record;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};

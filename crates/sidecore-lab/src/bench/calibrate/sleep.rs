@@ -1,6 +1,6 @@
 //! What sleeping and waking take on two cores, and how often the host takes one away.
 
-use super::super::crew::BenchError;
+use super::super::error::BenchError;
 use sidecore::sys::{clock, cpu};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;

@@ -2,7 +2,7 @@
 
 use super::setup::Setup;
 use super::{BASELINE, case, own};
-use crate::bench::crew::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
 use crate::bench::{Outcome, Settings};
 use crate::progress::Progress;

@@ -3,7 +3,8 @@
 use super::case;
 use super::setup::Setup;
 use crate::bench::client::private_key;
-use crate::bench::crew::{BenchError, HEAD_START, Member};
+use crate::bench::crew::{HEAD_START, Member};
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{done, on_core};
 use crate::bench::task::{Measured, Task};

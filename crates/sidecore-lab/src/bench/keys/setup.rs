@@ -1,7 +1,8 @@
 //! A service with stored keys, OpenSSL's configuration for the provider, and client processes that sign.
 
 use crate::bench::client::private_key;
-use crate::bench::crew::{BenchError, HEAD_START, Member, Pinning};
+use crate::bench::crew::{HEAD_START, Member, Pinning};
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};

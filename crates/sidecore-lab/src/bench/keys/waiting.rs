@@ -6,7 +6,7 @@
 
 use super::case;
 use super::setup::Setup;
-use crate::bench::crew::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
 use crate::bench::{Outcome, Settings};
 use crate::progress::Progress;

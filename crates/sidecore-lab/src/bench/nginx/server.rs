@@ -1,6 +1,6 @@
 //! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
 
-use crate::bench::crew::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::programs::{cpu, done, on_core};
 use sidecore::sys::clock;
 use std::fmt::Write;

@@ -1,52 +1,12 @@
 //! A lane in simulated time: what both sides do, and what it takes them.
 
+use super::Time;
+use super::costs::Costs;
 use super::side::Side;
-use super::{Curve, Machine, Noise, Time, Timer, Wake};
 use crate::engine::{Engine, World};
 use sidecore_core::policy::notify::{Moderator, Notify, Ring};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
-
-/// What things take, ns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
-    hop: f64,
-    /// The sidecore's part of a request, with the operation.
-    serve: f64,
-    /// What each side waits for payload from the other's cache where nothing else is to be done meanwhile.
-    transfer: f64,
-    /// The client's parts.
-    submit: f64,
-    receive: f64,
-    /// What an open load takes the client more for each request.
-    open: f64,
-    pub(super) wake: Wake,
-    timer: Timer,
-    pub(super) noise: Noise,
-}
-
-impl Costs {
-    pub(super) fn of(set: &Machine) -> Self {
-        let Machine { client, lane, wake, timer, noise, .. } = set;
-        let size = f64::from(client.size.get());
-        // Nothing is moved where nothing is done.
-        let of = |curve: &Curve| set.op().map_or(0.0, |_| curve.at(size));
-        let sampling = lane.sample_ns.get() / f64::from(set.service.sample_every.get());
-        let half = f64::midpoint(lane.client_ns.get() + sampling, of(&set.copy));
-        let op = set.op().map_or(0.0, of);
-        Self {
-            hop: lane.hop_ns.get(),
-            serve: lane.request_ns.get() + sampling + of(&set.r#move) + op,
-            transfer: of(&set.transfer),
-            open: client.open_ns.get(),
-            submit: half,
-            receive: half,
-            wake: *wake,
-            timer: *timer,
-            noise: *noise,
-        }
-    }
-}
 
 /// How requests come.
 #[derive(Clone, Copy, Debug)]
@@ -276,11 +236,11 @@ const OUTBOX_WORK: f64 = 2_000.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Settings, Source};
+    use crate::settings::Source;
     use crate::system::find;
 
     fn costs() -> Costs {
-        let mut settings = Settings::new(find("machine").unwrap());
+        let mut settings = find("machine").unwrap().settings();
         for (name, ns) in [
             ("lane.hop_ns", "100"),
             ("lane.request_ns", "1000"),

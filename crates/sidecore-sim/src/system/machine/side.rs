@@ -1,6 +1,6 @@
 //! One side of a lane: a thread on a core of its own that works, and waits as its policy says.
 
-use super::lane::Costs;
+use super::costs::Costs;
 use super::{Noise, Wake};
 use crate::engine::Engine;
 use sidecore_core::policy::notify::{Notify, Step, Waiter};

@@ -3,7 +3,8 @@
 use super::attach::{Ending, no_descriptor};
 use super::{Connection, Listener, Reply, Request, Work};
 use crate::control;
-use crate::service::closer::{Leftover, Remains};
+use crate::service::closer::Remains;
+use crate::service::command::Leftover;
 use crate::service::command::{ClientKey, Command, Freed, LaneKey};
 use crate::sys::message::{self, Heard};
 use crate::sys::peer::{self, Credentials};
