@@ -35,9 +35,15 @@ pub(super) struct Pending {
     places: [Submission; AHEAD],
     first: usize,
     end: usize,
+    /// How many from the first on differ in their tags only; 0: not counted yet.
+    run: u32,
 }
 
 impl Pending {
+    fn new() -> Self {
+        Self { places: [Submission::EMPTY; AHEAD], first: 0, end: 0, run: 0 }
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first == self.end
@@ -49,15 +55,20 @@ impl Pending {
         self.places.get(self.first).unwrap_or(&Submission::EMPTY)
     }
 
-    /// How many from the first on differ in their tags only.
+    /// How many from the first on differ in their tags only. Counted once for all of them: a device takes them one by one.
     #[inline]
-    pub(super) fn run(&self) -> u32 {
-        let Some((first, rest)) = self.places.get(self.first..self.end).and_then(<[_]>::split_first) else { return 0 };
-        1 + rest.iter().take_while(|next| next.is_like(first)).count() as u32
+    pub(super) fn run(&mut self) -> u32 {
+        if self.run == 0
+            && let Some([first, rest @ ..]) = self.places.get(self.first..self.end)
+        {
+            self.run = 1 + rest.iter().take_while(|next| next.is_like(first)).count() as u32;
+        }
+        self.run
     }
 
     #[inline]
     pub(super) fn drop_first(&mut self) {
+        self.run = self.run.saturating_sub(1);
         self.first += 1;
         if self.first >= self.end {
             (self.first, self.end) = (0, 0);
@@ -102,7 +113,7 @@ impl<L> Lane<L> {
             client,
             client_name: new.client,
             slots: new.slots,
-            pending: Pending { places: [Submission::EMPTY; AHEAD], first: 0, end: 0 },
+            pending: Pending::new(),
             outbox: Outbox { answers: [(0, Status::Done { len: 0 }); BATCH], len: 0, work: 0 },
             waits_for_device: false,
             active_at: now,
@@ -155,10 +166,10 @@ impl<L> Lane<L> {
     /// So much work comes next: completions that would wait for too much are written now.
     #[inline]
     pub(super) fn hold<H: Host<Lane = L>>(&mut self, host: &mut H, work: Nanos) {
-        self.outbox.work += work;
-        if self.outbox.work > HOLD {
+        if self.outbox.work + work > HOLD {
             self.flush(host);
         }
+        self.outbox.work += work;
     }
 
     /// Writes the completions that wait.
@@ -333,5 +344,28 @@ impl<L, J> Sidecore<L, J> {
             self.dispatch.remove_client(*client);
             self.clients.remove(&name);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::session::Op;
+
+    #[test]
+    fn a_run_ends_where_requests_differ_and_is_the_shorter_for_each_that_is_dropped() {
+        let mut pending = Pending::new();
+        assert_eq!(pending.run(), 0);
+        let sessions = [7, 7, 7, 8, 8];
+        for (tag, session) in sessions.into_iter().enumerate() {
+            pending.places[tag] = Submission::new(tag as u32, Op::Noop, session, &[], &[]).unwrap();
+        }
+        pending.places[4].set_sampled(1);
+        pending.end = sessions.len();
+        for run in [3, 2, 1, 1, 1] {
+            assert_eq!(pending.run(), run);
+            pending.drop_first();
+        }
+        assert!(pending.is_empty() && pending.run() == 0);
     }
 }

@@ -191,7 +191,7 @@ impl<L, J> Sidecore<L, J> {
                 return true;
             }
             (Placed::Given(given), _) => {
-                let job = host.job(&lane.end, submission, plan);
+                let job = host.job(&lane.end, lane.pending.first(), plan);
                 host.entered(&work, &job, given);
                 self.jobs[given.ticket.index()] = Some(job);
                 if given.begins {
