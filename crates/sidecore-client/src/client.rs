@@ -43,7 +43,7 @@ use lane::Lane;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Algorithm, Op};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Extent, Status, Submission};
+use sidecore_core::wire::{self, Extent, Status};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -304,14 +304,9 @@ impl Client {
     pub fn submit(&mut self, tag: u32, job: &Job<'_>) -> Result<(), Error> {
         self.own_lane()?;
         let Job { session, op, head_len, inputs, outputs, urgent } = *job;
-        let Some(mut submission) = Submission::new(tag, op, session.handle, inputs, outputs) else {
-            return Err(Error::TooManyExtents);
-        };
-        submission.set_head(head_len);
-        if urgent {
-            submission.set_urgent();
-        }
-        self.lane.submit(&mut submission, session)
+        let handle = session.handle;
+        let request = wire::Request { tag, op, session: handle, head_len, inputs, outputs, urgent, submitted: None };
+        self.lane.submit(request, session)
     }
 
     /// Wakes the service if it sleeps. Once after a batch of [`Client::submit`].

@@ -34,7 +34,7 @@ pub struct Consumer {
     next: u64,
 }
 
-/// The words of a message that is being taken. The peer may change them at any time.
+/// The words of a message that is being written or taken. The peer may change them at any time.
 #[derive(Debug)]
 pub struct Words<'s>(&'s Line);
 
@@ -43,6 +43,12 @@ impl Words<'_> {
     #[inline]
     pub fn at(&self, number: usize) -> u64 {
         self.0.0[number].load(Ordering::Relaxed)
+    }
+
+    /// Writes the word of that number, below [`MESSAGE_WORDS`].
+    #[inline]
+    pub fn put(&self, number: usize, value: u64) {
+        self.0.0[..SEQUENCE][number].store(value, Ordering::Relaxed);
     }
 }
 
@@ -63,10 +69,17 @@ impl Producer {
     #[inline]
     pub fn push<const N: usize>(&mut self, slots: &[Line], message: &[u64; N]) {
         const { assert!(N <= MESSAGE_WORDS, "longer than a slot") };
+        self.push_words(slots, |words| {
+            message.iter().enumerate().for_each(|(number, value)| words.put(number, *value))
+        });
+    }
+
+    /// As [`Producer::push`], for a message that is written straight into the slot: a core keeps few stores waiting for
+    /// the line of a slot, and with each copy of a message elsewhere fewer slots are among them.
+    #[inline]
+    pub fn push_words(&mut self, slots: &[Line], write: impl FnOnce(Words<'_>)) {
         let line = slot(slots, self.next);
-        for (word, value) in line.0.iter().zip(message) {
-            word.store(*value, Ordering::Relaxed);
-        }
+        write(Words(line));
         self.next += 1;
         // Release: who sees the sequence number sees the seven words.
         line.0[SEQUENCE].store(self.next, Reliance::RingPublish.ordering(Ordering::Release));
@@ -88,9 +101,16 @@ impl Consumer {
     /// Whether the next message is there. Reads one word.
     #[inline]
     pub fn ready(&self, slots: &[Line]) -> bool {
+        self.look(slots).is_some()
+    }
+
+    /// The slot of the next message, if that is there.
+    #[inline]
+    fn look<'s>(&self, slots: &'s [Line]) -> Option<&'s Line> {
+        let line = slot(slots, self.next);
         // Acquire: pairs with the release in `push`.
         let look = Reliance::RingLook.ordering(Ordering::Acquire);
-        slot(slots, self.next).0[SEQUENCE].load(look) == self.next + 1
+        (line.0[SEQUENCE].load(look) == self.next + 1).then_some(line)
     }
 
     /// Takes the next message, if it is there. Each word is read once, into private memory.
@@ -102,10 +122,7 @@ impl Consumer {
     /// As [`Consumer::pop`], for a message of which only some words are read, each once.
     #[inline]
     pub fn pop_words<T>(&mut self, slots: &[Line], read: impl FnOnce(Words<'_>) -> T) -> Option<T> {
-        if !self.ready(slots) {
-            return None;
-        }
-        let read = read(Words(slot(slots, self.next)));
+        let read = read(Words(self.look(slots)?));
         self.next += 1;
         Some(read)
     }

@@ -73,6 +73,27 @@ pub struct Submission {
     output_len: u64,
 }
 
+/// One request as its client writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'e> {
+    /// The client's name for it.
+    pub tag: u32,
+    /// What to do.
+    pub op: Op,
+    /// Handle of the session.
+    pub session: u32,
+    /// Bytes of the input that are head: additional data, or a signature to verify.
+    pub head_len: u32,
+    /// Extents that the operation reads, in order.
+    pub inputs: &'e [Extent],
+    /// Extents that the operation writes, in order; with the inputs at most [`MAX_EXTENTS`].
+    pub outputs: &'e [Extent],
+    /// It is announced at once whatever the notify policy.
+    pub urgent: bool,
+    /// When it is submitted, if its completion is to carry stage times, ns.
+    pub submitted: Option<Nanos>,
+}
+
 /// How a client broke the protocol. Its lane ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -138,31 +159,51 @@ impl Extent {
     }
 }
 
+impl Request<'_> {
+    /// Whether its extents fit in a slot.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.inputs.len() + self.outputs.len() <= MAX_EXTENTS
+    }
+
+    /// Writes it to the next slot, which it must fit in: no more words than it needs.
+    #[inline]
+    pub fn push(&self, producer: &mut Producer, slots: &[Line]) {
+        producer.push_words(slots, |words| self.write(|number, value| words.put(number, value)));
+    }
+
+    #[inline]
+    fn write(&self, mut put: impl FnMut(usize, u64)) {
+        let flags = u8::from(self.submitted.is_some()) * FLAG_SAMPLED | u8::from(self.urgent) * FLAG_URGENT;
+        let counts = self.inputs.len() as u64 | (self.outputs.len() as u64) << 4;
+        put(0, pack(self.tag, u32::from(self.op as u8)) | u64::from(flags) << FLAGS | counts << COUNTS);
+        put(1, pack(self.session, self.head_len));
+        for (number, extent) in self.inputs.iter().chain(self.outputs).enumerate() {
+            put(EXTENTS + number, pack(extent.offset, extent.len));
+        }
+        if let Some(now) = self.submitted {
+            put(STAMP, now);
+        }
+    }
+}
+
+impl From<&Request<'_>> for Submission {
+    fn from(request: &Request<'_>) -> Self {
+        let len = |extents: &[Extent]| extents.iter().map(|extent| u64::from(extent.len)).sum();
+        let mut words = [0; MESSAGE_WORDS];
+        request.write(|number, value| words[number] = value);
+        Self { words, input_len: len(request.inputs), output_len: len(request.outputs) }
+    }
+}
+
 impl Submission {
     /// A no-op, and the place for a request to come: see [`Submission::receive`].
     pub const EMPTY: Self = Self { words: [0; MESSAGE_WORDS], input_len: 0, output_len: 0 };
 
     /// A request without head, urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
-    #[inline]
     pub fn new(tag: u32, op: Op, session: u32, inputs: &[Extent], outputs: &[Extent]) -> Option<Self> {
-        if inputs.len() + outputs.len() > MAX_EXTENTS {
-            return None;
-        }
-        let counts = (inputs.len() as u32) << 16 | (outputs.len() as u32) << 20;
-        let mut words = [0; MESSAGE_WORDS];
-        words[0] = pack(tag, u32::from(op as u8) | counts);
-        words[1] = pack(session, 0);
-        for (word, extent) in words[EXTENTS..].iter_mut().zip(inputs.iter().chain(outputs)) {
-            *word = pack(extent.offset, extent.len);
-        }
-        let len = |extents: &[Extent]| extents.iter().map(|extent| u64::from(extent.len)).sum();
-        Some(Self { words, input_len: len(inputs), output_len: len(outputs) })
-    }
-
-    /// Its first `len` input bytes are head: additional data, or a signature to verify.
-    #[inline]
-    pub fn set_head(&mut self, len: u32) {
-        self.words[1] = pack(self.session(), len);
+        let request = Request { tag, op, session, head_len: 0, inputs, outputs, urgent: false, submitted: None };
+        request.is_whole().then(|| Self::from(&request))
     }
 
     /// It is announced at once whatever the notify policy.
@@ -417,6 +458,7 @@ impl Completion {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::Ordering;
     use proptest::prelude::*;
 
     const ARENA: u32 = 1 << 20;
@@ -465,16 +507,16 @@ mod tests {
         ) {
             let (inputs, outputs) = extents.split_at(split.min(extents.len()));
             let op = Op::from_u8(op).unwrap();
-            let sent = Submission::new(tag, op, session, inputs, outputs).unwrap();
-            let head = sent.input_len() as u32 / 2;
-            let mut sent = sent;
-            sent.set_head(head);
-            if urgent {
-                sent.set_urgent();
-            }
-            submitted.inspect(|now| sent.set_sampled(*now));
-            let got = Submission::parse(sent.words(), ARENA).unwrap();
-            prop_assert_eq!((got.tag(), got.op(), got.session(), got.head_len()), (tag, op, session, head));
+            let head_len = inputs.iter().map(|extent| extent.len).sum::<u32>() / 2;
+            let sent = Request { tag, op, session, head_len, inputs, outputs, urgent, submitted };
+            let slots = [Line::default(), Line::default()];
+            // What an earlier message left in the slot is none of this one's.
+            slots[0].0.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+            sent.push(&mut Producer::new(), &slots);
+            let mut got = Submission::EMPTY;
+            prop_assert_eq!(got.receive(&mut Consumer::new(), &slots, ARENA), Ok(true));
+            prop_assert!(got == Submission::from(&sent), "{:?} for {:?}", got, sent);
+            prop_assert_eq!((got.tag(), got.op(), got.session(), got.head_len()), (tag, op, session, head_len));
             prop_assert_eq!((got.is_urgent(), got.submitted()), (urgent, submitted));
             prop_assert!(got.inputs().eq(inputs.iter().copied()) && got.outputs().eq(outputs.iter().copied()));
         }

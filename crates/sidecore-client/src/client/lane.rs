@@ -18,7 +18,7 @@ use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::stage::{Sampler, Stamps};
 use sidecore_core::sync::Ordering;
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Extent, Status, Submission};
+use sidecore_core::wire::{self, Completion, Extent, Status};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -202,22 +202,33 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn submit(&mut self, submission: &mut Submission, session: Session) -> Result<(), Error> {
+    pub(super) fn submit(&mut self, request: wire::Request<'_>, session: Session) -> Result<(), Error> {
+        if !request.is_whole() {
+            return Err(Error::TooManyExtents);
+        }
         if self.in_flight == self.memory.layout().slots() {
             return Err(Error::Full);
         }
         if self.sampler.next() || session.long || self.watch.is_some() {
-            let now = clock::now();
-            submission.set_sampled(now);
-            if let Some(watch) = &mut self.watch {
-                watch.submitted(submission, session.algorithm, now);
-            }
+            self.push_sampled(request, session);
+        } else {
+            request.push(&mut self.producer, self.memory.submission());
         }
-        self.producer.push(self.memory.submission(), submission.words());
         self.memory.prefetch_submission(self.producer.pushed() + PREFETCH_AHEAD);
         self.in_flight += 1;
         self.unrung = true;
         Ok(())
+    }
+
+    /// By value and by itself: the other requests never stand in memory but in their slots.
+    #[cold]
+    fn push_sampled(&mut self, mut request: wire::Request<'_>, session: Session) {
+        let now = clock::now();
+        request.submitted = Some(now);
+        if let Some(watch) = &mut self.watch {
+            watch.submitted(&request, session.algorithm, now);
+        }
+        request.push(&mut self.producer, self.memory.submission());
     }
 
     #[inline]

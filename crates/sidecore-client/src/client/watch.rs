@@ -7,7 +7,7 @@ use sidecore_core::policy::notify::{Forecast, Forecaster};
 use sidecore_core::session::{Algorithm, Class};
 use sidecore_core::stage::Stamps;
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Status, Submission};
+use sidecore_core::wire::{Request, Status};
 use std::collections::VecDeque;
 
 /// A new delivery weighs one in so many.
@@ -41,10 +41,11 @@ impl Watch {
         Self { forecaster: Forecaster::new(), sent, delivery: 0, looking: false }
     }
 
-    pub(super) fn submitted(&mut self, submission: &Submission, algorithm: Algorithm, now: Nanos) {
+    pub(super) fn submitted(&mut self, request: &Request<'_>, algorithm: Algorithm, now: Nanos) {
         // The service refuses what the algorithm cannot do.
-        let class = Class::of(algorithm, submission.op()).unwrap_or(Class::NOOP);
-        self.sent.push_back(Sent { tag: submission.tag(), class, size: submission.input_len() as u32, at: now });
+        let class = Class::of(algorithm, request.op).unwrap_or(Class::NOOP);
+        let size = request.inputs.iter().fold(0, |size: u32, input| size.saturating_add(input.len));
+        self.sent.push_back(Sent { tag: request.tag, class, size, at: now });
     }
 
     pub(super) fn completed(&mut self, tag: u32, status: Status, stages: Option<(Stamps, Nanos)>) {
@@ -77,8 +78,10 @@ mod tests {
     const DONE: Status = Status::Done { len: 0 };
 
     fn submit(watch: &mut Watch, tag: u32, size: u32, now: Nanos) {
-        let submission = Submission::new(tag, Op::Encrypt, 0, &[Extent::new(0, size)], &[]).unwrap();
-        watch.submitted(&submission, Algorithm::Aes256Gcm, now);
+        let (op, inputs) = (Op::Encrypt, &[Extent::new(0, size)]);
+        let request =
+            Request { tag, op, session: 0, head_len: 0, inputs, outputs: &[], urgent: false, submitted: Some(now) };
+        watch.submitted(&request, Algorithm::Aes256Gcm, now);
     }
 
     /// A request that is replied to after 20 us and received at `received` after its submission.
