@@ -70,7 +70,7 @@ impl Producer {
     pub fn push<const N: usize>(&mut self, slots: &[Line], message: &[u64; N]) {
         const { assert!(N <= MESSAGE_WORDS, "longer than a slot") };
         self.push_words(slots, |words| {
-            message.iter().enumerate().for_each(|(number, value)| words.put(number, *value))
+            message.iter().enumerate().for_each(|(number, value)| words.put(number, *value));
         });
     }
 

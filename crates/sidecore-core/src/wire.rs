@@ -177,7 +177,8 @@ impl Request<'_> {
 
     #[inline]
     fn write(&self, mut put: impl FnMut(usize, u64)) {
-        let flags = u8::from(self.submitted.is_some()) * FLAG_SAMPLED | u8::from(self.urgent) * FLAG_URGENT;
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.submitted.is_some(), FLAG_SAMPLED) | flag(self.urgent, FLAG_URGENT);
         let counts = self.inputs.len() as u64 | (self.outputs.len() as u64) << 4;
         put(0, pack(self.tag, u32::from(self.op as u8)) | u64::from(flags) << FLAGS | counts << COUNTS);
         put(1, pack(self.session, self.head_len));
