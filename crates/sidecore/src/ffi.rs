@@ -8,17 +8,21 @@ pub(crate) mod aead;
 pub(crate) mod aes;
 pub(crate) mod cipher;
 pub(crate) mod des;
-pub(crate) mod ec;
 pub(crate) mod hash;
-pub(crate) mod kem;
 pub(crate) mod keyfile;
-pub(crate) mod keygen;
+pub(crate) mod operation;
 pub(crate) mod pkey;
-pub(crate) mod rsa;
 
 use std::marker::PhantomData;
 
 use crate::shm::span::Span;
+
+/// Which way a cipher goes, as the library numbers it.
+#[derive(Clone, Copy)]
+pub(crate) enum Direction {
+    Decrypt = 0,
+    Encrypt = 1,
+}
 
 /// Payload to read: private, or shared with a client.
 #[derive(Clone, Copy)]

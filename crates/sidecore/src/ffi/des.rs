@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use aws_lc_sys as sys;
 use zeroize::Zeroize;
 
-use super::{Sink, Source};
+use super::{Direction, Sink, Source};
 
 /// Length of a block and of an initialisation vector, in bytes.
 pub(crate) const BLOCK_LEN: usize = 8;
@@ -28,25 +28,17 @@ impl TripleDesKey {
         Self(schedules)
     }
 
-    /// Encrypts whole blocks. `output` is `input`'s own place or does not overlap it.
-    pub(crate) fn encrypt(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
-        self.cbc(iv, input, output, sys::DES_ENCRYPT);
-    }
-
-    /// Decrypts whole blocks. `output` is `input`'s own place or does not overlap it.
-    pub(crate) fn decrypt(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) {
-        self.cbc(iv, input, output, sys::DES_DECRYPT);
-    }
-
-    fn cbc(&self, iv: [u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>, direction: c_int) {
+    /// Whole blocks in this direction; the number of bytes written. `output` is `input`'s own place or does not overlap it.
+    pub(crate) fn cbc(&self, direction: Direction, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) -> usize {
         assert!(input.len.is_multiple_of(BLOCK_LEN));
         let output = output.room_for(input.len);
-        let mut chain = sys::DES_cblock { bytes: iv };
-        let [first, second, third] = &self.0;
+        let mut chain = sys::DES_cblock { bytes: *iv };
+        let ([first, second, third], direction) = (&self.0, direction as c_int);
         // SAFETY: input.len bytes, whole blocks, are readable and, as just checked, writable; the rest is private.
         unsafe {
             sys::DES_ede3_cbc_encrypt(input.ptr, output, input.len, first, second, third, &raw mut chain, direction);
         }
+        input.len
     }
 }
 

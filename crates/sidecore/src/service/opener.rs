@@ -113,7 +113,7 @@ impl Shared {
 impl Order {
     fn carry_out(self) -> Result<Made, String> {
         match self {
-            Self::Session(spec) => Session::open(&spec).map(Made::Session).map_err(|error| error.to_string()),
+            Self::Session(spec) => Session::open(&spec).map(Made::Session),
             Self::Stored { name, material, scheme } => {
                 let session = material.open(&scheme).map_err(|why| format!("key {name:?}: {why}"))?;
                 Ok(Made::Stored { name, material, scheme, session })

@@ -3,11 +3,9 @@
 //! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
 //! the block cipher. A last block that is not whole borrows ciphertext from the one before.
 
-use super::error::OpenError;
-use super::mechanism::exactly;
-use crate::ffi::aes::{BLOCK_LEN, EncryptKey};
-use crate::ffi::cipher::EcbKey;
-use crate::ffi::{Sink, Source, wipe};
+use crate::ffi::aes::{AesKey, BLOCK_LEN};
+use crate::ffi::cipher::CipherKey;
+use crate::ffi::{Direction, Sink, Source, wipe};
 
 type Block = [u8; BLOCK_LEN];
 
@@ -16,38 +14,35 @@ const CHUNK_BLOCKS: usize = 32;
 const CHUNK_LEN: usize = CHUNK_BLOCKS * BLOCK_LEN;
 
 pub(super) struct Aes128Xts {
-    data: EcbKey,
-    tweak: EncryptKey,
+    data: CipherKey,
+    tweak: AesKey,
 }
 
 impl Aes128Xts {
     /// Takes two 16-byte keys, one after the other.
-    pub(super) fn new(key: &[u8]) -> Result<Self, OpenError> {
+    pub(super) fn new(key: &[u8]) -> Option<Self> {
         let (data, tweak) = key.split_at(key.len() / 2);
-        Ok(Self {
-            data: EcbKey::new(exactly(data)?).ok_or(OpenError::Library)?,
-            tweak: EncryptKey::new(tweak).ok_or(OpenError::Library)?,
-        })
+        Some(Self { data: CipherKey::aes_128_blocks(data)?, tweak: AesKey::new(tweak, Direction::Encrypt)? })
     }
 
-    /// Encrypts at least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap
-    /// it. `None`: the library failed.
-    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
-        let cipher = |blocks: &mut [u8]| self.data.encrypt(blocks);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
+    /// At least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap it. `None`: the
+    /// library failed.
+    pub(super) fn data_unit(
+        &self,
+        direction: Direction,
+        tweak: &Block,
+        input: Source<'_>,
+        mut output: Sink<'_>,
+    ) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| self.data.blocks(direction, blocks);
+        let (done, last) = self.whole_blocks(tweak, input, &mut output, cipher)?;
         if done < input.len() {
-            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher)?;
-        }
-        Some(input.len())
-    }
-
-    /// Decrypts at least 16 bytes, under the same terms.
-    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
-        let cipher = |blocks: &mut [u8]| self.data.decrypt(blocks);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
-        if done < input.len() {
-            // The encryptor used the two tweaks in the opposite order.
-            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher)?;
+            // The two directions use the last two tweaks in opposite orders.
+            let (first, second) = match direction {
+                Direction::Encrypt => (last, last.next()),
+                Direction::Decrypt => (last.next(), last),
+            };
+            steal(input, &mut output, done, first, second, cipher)?;
         }
         Some(input.len())
     }
