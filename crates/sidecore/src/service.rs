@@ -2,10 +2,20 @@
 //!
 //! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
 
+/// Refuses with these words unless it holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
 mod advice;
 mod calibrate;
 mod closer;
 mod command;
+mod lane;
 mod listener;
 mod opener;
 mod place;
@@ -29,7 +39,6 @@ use place::Place;
 use reactor::{Reactor, Setup};
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -39,11 +48,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// Why a service did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration contradicts itself.
-    Config(ConfigError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A core of the configuration is not this process's to use.
+    #[error("core {cpu} is not here: this process may use {allowed:?}")]
     NoSuchCpu {
         /// What was asked for.
         cpu: usize,
@@ -51,13 +62,22 @@ pub enum StartError {
         allowed: Vec<usize>,
     },
     /// Another service answers at this socket, or is about to.
+    #[error(
+        "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
+         configuration"
+    )]
     AlreadyRunning(PathBuf),
     /// The stored keys cannot be opened: says why.
+    #[error("{0}")]
     Keys(String),
     /// A path cannot be used.
+    #[error(
+        "{0}: {1}; name a socket in a directory that this user may write, in the configuration or in SIDECORE_SOCKET"
+    )]
     Path(PathBuf, io::Error),
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 /// A running service. Dropping it stops it: clients then find it gone.
@@ -245,40 +265,3 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
 }
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => write!(f, "{error}"),
-            Self::NoSuchCpu { cpu, allowed } => write!(f, "core {cpu} is not here: this process may use {allowed:?}"),
-            Self::AlreadyRunning(path) => write!(
-                f,
-                "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
-                 configuration",
-                path.display()
-            ),
-            Self::Path(path, error) => write!(
-                f,
-                "{}: {error}; name a socket in a directory that this user may write, in the configuration or in \
-                 SIDECORE_SOCKET",
-                path.display()
-            ),
-            Self::Keys(why) => f.write_str(why),
-            Self::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

@@ -150,6 +150,9 @@ type StartMessage = unsafe extern "C" fn(
 ) -> c_int;
 
 /// Of what need not be started.
+///
+/// # Safety
+/// It does nothing with the context.
 unsafe extern "C" fn always(_: *mut sys::EVP_PKEY_CTX) -> c_int {
     1
 }

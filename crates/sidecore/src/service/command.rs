@@ -1,59 +1,29 @@
 //! What the control thread tells a sidecore, and the other way round. Outside the hot path, over channels.
 
+use super::lane::{Lane, LaneKey};
 use crate::config::{DeviceAction, DeviceConfig, NotifyConfig};
-use crate::counters::LaneBlock;
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, Material, Resealed};
-use crate::shm::LaneMemory;
-use crate::spec::Scheme;
 use crate::sys::wake;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::flag::Flag;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
+use sidecore_core::sidecore::NewLane;
 use sidecore_core::wire::Fault;
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
-/// Names a connection, and with it its lane, as long as the service runs.
-pub(super) type LaneKey = u64;
-
 /// Names a client process: user and process number.
 pub(super) type ClientKey = (u32, u32);
 
-/// A lane to serve from now on.
-#[derive(Debug)]
-pub(super) struct NewLane {
-    pub(super) key: LaneKey,
-    pub(super) client: ClientKey,
-    pub(super) weight: u32,
-    pub(super) credit: u32,
-    pub(super) memory: Arc<LaneMemory>,
-    /// The pipe that the client rings.
-    pub(super) doorbell: OwnedFd,
-    /// The pipe that wakes the client.
-    pub(super) wake: OwnedFd,
-    pub(super) counters: LaneBlock,
-    /// Sessions that a forked child took over.
-    pub(super) sessions: Vec<(u32, Arc<Session>)>,
-}
-
-/// What a sidecore is told.
+/// What a sidecore is told. Sessions go by their handles.
 #[derive(Debug)]
 pub(super) enum Command {
-    AddLane(Box<NewLane>),
+    AddLane(Box<NewLane<Lane>>),
     CloseLane(LaneKey),
-    AddSession {
-        lane: LaneKey,
-        handle: u32,
-        session: Arc<Session>,
-    },
-    CloseSession {
-        lane: LaneKey,
-        handle: u32,
-    },
+    AddSession(LaneKey, u32, Arc<Session>),
+    CloseSession(LaneKey, u32),
     /// The service itself ends these: nobody is told.
     EndSessions(Vec<(LaneKey, u32)>),
     SetNotify(NotifyConfig),
@@ -66,48 +36,19 @@ pub(super) enum Command {
     Stop,
 }
 
-/// Anything whose only use is to be dropped.
-pub(super) trait Leftover: Send + fmt::Debug {}
-
-impl<T: Send + fmt::Debug> Leftover for T {}
-
-/// What became of an order; the reason where nothing did.
-#[derive(Debug)]
-pub(super) enum Made {
-    Session(Session),
-    Stored { name: String, material: Arc<Material>, scheme: Scheme, session: Session },
-    Import { name: String, material: Material, acl: Acl },
-    Key(Material),
-    Public(Vec<u8>),
-}
-
 /// What the control thread is told. What is left of a lane comes along, to be freed elsewhere than on a sidecore.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The client of this lane broke the protocol.
-    Fault(LaneKey, Fault, Box<dyn Leftover>),
+    Fault(LaneKey, Fault, Box<Lane>),
     /// The lane could not be taken: the tables are full.
-    NoRoom(LaneKey, Box<dyn Leftover>),
+    NoRoom(LaneKey, Box<Lane>),
     /// The sidecore does not serve the lane any more; nothing is left where it had ended it itself.
-    LaneClosed(LaneKey, Option<Box<dyn Leftover>>),
+    LaneClosed(LaneKey, Option<Box<Lane>>),
     /// What this connection had is closed and freed.
-    Freed(Freed),
+    Freed(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
-    /// A key was made, or not: says why.
-    KeyGenerated(Box<Result<Material, String>>),
-    /// What this connection asked for was parsed, or not: says why.
-    Made(LaneKey, Box<Result<Made, String>>),
-    /// The keys at rest were sealed anew for this asker, or not.
-    Resealed(LaneKey, Box<Resealed>),
-}
-
-/// Whose remains were closed and freed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Freed {
-    pub(super) key: LaneKey,
-    /// Bytes of sessions among it.
-    pub(super) session_bytes: u64,
 }
 
 /// Reaches one sidecore from the control thread.

@@ -5,11 +5,11 @@
 mod devices;
 mod hands;
 mod keys;
-mod lanes;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
-use super::command::{Command, Event, LaneKey, Leftover, Mailbox};
+use super::command::{Command, Event, Mailbox};
+use super::lane::{Lane, LaneKey};
 use super::record;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
@@ -17,9 +17,8 @@ use crate::device::Job;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use hands::Hands;
-use lanes::Lane;
 use sidecore_core::dispatch::{LaneId, Limits};
-use sidecore_core::sidecore::{Hops, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
+use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
 use sidecore_core::time::Nanos;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -133,15 +132,15 @@ impl Reactor {
         match command {
             Command::AddLane(lane) => self.add_lane(*lane),
             Command::CloseLane(key) => {
-                let left = self.close_lane(key).map(|lane| Box::new(lane) as Box<dyn Leftover>);
+                let left = self.close_lane(key).map(Box::new);
                 self.hands.tell(Event::LaneClosed(key, left));
             }
-            Command::AddSession { lane, handle, session } => {
+            Command::AddSession(lane, handle, session) => {
                 if let Some(lane) = self.lane_of(lane) {
                     lane.sessions.insert(handle, session);
                 }
             }
-            Command::CloseSession { lane, handle } => {
+            Command::CloseSession(lane, handle) => {
                 self.close_session(lane, handle);
                 self.hands.tell(Event::SessionClosed(lane));
             }
@@ -165,6 +164,35 @@ impl Reactor {
             }
             Command::Stop => self.stopping = true,
         }
+    }
+
+    fn lane_of(&mut self, key: LaneKey) -> Option<&mut Lane> {
+        let id = *self.hands.keys.get(&key)?;
+        self.sidecore.lane_mut(id)
+    }
+
+    fn add_lane(&mut self, new: NewLane<Lane>) {
+        let key = new.end.key;
+        let id = match self.sidecore.add_lane(new) {
+            Ok(id) => id,
+            Err(lane) => return self.hands.tell(Event::NoRoom(key, Box::new(lane))),
+        };
+        self.hands.keys.insert(key, id);
+        let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.hands.poller) else { return };
+        // A pipe of our own making can be added unless memory is short; then the lane cannot be served.
+        if poller.add_edge(&lane.doorbell, u64::from(id.0)).is_err()
+            && let Some(lane) = self.close_lane(key)
+        {
+            self.hands.tell(Event::NoRoom(key, Box::new(lane)));
+        }
+    }
+
+    /// Serves the lane no more. What is left of it is to be freed elsewhere: to unmap it can take long.
+    fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
+        let id = *self.hands.keys.get(&key)?;
+        let lane = self.sidecore.close_lane(id)?;
+        self.hands.deafen(&lane);
+        Some(lane)
     }
 
     fn close_session(&mut self, lane: LaneKey, handle: u32) {

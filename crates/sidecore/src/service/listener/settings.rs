@@ -2,7 +2,8 @@
 
 use super::{Command, Listener, Reply};
 use crate::config::{Hop, Setting, in_force};
-use crate::service::command::{LaneKey, SidecoreHandle};
+use crate::service::command::SidecoreHandle;
+use crate::service::lane::LaneKey;
 use crate::service::record;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
@@ -26,7 +27,7 @@ impl Listener {
         let mut note = None;
         match Setting::parse(text).map_err(|error| error.to_string())? {
             Setting::Notify(hop, notify) => {
-                let hops = &mut self.config.notify;
+                let hops = &mut self.setup.config.notify;
                 let all = hop == Hop::All;
                 for (this, value) in [
                     (Hop::Service, &mut hops.service),
@@ -39,16 +40,16 @@ impl Listener {
                     }
                 }
                 let hops = *hops;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
+                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
                 note = self.parking(hop);
             }
             Setting::Balance(balance) => {
-                self.config.balance = balance;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetBalance(balance)));
+                self.setup.config.balance = balance;
+                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetBalance(balance)));
             }
             Setting::Order(order) => {
-                self.config.order = order;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetOrder(order)));
+                self.setup.config.order = order;
+                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetOrder(order)));
             }
             Setting::AddDevice(device) => {
                 let only = device.sidecore;
@@ -59,7 +60,7 @@ impl Listener {
             Setting::Device(name, action) => {
                 // A device of one sidecore is unknown to the others: one that knows it is enough.
                 let command = |answer| Command::Device(name.clone(), action, answer);
-                let sidecores = self.sidecores.len();
+                let sidecores = self.setup.sidecores.len();
                 self.ask(|_| true, command, |refused| refused < sidecores)?;
             }
         }
@@ -69,8 +70,8 @@ impl Listener {
 
     /// Which of these hops park under a policy that spins, and why.
     fn parking(&self, hop: Hop) -> Option<String> {
-        let waiters = self.counters.waiters();
-        let notify = self.config.notify.hops().map(Some);
+        let waiters = self.setup.counters.waiters();
+        let notify = self.setup.config.notify.hops().map(Some);
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
         for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
@@ -95,23 +96,27 @@ impl Listener {
 
     /// Takes the records from the sidecores and writes them.
     fn end_record(&self) -> Outcome {
-        let Some(path) = &self.config.record else {
+        let Some(path) = &self.setup.config.record else {
             return Err("nothing is recorded: start the service with `record`".to_owned());
         };
-        for (index, sidecore) in self.sidecores.iter().enumerate() {
+        for (index, sidecore) in self.setup.sidecores.iter().enumerate() {
             let (answer, tape) = sync_channel(1);
             sidecore.send(Command::EndRecord(answer));
             let tape = tape.recv_timeout(PATIENCE).map_err(|_| "a sidecore does not answer".to_owned())?;
             let tape = tape.ok_or_else(|| "the record was ended before".to_owned())?;
-            let path = self.config.record_path(index).unwrap_or_else(|| path.clone());
+            let path = self.setup.config.record_path(index).unwrap_or_else(|| path.clone());
             record::write(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(())
     }
 
     pub(super) fn publish_policies(&self) {
-        self.counters.set_policies(self.config.notify.hops(), self.config.balance, self.config.order);
-        self.counters.set_clients_may_spin(self.advice.may_spin());
+        self.setup.counters.set_policies(
+            self.setup.config.notify.hops(),
+            self.setup.config.balance,
+            self.setup.config.order,
+        );
+        self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin());
     }
 
     /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.
@@ -121,10 +126,16 @@ impl Listener {
         command: impl Fn(SyncSender<Outcome>) -> Command,
         fine: impl Fn(usize) -> bool,
     ) -> Outcome {
-        let asked: Vec<&SidecoreHandle> =
-            self.sidecores.iter().enumerate().filter(|(index, _)| on(*index)).map(|(_, sidecore)| sidecore).collect();
+        let asked: Vec<&SidecoreHandle> = self
+            .setup
+            .sidecores
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| on(*index))
+            .map(|(_, sidecore)| sidecore)
+            .collect();
         if asked.is_empty() {
-            return Err(format!("no such sidecore: there are {}", self.sidecores.len()));
+            return Err(format!("no such sidecore: there are {}", self.setup.sidecores.len()));
         }
         let mut refusals = Vec::new();
         for sidecore in asked {

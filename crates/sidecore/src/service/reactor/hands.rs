@@ -2,12 +2,12 @@
 
 use super::Setup;
 use super::devices::Device;
-use super::lanes::Lane;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::Job;
 use crate::engine::execute::{Scratch, execute};
-use crate::service::command::{Event, LaneKey};
+use crate::service::command::Event;
+use crate::service::lane::{Lane, LaneKey};
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
 use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
