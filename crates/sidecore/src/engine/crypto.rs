@@ -186,7 +186,7 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
             let (_, algorithm) = CIPHERS.into_iter().find(|(each, _)| each == cipher).ok_or(LIBRARY)?;
             let mechanism: Box<dyn Mechanism> = match AeadKey::new(*cipher, key) {
                 Some(aead) => Box::new(aead),
-                None => Box::new(cipher::Mode::open(*cipher, key)?),
+                None => Box::new(cipher::Ciphers::open(*cipher, key)?),
             };
             (algorithm, &[Op::Encrypt, Op::Decrypt], mechanism)
         }
@@ -226,7 +226,7 @@ fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     let key = match algorithm {
         Algorithm::Noop | Algorithm::Sha256 | Algorithm::Sha384 | Algorithm::Sha512 => 0,
         Algorithm::Rsa1024 | Algorithm::MlKem768 => 6 << 10,
-        Algorithm::Rsa2048 | Algorithm::Aes128Xts | Algorithm::Aes256Xts => 8 << 10,
+        Algorithm::Rsa2048 | Algorithm::Aes128Xts | Algorithm::Aes256Xts | Algorithm::TripleDesCbc => 8 << 10,
         Algorithm::Rsa3072 => 10 << 10,
         Algorithm::Rsa4096 => 12 << 10,
         Algorithm::MlDsa65 => 14 << 10,

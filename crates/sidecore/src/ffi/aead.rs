@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 
 use aws_lc_sys as sys;
 
-use super::{Sink, Source, succeeded};
+use super::{Source, succeeded};
+use crate::shm::span::Span;
 use crate::spec::Cipher;
 
 /// Length of the nonce, in bytes.
@@ -52,17 +53,16 @@ impl AeadKey {
         nonce: &[u8; NONCE_LEN],
         aad: &[u8],
         plaintext: Source<'_>,
-        output: Sink<'_>,
+        output: Span<'_>,
     ) -> Option<usize> {
-        let len = output.len;
-        let (output, mut written) = (output.room_for(len), 0);
+        let (target, max_len, mut written) = (output.as_mut_ptr(), output.len(), 0);
         // SAFETY: all pointers are valid for the lengths beside them; the library checks max_out_len and aliasing.
         let code = unsafe {
             sys::EVP_AEAD_CTX_seal(
                 self.0.as_ptr(),
-                output,
+                target,
                 &raw mut written,
-                len,
+                max_len,
                 nonce.as_ptr(),
                 NONCE_LEN,
                 plaintext.ptr,

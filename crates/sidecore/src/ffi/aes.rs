@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use aws_lc_sys as sys;
 use zeroize::Zeroize;
 
-use super::{Direction, Sink, Source};
+use super::{Direction, Source, room_for};
+use crate::shm::span::Span;
 
 /// Length of a block and of an initialisation vector, in bytes.
 pub(crate) const BLOCK_LEN: usize = 16;
@@ -44,12 +45,13 @@ impl AesKey {
         unsafe { sys::AES_encrypt(block, block, &raw const self.schedule) };
     }
 
-    /// Counter mode, with the schedule to encrypt; encryption and decryption are the same. Writes as many bytes as it reads.
-    /// `output` is `input`'s own place or does not overlap it.
+    /// Counter mode, with the schedule to encrypt; encryption and decryption are the same. `output` is `input`'s own place or
+    /// does not overlap it. The number of bytes written; `None`: the vector is no block.
     #[inline]
-    pub(crate) fn ctr(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) -> usize {
-        let output = output.room_for(input.len);
-        let (mut counter, mut keystream, mut used) = (*iv, [0; BLOCK_LEN], 0);
+    pub(crate) fn ctr(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
+        let output = room_for(output, input.len);
+        let mut counter: [u8; BLOCK_LEN] = iv.try_into().ok()?;
+        let (mut keystream, mut used) = ([0; BLOCK_LEN], 0);
         // SAFETY: input.len bytes are readable and, as just checked, writable; the rest is private and long enough.
         unsafe {
             sys::AES_ctr128_encrypt(
@@ -62,18 +64,19 @@ impl AesKey {
                 &raw mut used,
             );
         }
-        input.len
+        Some(input.len)
     }
 
     /// Cipher block chaining of whole blocks, under the terms of [`ctr`](Self::ctr), in the schedule's direction.
     #[inline]
-    pub(crate) fn cbc(&self, iv: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) -> usize {
+    pub(crate) fn cbc(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
         assert!(input.len.is_multiple_of(BLOCK_LEN));
-        let (output, mut chain) = (output.room_for(input.len), *iv);
+        let output = room_for(output, input.len);
+        let mut chain: [u8; BLOCK_LEN] = iv.try_into().ok()?;
         let (key, direction) = (&raw const self.schedule, self.direction as c_int);
         // SAFETY: input.len bytes, whole blocks, are readable and, as just checked, writable; the vector is private.
         unsafe { sys::AES_cbc_encrypt(input.ptr, output, input.len, key, chain.as_mut_ptr(), direction) };
-        input.len
+        Some(input.len)
     }
 }
 

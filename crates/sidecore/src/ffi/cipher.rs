@@ -1,4 +1,5 @@
-//! Ciphers that the library offers through a context only: AES-256 in XTS mode, AES-128 on many blocks at once.
+//! Ciphers that the library offers through a context only, or best: AES-256 in XTS mode, AES-128 on many blocks at once, triple
+//! DES.
 //!
 //! A context holds the state of what it does, so it serves one request at a time. Each direction of a key has a few of
 //! them; a request takes a free one. More requests at once than contexts get one made for them.
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_sys as sys;
 
-use super::aes::BLOCK_LEN;
-use super::{Direction, Sink, Source, succeeded};
+use super::{Direction, Source, room_for, succeeded};
+use crate::shm::span::Span;
 
 /// How many requests per direction run without an allocation.
 const CONTEXTS: usize = 4;
@@ -32,26 +33,21 @@ impl CipherKey {
         Self::new(sys::EVP_aes_128_ecb, key)
     }
 
+    /// Triple DES in cipher block chaining mode: three 8-byte keys. Parity bits are ignored.
+    pub(crate) fn triple_des_cbc(key: &[u8]) -> Option<Self> {
+        Self::new(sys::EVP_des_ede3_cbc, key)
+    }
+
     fn new(cipher: Table, key: &[u8]) -> Option<Self> {
         let direction = |direction| Pool::new(cipher, key, direction);
         Some(Self { encrypt: direction(Direction::Encrypt)?, decrypt: direction(Direction::Decrypt)? })
     }
 
-    /// Whole blocks in place. `None`: the library failed.
-    pub(crate) fn blocks(&self, direction: Direction, blocks: &mut [u8]) -> Option<()> {
-        self.pool(direction).with(|context| context.blocks(blocks))
-    }
-
-    /// One XTS data unit of 16 bytes to 16 MiB; the library steals ciphertext as IEEE 1619 says. `output` is `input`'s own
-    /// place or does not overlap it. The number of bytes written; `None`: the library refused.
-    pub(crate) fn data_unit(
-        &self,
-        direction: Direction,
-        tweak: &[u8; BLOCK_LEN],
-        input: Source<'_>,
-        output: Sink<'_>,
-    ) -> Option<usize> {
-        self.pool(direction).with(|context| context.data_unit(tweak, input, output))
+    /// Whole blocks, or an XTS data unit of 16 bytes to 16 MiB, whose ciphertext the library steals as IEEE 1619 says; `iv` is
+    /// empty where the cipher takes none. `output` is `input`'s own place or does not overlap it. The number of bytes written;
+    /// `None`: the library refused.
+    pub(crate) fn cipher(&self, direction: Direction, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
+        self.pool(direction).with(|context| context.cipher(iv, input, output))
     }
 
     fn pool(&self, direction: Direction) -> &Pool {
@@ -97,25 +93,19 @@ impl Context {
     }
 
     /// The caller has this context to itself.
-    fn blocks(&self, blocks: &mut [u8]) -> Option<()> {
-        assert!(blocks.len().is_multiple_of(BLOCK_LEN));
-        let bytes = blocks.as_mut_ptr();
-        // SAFETY: the caller has the context to itself; the bytes are exclusive, and in place is allowed.
-        succeeded(unsafe { sys::EVP_Cipher(self.0.as_ptr(), bytes, bytes, blocks.len()) }).then_some(())
-    }
-
-    /// The caller has this context to itself.
-    fn data_unit(&self, tweak: &[u8; BLOCK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        let output = output.room_for(input.len);
-        let len = c_int::try_from(input.len).ok()?;
-        let mut written = 0;
-        // SAFETY: the caller has the context to itself; input.len bytes are readable and, as just checked, writable.
+    fn cipher(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
+        let (context, output) = (self.0.as_ptr(), room_for(output, input.len));
+        // SAFETY: the context is live.
+        let (iv_len, block_len) =
+            unsafe { (sys::EVP_CIPHER_CTX_iv_length(context), sys::EVP_CIPHER_CTX_block_size(context)) };
+        assert!(iv.len() == iv_len as usize && input.len.is_multiple_of(block_len as usize));
+        // SAFETY: the caller has the context to itself; vector and input are readable for the lengths just checked, and
+        // input.len bytes are writable, in place, too.
         let done = unsafe {
-            let (context, tweak) = (self.0.as_ptr(), tweak.as_ptr());
-            sys::EVP_CipherInit_ex(context, null(), null_mut(), null(), tweak, -1) == 1
-                && sys::EVP_CipherUpdate(context, output, &raw mut written, input.ptr, len) == 1
+            (iv.is_empty() || sys::EVP_CipherInit_ex(context, null(), null_mut(), null(), iv.as_ptr(), -1) == 1)
+                && sys::EVP_Cipher(context, output, input.ptr, input.len) == 1
         };
-        succeeded(done.into()).then_some(written as usize)
+        succeeded(done.into()).then_some(input.len)
     }
 }
 

@@ -27,7 +27,7 @@ impl Mechanism for AeadKey {
         let (nonce, rest) = input.split_first_chunk().ok_or(Refusal::InputLength)?;
         let (aad, payload) = rest.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
         match op {
-            Op::Encrypt => self.seal(nonce, aad, payload.into(), output.into()).ok_or(Refusal::Internal),
+            Op::Encrypt => self.seal(nonce, aad, payload.into(), Span::of(output)).ok_or(Refusal::Internal),
             _ => self.open(nonce, aad, payload, output).ok_or(Refusal::Authentication),
         }
     }
@@ -46,7 +46,7 @@ impl Mechanism for AeadKey {
         if head_len > 0 {
             input.slice(NONCE_LEN, head_len)?.copy_to(&mut aad[..head_len]);
         }
-        let written = self.seal(&nonce, &aad[..head_len], plaintext.into(), output.into());
+        let written = self.seal(&nonce, &aad[..head_len], plaintext.into(), output);
         Some(written.ok_or(Refusal::Internal))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Digest: data → digest. HMAC Sign: data → tag. HMAC Verify: tag (`head_len`, its full length) ‖ data → nothing.
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use sidecore_core::session::{Op, Refusal};
 
 use super::mechanism::{Mechanism, Written, check_input, check_verified};
@@ -51,7 +52,7 @@ impl Mechanism for HmacKey {
             output[..len].copy_from_slice(&tag[..len]);
             return Ok(len);
         }
-        check_verified(crate::ffi::equal(claimed, &tag[..len]))
+        check_verified(verify_slices_are_equal(claimed, &tag[..len]).is_ok())
     }
 
     fn run_spans(&self, op: Op, _head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {

@@ -9,7 +9,7 @@ use super::{
     SignaturePadding,
 };
 use crate::ffi::operation::Padding;
-use crate::ffi::{aead, aes, des, pkey::PKey};
+use crate::ffi::{aes, pkey::PKey};
 
 /// One request with the session that it goes to.
 #[derive(Clone, Debug)]
@@ -136,17 +136,17 @@ fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
 /// The input of an operation that needs no other operation's output.
 fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
     use Algorithm as A;
+    let iv_len = cipher(algorithm).map_or(0, Cipher::iv_len);
     let len = match (algorithm, op) {
-        (A::Aes128Cbc | A::Aes256Cbc, _) => size.next_multiple_of(aes::BLOCK_LEN),
+        (A::Aes128Cbc | A::Aes256Cbc | A::TripleDesCbc, _) => size.next_multiple_of(iv_len),
         (A::Aes128Xts | A::Aes256Xts, _) => size.max(aes::BLOCK_LEN),
-        (A::TripleDesCbc, _) => size.next_multiple_of(des::BLOCK_LEN),
         (A::P384, Op::SignDigest) => Hash::Sha384.len(),
         (_, Op::SignDigest) => Hash::Sha256.len(),
         (A::X25519, _) => 32,
         (A::MlKem768, _) => 0,
         _ => size,
     };
-    (0, random.bytes(cipher(algorithm).map_or(0, Cipher::iv_len) + len))
+    (0, random.bytes(iv_len + len))
 }
 
 /// The input that undoes or checks what the same session did a moment ago.
@@ -162,19 +162,10 @@ fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix6
     let len = session.run(op, head_len, &input, &mut output).expect("the sample runs");
     output.truncate(len);
     match op {
-        Op::Encrypt => (0, [&input[..input.len() - payload_len(class, &input, &output)], &output].concat()),
+        Op::Encrypt => (0, [&input[..cipher(class.algorithm()).map_or(0, Cipher::iv_len)], &output].concat()),
         Op::Encapsulate => (0, output[..1088].to_vec()),
         _ => (output.len(), [output, input].concat()),
     }
-}
-
-/// Length of what was encrypted: an AEAD's output is longer by its tag.
-fn payload_len(class: Class, input: &[u8], output: &[u8]) -> usize {
-    let tag_len = match class.algorithm() {
-        Algorithm::Aes128Gcm | Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => aead::TAG_LEN,
-        _ => 0,
-    };
-    (output.len() - tag_len).min(input.len())
 }
 
 /// A PKCS#1 v1.5 ciphertext of a TLS premaster secret (48 bytes), whose padding comes from the seed, too.

@@ -5,7 +5,8 @@
 
 use crate::ffi::aes::{AesKey, BLOCK_LEN};
 use crate::ffi::cipher::CipherKey;
-use crate::ffi::{Direction, Sink, Source, wipe};
+use crate::ffi::{Direction, Source, wipe};
+use crate::shm::span::Span;
 
 type Block = [u8; BLOCK_LEN];
 
@@ -30,19 +31,22 @@ impl Aes128Xts {
     pub(super) fn data_unit(
         &self,
         direction: Direction,
-        tweak: &Block,
+        tweak: &[u8],
         input: Source<'_>,
-        mut output: Sink<'_>,
+        output: Span<'_>,
     ) -> Option<usize> {
-        let cipher = |blocks: &mut [u8]| self.data.blocks(direction, blocks);
-        let (done, last) = self.whole_blocks(tweak, input, &mut output, cipher)?;
+        let cipher = |blocks: &mut [u8]| {
+            let place = Span::of(blocks);
+            self.data.cipher(direction, &[], place.into(), place)
+        };
+        let (done, last) = self.whole_blocks(tweak.try_into().ok()?, input, output, cipher)?;
         if done < input.len() {
             // The two directions use the last two tweaks in opposite orders.
             let (first, second) = match direction {
                 Direction::Encrypt => (last, last.next()),
                 Direction::Decrypt => (last.next(), last),
             };
-            steal(input, &mut output, done, first, second, cipher)?;
+            steal(input, output, done, first, second, cipher)?;
         }
         Some(input.len())
     }
@@ -52,8 +56,8 @@ impl Aes128Xts {
         &self,
         tweak: &Block,
         input: Source<'_>,
-        output: &mut Sink<'_>,
-        cipher: impl Fn(&mut [u8]) -> Option<()>,
+        output: Span<'_>,
+        cipher: impl Fn(&mut [u8]) -> Option<usize>,
     ) -> Option<(usize, Tweak)> {
         let blocks = input.len() / BLOCK_LEN - usize::from(!input.len().is_multiple_of(BLOCK_LEN));
         let end = blocks * BLOCK_LEN;
@@ -68,7 +72,7 @@ impl Aes128Xts {
             add(chunk, mask);
             cipher(chunk)?;
             add(chunk, mask);
-            output.copy_from(done, chunk);
+            output.slice(done, len)?.copy_from(chunk);
             done += len;
         }
         let used = CHUNK_LEN.min(end);
@@ -87,11 +91,11 @@ impl Aes128Xts {
 /// The last whole block and the rest after it, at `done`. `first` is the tweak of the pass that makes the borrowed bytes.
 fn steal(
     input: Source<'_>,
-    output: &mut Sink<'_>,
+    output: Span<'_>,
     done: usize,
     first: Tweak,
     second: Tweak,
-    cipher: impl Fn(&mut [u8]) -> Option<()>,
+    cipher: impl Fn(&mut [u8]) -> Option<usize>,
 ) -> Option<()> {
     let rest = input.len() - done - BLOCK_LEN;
     let (mut whole, mut tail) = ([0; BLOCK_LEN], [0; BLOCK_LEN]);
@@ -100,8 +104,8 @@ fn steal(
     first.around(&mut whole, &cipher)?;
     tail[rest..].copy_from_slice(&whole[rest..]);
     second.around(&mut tail, &cipher)?;
-    output.copy_from(done, &tail);
-    output.copy_from(done + BLOCK_LEN, &whole[..rest]);
+    output.slice(done, BLOCK_LEN)?.copy_from(&tail);
+    output.slice(done + BLOCK_LEN, rest)?.copy_from(&whole[..rest]);
     wipe(&mut whole);
     wipe(&mut tail);
     Some(())
@@ -134,7 +138,7 @@ impl Tweak {
     }
 
     #[inline]
-    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<()>) -> Option<()> {
+    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<usize>) -> Option<()> {
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
         cipher(block)?;
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
