@@ -15,7 +15,6 @@ mod advice;
 mod calibrate;
 mod closer;
 mod command;
-mod lane;
 mod listener;
 mod opener;
 mod place;
@@ -33,7 +32,7 @@ use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
 pub use calibrate::park_cost;
-use command::{Command, SidecoreHandle, mailbox};
+use command::{SidecoreHandle, mailbox};
 use listener::Listener;
 use place::Place;
 use reactor::{Reactor, Setup};
@@ -88,7 +87,7 @@ pub struct Service {
     stop: Arc<AtomicBool>,
     listener_wake: Arc<OwnedFd>,
     listener: Option<JoinHandle<()>>,
-    sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
+    sidecores: Vec<(Arc<SidecoreHandle<Reactor>>, JoinHandle<()>)>,
     /// Given back last, when no thread is left.
     place: Place,
     key_changes: Option<u64>,
@@ -147,7 +146,7 @@ impl Service {
                 advice,
             };
             let thread = start_sidecore(setup)?;
-            service.sidecores.push((handle, thread));
+            service.sidecores.push((Arc::new(handle), thread));
         }
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let listener = Listener::new(listener::Setup {
@@ -193,7 +192,7 @@ impl Service {
         self.stop.store(true, Ordering::Release);
         wake::ring(&*self.listener_wake);
         for (handle, _) in &self.sidecores {
-            handle.send(Command::Stop);
+            handle.send(Reactor::stop);
         }
         // A thread that panicked has said so on stderr; there is nothing to add.
         let _ = self.listener.take().map(JoinHandle::join);

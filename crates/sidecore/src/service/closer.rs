@@ -6,8 +6,7 @@
 //! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there is nothing
 //! left to close.
 
-use super::command::Event;
-use super::lane::LaneKey;
+use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
 use crate::sys::{clock, memory, wake};
 use sidecore_core::time::Nanos;

@@ -14,10 +14,10 @@ mod settings;
 
 use super::advice::Advice;
 use super::closer::Closer;
-use super::command::{ClientKey, Command, Event, SidecoreHandle};
-use super::lane::{Lane, LaneKey};
+use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
 use super::opener::Opener;
 use super::quotas::Quotas;
+use super::reactor::Reactor;
 use super::turns::Turns;
 use crate::config::Config;
 use crate::control::{self, Reply, Request, Token};
@@ -93,7 +93,7 @@ pub(super) struct Setup {
     pub(super) events: Receiver<Event>,
     /// The other end of `events`.
     pub(super) tell: Sender<Event>,
-    pub(super) sidecores: Vec<SidecoreHandle>,
+    pub(super) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     pub(super) counters: Arc<Counters>,
     pub(super) store: Store,
 }

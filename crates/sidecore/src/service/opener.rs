@@ -4,7 +4,7 @@
 //!
 //! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
 
-use super::lane::LaneKey;
+use super::command::LaneKey;
 use super::turns::Turns;
 use crate::sys::clock;
 use std::io;

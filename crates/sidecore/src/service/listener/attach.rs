@@ -4,8 +4,7 @@ use super::{Listener, Reply};
 use crate::config::Sidecores;
 use crate::control::{Attach, Token};
 use crate::counters::LaneBlock;
-use crate::service::command::{ClientKey, Command};
-use crate::service::lane::{Lane, LaneKey};
+use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
 use crate::sys::{cpu, peer, wake};
@@ -86,7 +85,7 @@ impl Listener {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.attached = Some(attached);
         }
-        self.setup.sidecores[sidecore].send(Command::AddLane(Box::new(lane)));
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.add_lane(lane));
         let max_request_bytes = self.setup.config.limits.max_request_bytes;
         let (slots, arena_bytes) = (layout.slots(), layout.arena_bytes());
         Ok((Reply::Attached { slots, arena_bytes, max_request_bytes, token }, [file, ring, reader, theirs]))

@@ -4,8 +4,7 @@ use super::attach::no_descriptor;
 use super::{Attached, Connection, Listener, Reply, Request, Work};
 use crate::control;
 use crate::service::closer::Remains;
-use crate::service::command::{ClientKey, Command};
-use crate::service::lane::{Lane, LaneKey};
+use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::sys::message::{self, Heard};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{packet, wake};
@@ -132,7 +131,7 @@ impl Listener {
             self.ending.insert(key, Ending { client, remains: Some(remains), lane: None });
             return self.dispose(key, None);
         };
-        self.setup.sidecores[sidecore].send(Command::CloseLane(key));
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.end_lane(key));
         self.tokens.remove(&token);
         counters.close();
         let lane = EndingLane { session_bytes, layout: *memory.layout(), sidecore, block };

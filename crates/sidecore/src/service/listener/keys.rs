@@ -8,8 +8,7 @@ use super::attach::random;
 use super::{Listener, Reply, then};
 use crate::engine::crypto::Session;
 use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material, Resealing};
-use crate::service::command::{ClientKey, Command};
-use crate::service::lane::LaneKey;
+use crate::service::command::{ClientKey, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
 use crate::sys::peer::Asker;
@@ -148,7 +147,11 @@ impl Listener {
         }
         for (sidecore, sessions) in self.setup.sidecores.iter().zip(closed) {
             if !sessions.is_empty() {
-                sidecore.send(Command::EndSessions(sessions));
+                sidecore.send(move |reactor| {
+                    for (lane, handle) in sessions {
+                        reactor.sessions(lane).and_then(|sessions| sessions.close(handle));
+                    }
+                });
             }
         }
     }

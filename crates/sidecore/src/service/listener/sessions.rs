@@ -4,8 +4,7 @@ use super::attach::Attached;
 use super::{Listener, Reply, then};
 use crate::engine::crypto::Session;
 use crate::keys::Ready;
-use crate::service::command::Command;
-use crate::service::lane::LaneKey;
+use crate::service::command::LaneKey;
 use crate::spec::{KeyMaterial, SessionSpec};
 use std::sync::Arc;
 
@@ -50,7 +49,7 @@ impl Listener {
         if let Some(connection) = self.connections.get(&key) {
             self.quotas.close(connection.client, bytes);
         }
-        self.setup.sidecores[sidecore].send(Command::CloseSession(key, handle));
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.close_session(key, handle));
         Ok(())
     }
 
@@ -71,7 +70,11 @@ impl Listener {
         attached.session_bytes += bytes;
         // There is room, as was seen above.
         let handle = attached.sessions.open(session.clone(), limit).ok_or("no room for a session")?;
-        self.setup.sidecores[attached.sidecore].send(Command::AddSession(key, handle, session));
+        self.setup.sidecores[attached.sidecore].send(move |reactor| {
+            if let Some(sessions) = reactor.sessions(key) {
+                sessions.insert(handle, session);
+            }
+        });
         Ok(Reply::Session { handle, algorithm })
     }
 
