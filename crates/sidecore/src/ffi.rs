@@ -1,24 +1,27 @@
 //! AWS-LC's C interface behind safe, thin wrappers: the only place that calls it.
 //!
 //! A wrapper owns what it allocated and frees it on drop. None keeps a pointer that it was given. Payload comes as
-//! [`Source`] and [`Sink`], so that the same call serves private memory and memory that a client may change meanwhile;
-//! only routines whose control flow does not depend on the bytes are called with those.
+//! [`Source`] and goes to a [`Span`], so that the same call serves private memory and memory that a client may change
+//! meanwhile; only routines whose control flow does not depend on the bytes are called with those.
 
 pub(crate) mod aead;
 pub(crate) mod aes;
 pub(crate) mod cipher;
-pub(crate) mod des;
-pub(crate) mod ec;
 pub(crate) mod hash;
-pub(crate) mod kem;
 pub(crate) mod keyfile;
-pub(crate) mod keygen;
+pub(crate) mod operation;
 pub(crate) mod pkey;
-pub(crate) mod rsa;
 
 use std::marker::PhantomData;
 
 use crate::shm::span::Span;
+
+/// Which way a cipher goes, as the library numbers it.
+#[derive(Clone, Copy)]
+pub(crate) enum Direction {
+    Decrypt = 0,
+    Encrypt = 1,
+}
 
 /// Payload to read: private, or shared with a client.
 #[derive(Clone, Copy)]
@@ -26,13 +29,6 @@ pub(crate) struct Source<'a> {
     ptr: *const u8,
     len: usize,
     _memory: PhantomData<&'a [u8]>,
-}
-
-/// Payload to write: private, or shared with a client.
-pub(crate) struct Sink<'a> {
-    ptr: *mut u8,
-    len: usize,
-    _memory: PhantomData<&'a mut [u8]>,
 }
 
 impl Source<'_> {
@@ -51,21 +47,11 @@ impl Source<'_> {
     }
 }
 
-impl Sink<'_> {
-    /// Gives the place up to a call that writes `len` bytes there.
-    #[inline]
-    fn room_for(self, len: usize) -> *mut u8 {
-        assert!(len <= self.len);
-        self.ptr
-    }
-
-    /// Writes `private` from `offset` on.
-    #[inline]
-    pub(crate) fn copy_from(&mut self, offset: usize, private: &[u8]) {
-        assert!(offset <= self.len && private.len() <= self.len - offset);
-        // SAFETY: the range was just checked; a private sink is exclusive and a shared one has no Rust reference.
-        unsafe { std::ptr::copy_nonoverlapping(private.as_ptr(), self.ptr.add(offset), private.len()) };
-    }
+/// Gives up a place, private or shared with a client, to a call that writes `len` bytes there.
+#[inline]
+fn room_for(output: Span<'_>, len: usize) -> *mut u8 {
+    assert!(len <= output.len());
+    output.as_mut_ptr()
 }
 
 impl<'a> From<&'a [u8]> for Source<'a> {
@@ -80,26 +66,6 @@ impl<'a> From<Span<'a>> for Source<'a> {
     fn from(span: Span<'a>) -> Self {
         Self { ptr: span.as_ptr(), len: span.len(), _memory: PhantomData }
     }
-}
-
-impl<'a> From<&'a mut [u8]> for Sink<'a> {
-    #[inline]
-    fn from(bytes: &'a mut [u8]) -> Self {
-        Self { ptr: bytes.as_mut_ptr(), len: bytes.len(), _memory: PhantomData }
-    }
-}
-
-impl<'a> From<Span<'a>> for Sink<'a> {
-    #[inline]
-    fn from(span: Span<'a>) -> Self {
-        Self { ptr: span.as_mut_ptr(), len: span.len(), _memory: PhantomData }
-    }
-}
-
-/// Whether `a` and `b` are equal, in time that depends on their lengths only.
-pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
-    // SAFETY: both pointers are readable for the common length.
-    a.len() == b.len() && unsafe { aws_lc_sys::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
 }
 
 /// Overwrites what must not stay behind, in a way that is not optimised away.

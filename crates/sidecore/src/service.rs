@@ -2,6 +2,15 @@
 //!
 //! [`Service::start`] is what `sidecore serve` runs, and what a Rust program embeds.
 
+/// Refuses with these words unless it holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
 mod advice;
 mod calibrate;
 mod closer;
@@ -23,13 +32,12 @@ use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
 pub use calibrate::park_cost;
-use command::{Command, SidecoreHandle, mailbox};
+use command::{SidecoreHandle, mailbox};
 use listener::Listener;
 use place::Place;
 use reactor::{Reactor, Setup};
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -39,11 +47,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// Why a service did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration contradicts itself.
-    Config(ConfigError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// A core of the configuration is not this process's to use.
+    #[error("core {cpu} is not here: this process may use {allowed:?}")]
     NoSuchCpu {
         /// What was asked for.
         cpu: usize,
@@ -51,13 +61,22 @@ pub enum StartError {
         allowed: Vec<usize>,
     },
     /// Another service answers at this socket, or is about to.
+    #[error(
+        "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
+         configuration"
+    )]
     AlreadyRunning(PathBuf),
     /// The stored keys cannot be opened: says why.
+    #[error("{0}")]
     Keys(String),
     /// A path cannot be used.
+    #[error(
+        "{0}: {1}; name a socket in a directory that this user may write, in the configuration or in SIDECORE_SOCKET"
+    )]
     Path(PathBuf, io::Error),
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 /// A running service. Dropping it stops it: clients then find it gone.
@@ -68,7 +87,7 @@ pub struct Service {
     stop: Arc<AtomicBool>,
     listener_wake: Arc<OwnedFd>,
     listener: Option<JoinHandle<()>>,
-    sidecores: Vec<(SidecoreHandle, JoinHandle<()>)>,
+    sidecores: Vec<(Arc<SidecoreHandle<Reactor>>, JoinHandle<()>)>,
     /// Given back last, when no thread is left.
     place: Place,
     key_changes: Option<u64>,
@@ -127,7 +146,7 @@ impl Service {
                 advice,
             };
             let thread = start_sidecore(setup)?;
-            service.sidecores.push((handle, thread));
+            service.sidecores.push((Arc::new(handle), thread));
         }
         let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let listener = Listener::new(listener::Setup {
@@ -173,7 +192,7 @@ impl Service {
         self.stop.store(true, Ordering::Release);
         wake::ring(&*self.listener_wake);
         for (handle, _) in &self.sidecores {
-            handle.send(Command::Stop);
+            handle.send(Reactor::stop);
         }
         // A thread that panicked has said so on stderr; there is nothing to add.
         let _ = self.listener.take().map(JoinHandle::join);
@@ -245,40 +264,3 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     let path = config.counters_path();
     Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
 }
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => write!(f, "{error}"),
-            Self::NoSuchCpu { cpu, allowed } => write!(f, "core {cpu} is not here: this process may use {allowed:?}"),
-            Self::AlreadyRunning(path) => write!(
-                f,
-                "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
-                 configuration",
-                path.display()
-            ),
-            Self::Path(path, error) => write!(
-                f,
-                "{}: {error}; name a socket in a directory that this user may write, in the configuration or in \
-                 SIDECORE_SOCKET",
-                path.display()
-            ),
-            Self::Keys(why) => f.write_str(why),
-            Self::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

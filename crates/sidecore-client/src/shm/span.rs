@@ -116,6 +116,7 @@ impl Span<'_> {
 
 impl<'a> Span<'a> {
     /// Private memory as if it were shared.
+    #[inline]
     pub fn of(memory: &'a mut [u8]) -> Self {
         // SAFETY: borrowed exclusively for 'a, so nothing else refers to it.
         unsafe { Self::new(NonNull::from(&mut *memory).cast(), memory.len()) }

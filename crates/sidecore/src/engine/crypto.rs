@@ -10,17 +10,14 @@
 
 mod aead;
 mod cipher;
-mod curve25519;
-mod ecdsa;
-mod error;
-mod footprint;
+mod decryption;
+mod exchange;
 mod hash;
 mod implicit_rejection;
-mod lattice;
+mod key;
 mod mechanism;
-mod overlap;
-mod rsa;
 pub mod sample;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod xts;
@@ -29,13 +26,41 @@ use std::fmt;
 
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 
-use crate::ffi::aead::Aead;
+use crate::ffi::aead::AeadKey;
+use crate::ffi::hash::HmacKey;
 use crate::shm::span::Span;
-pub use error::OpenError;
-use mechanism::{Mechanism, Written, keyless, symmetric};
+pub(crate) use mechanism::LIBRARY;
+use mechanism::{Mechanism, Opened, Written, check_hash, check_len, keyless, symmetric};
 pub use sidecore_client::spec::{
     Cipher, DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
 };
+
+/// Ciphers as classes count them.
+const CIPHERS: [(Cipher, Algorithm); 10] = [
+    (Cipher::Aes128Gcm, Algorithm::Aes128Gcm),
+    (Cipher::Aes256Gcm, Algorithm::Aes256Gcm),
+    (Cipher::Aes128Ctr, Algorithm::Aes128Ctr),
+    (Cipher::Aes256Ctr, Algorithm::Aes256Ctr),
+    (Cipher::Aes128Cbc, Algorithm::Aes128Cbc),
+    (Cipher::Aes256Cbc, Algorithm::Aes256Cbc),
+    (Cipher::Aes128Xts, Algorithm::Aes128Xts),
+    (Cipher::Aes256Xts, Algorithm::Aes256Xts),
+    (Cipher::ChaCha20Poly1305, Algorithm::ChaCha20Poly1305),
+    (Cipher::TripleDesCbc, Algorithm::TripleDesCbc),
+];
+
+/// Hashes as classes count their digests and HMAC.
+const HASHES: [(Hash, Algorithm, Algorithm); 3] = [
+    (Hash::Sha256, Algorithm::Sha256, Algorithm::HmacSha256),
+    (Hash::Sha384, Algorithm::Sha384, Algorithm::HmacSha384),
+    (Hash::Sha512, Algorithm::Sha512, Algorithm::HmacSha512),
+];
+
+/// What a shared session is charged, bytes: an entry in two tables, and the time it takes to close it with many others at
+/// once.
+const ENTRIES: u64 = 256;
+/// The session itself with its entries.
+const SESSION: u64 = 512;
 
 /// A key and what is done with it. Threads share it.
 pub struct Session {
@@ -53,13 +78,13 @@ impl Session {
     ///
     /// # Errors
     /// A spec that cannot work, by name.
-    pub fn open(spec: &SessionSpec) -> Result<Self, OpenError> {
-        let mechanism = open(&spec.scheme, &spec.key)?;
-        let algorithm = mechanism.algorithm();
-        let can = |op: &Op| mechanism.can(*op);
-        let classes =
-            std::array::from_fn(|number| Op::from_u8(number as u8).filter(can).and_then(|op| Class::of(algorithm, op)));
-        let heap_bytes = footprint::heap_bytes(algorithm, &spec.scheme);
+    pub fn open(spec: &SessionSpec) -> Result<Self, String> {
+        let Opened { algorithm, ops, mechanism } = open(&spec.scheme, &spec.key)?;
+        let mut classes = [None; Op::COUNT];
+        for op in ops {
+            classes[*op as usize] = Class::of(algorithm, *op);
+        }
+        let heap_bytes = heap_bytes(algorithm, &spec.scheme);
         Ok(Self { algorithm, classes, mechanism, key: None, heap_bytes })
     }
 
@@ -70,7 +95,7 @@ impl Session {
 
     /// The same session, as one that lanes share: each is charged for its entries in tables only.
     pub(crate) fn shared(self) -> Self {
-        Self { heap_bytes: footprint::ENTRIES, ..self }
+        Self { heap_bytes: ENTRIES, ..self }
     }
 
     /// What a lane is charged for it: about what it takes of the service's heap, bytes.
@@ -133,32 +158,12 @@ impl Session {
     /// client before its tag is known to be good. Payload and output may be the same place (the output starting where
     /// the payload starts) or apart; where they overlap in part, `None`.
     #[inline]
-    pub fn run_spans(
-        &self,
-        op: Op,
-        head_len: usize,
-        input: Span<'_>,
-        output: Span<'_>,
-    ) -> Option<Result<usize, Refusal>> {
+    pub(crate) fn run_spans(&self, op: Op, head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
         let len = match self.output_len(op, head_len, input.len()) {
             Ok(len) => len,
             Err(refusal) => return Some(Err(refusal)),
         };
-        let Some(output) = output.slice(0, len) else {
-            return Some(Err(Refusal::OutputLength));
-        };
-        self.run_spans_sized(op, head_len, input, output)
-    }
-
-    /// As [`run_spans`](Self::run_spans), where `output` is as long as [`output_len`](Self::output_len) has said.
-    #[inline]
-    pub(crate) fn run_spans_sized(
-        &self,
-        op: Op,
-        head_len: usize,
-        input: Span<'_>,
-        output: Span<'_>,
-    ) -> Option<Result<usize, Refusal>> {
+        let Some(output) = output.slice(0, len) else { return Some(Err(Refusal::OutputLength)) };
         self.mechanism.run_spans(op, head_len, input, output)
     }
 }
@@ -169,61 +174,75 @@ impl fmt::Debug for Session {
     }
 }
 
-fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Box<dyn Mechanism>, OpenError> {
-    Ok(match scheme {
+fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
+    let (algorithm, ops, mechanism): (_, &[Op], Box<dyn Mechanism>) = match scheme {
         Scheme::Noop => {
             keyless(key)?;
-            Box::new(Noop)
+            (Algorithm::Noop, &[Op::Noop], Box::new(Noop))
         }
-        Scheme::Cipher(cipher) => open_cipher(*cipher, symmetric(key)?)?,
+        Scheme::Cipher(cipher) => {
+            let key = symmetric(key)?;
+            check_len(key, cipher.key_len())?;
+            let (_, algorithm) = CIPHERS.into_iter().find(|(each, _)| each == cipher).ok_or(LIBRARY)?;
+            let mechanism: Box<dyn Mechanism> = match AeadKey::new(*cipher, key) {
+                Some(aead) => Box::new(aead),
+                None => Box::new(cipher::Ciphers::open(*cipher, key)?),
+            };
+            (algorithm, &[Op::Encrypt, Op::Decrypt], mechanism)
+        }
         Scheme::Digest(hash) => {
             keyless(key)?;
-            Box::new(hash::DigestSession::open(*hash)?)
+            (of_hash(*hash)?.0, &[Op::Digest], Box::new(*hash))
         }
-        Scheme::Hmac(hash) => Box::new(hash::HmacSession::open(*hash, symmetric(key)?)?),
-        Scheme::RsaSignature { padding, hash } => Box::new(rsa::SignatureSession::open(*padding, *hash, key)?),
-        Scheme::RsaDecryption { padding } => Box::new(rsa::DecryptionSession::open(padding, key)?),
-        Scheme::Ecdsa { hash } => Box::new(ecdsa::EcdsaSession::open(Some(*hash), key)?),
-        Scheme::EcdsaRaw => Box::new(ecdsa::EcdsaSession::open(None, key)?),
-        Scheme::Ed25519 => Box::new(curve25519::Ed25519Session::open(key)?),
-        Scheme::X25519 => Box::new(curve25519::X25519Session::open(key)?),
-        Scheme::MlKem768 => Box::new(lattice::MlKemSession::open(key)?),
-        Scheme::MlDsa65 => Box::new(lattice::MlDsaSession::open(key)?),
-    })
+        Scheme::Hmac(hash) => {
+            let (key, algorithm) = (symmetric(key)?, of_hash(*hash)?.1);
+            if key.is_empty() {
+                check_len(key, hash.len())?;
+            }
+            (algorithm, &[Op::Sign, Op::Verify], Box::new(HmacKey::new(*hash, key).ok_or(LIBRARY)?))
+        }
+        Scheme::RsaSignature { padding, hash } => return signature::rsa(*padding, *hash, key),
+        Scheme::RsaDecryption { padding } => return decryption::open(padding, key),
+        Scheme::Ecdsa { hash } => return signature::ecdsa(Some(*hash), key),
+        Scheme::EcdsaRaw => return signature::ecdsa(None, key),
+        Scheme::Ed25519 => return signature::whole(&key::ED25519, key),
+        Scheme::X25519 => return exchange::x25519(key),
+        Scheme::MlKem768 => return exchange::ml_kem(key),
+        Scheme::MlDsa65 => return signature::whole(&key::ML_DSA, key),
+    };
+    Ok(Opened { algorithm, ops, mechanism })
 }
 
-fn open_cipher(cipher: Cipher, key: &[u8]) -> Result<Box<dyn Mechanism>, OpenError> {
-    if key.len() != cipher.key_len() {
-        return Err(OpenError::KeyLength { expected: cipher.key_len(), found: key.len() });
-    }
-    let aead = |algorithm, aead| aead::AeadSession::open(algorithm, aead, key);
-    let algorithm = match cipher {
-        Cipher::Aes128Gcm => return Ok(Box::new(aead(Algorithm::Aes128Gcm, Aead::Aes128Gcm)?)),
-        Cipher::Aes256Gcm => return Ok(Box::new(aead(Algorithm::Aes256Gcm, Aead::Aes256Gcm)?)),
-        Cipher::ChaCha20Poly1305 => return Ok(Box::new(aead(Algorithm::ChaCha20Poly1305, Aead::ChaCha20Poly1305)?)),
-        Cipher::Aes128Ctr => Algorithm::Aes128Ctr,
-        Cipher::Aes256Ctr => Algorithm::Aes256Ctr,
-        Cipher::Aes128Cbc => Algorithm::Aes128Cbc,
-        Cipher::Aes256Cbc => Algorithm::Aes256Cbc,
-        Cipher::Aes128Xts => Algorithm::Aes128Xts,
-        Cipher::Aes256Xts => Algorithm::Aes256Xts,
-        Cipher::TripleDesCbc => Algorithm::TripleDesCbc,
+/// The algorithms of a hash and of its HMAC.
+fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
+    check_hash(hash)?;
+    let found = HASHES.into_iter().find(|(each, ..)| *each == hash);
+    Ok(found.map(|(_, digest, hmac)| (digest, hmac)).ok_or(LIBRARY)?)
+}
+
+/// What a session takes of the heap, bytes: an estimate from above, measured with glibc's allocator after the session was
+/// used once (some keys compute more at their first use).
+fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
+    let key = match algorithm {
+        Algorithm::Noop | Algorithm::Sha256 | Algorithm::Sha384 | Algorithm::Sha512 => 0,
+        Algorithm::Rsa1024 | Algorithm::MlKem768 => 6 << 10,
+        Algorithm::Rsa2048 | Algorithm::Aes128Xts | Algorithm::Aes256Xts | Algorithm::TripleDesCbc => 8 << 10,
+        Algorithm::Rsa3072 => 10 << 10,
+        Algorithm::Rsa4096 => 12 << 10,
+        Algorithm::MlDsa65 => 14 << 10,
+        _ => 2 << 10,
     };
-    Ok(Box::new(cipher::CipherSession::open(algorithm, cipher, key)?))
+    let label = match scheme {
+        Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } } => label.len() as u64,
+        _ => 0,
+    };
+    SESSION + key + label
 }
 
 /// Ignores its input and writes nothing.
 struct Noop;
 
 impl Mechanism for Noop {
-    fn algorithm(&self) -> Algorithm {
-        Algorithm::Noop
-    }
-
-    fn can(&self, op: Op) -> bool {
-        op == Op::Noop
-    }
-
     #[inline]
     fn output_len(&self, _op: Op, _head_len: usize, _input_len: usize) -> Written {
         Ok(0)

@@ -8,7 +8,7 @@ use super::crypto::Session;
 use crate::shm::LaneMemory;
 use sidecore_core::session::Refusal;
 use sidecore_core::wire::Submission;
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 /// From so many input bytes on, copies cost more than what the library loses on memory that another core just wrote.
 const DIRECT_FROM: u64 = 256;
@@ -18,22 +18,15 @@ const OUTPUT_EXTRA: usize = 8 * 1024;
 /// Private memory of one device, for one request at a time.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    input: Vec<u8>,
-    output: Vec<u8>,
+    input: Zeroizing<Vec<u8>>,
+    output: Zeroizing<Vec<u8>>,
 }
 
 impl Scratch {
     /// For requests of up to `max_request` bytes of input.
     pub(crate) fn new(max_request: u32) -> Self {
         let max = max_request as usize;
-        Self { input: vec![0; max], output: vec![0; max + OUTPUT_EXTRA] }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        self.input.zeroize();
-        self.output.zeroize();
+        Self { input: vec![0; max].into(), output: vec![0; max + OUTPUT_EXTRA].into() }
     }
 }
 
@@ -113,11 +106,7 @@ fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Op
         return None;
     }
     let (input, output) = (memory.span(inputs.next()?)?, memory.span(outputs.next()?)?);
-    let output = match needed(session, submission) {
-        Ok(needed) => output.slice(0, needed)?,
-        Err(refusal) => return Some(Err(refusal)),
-    };
-    session.run_spans_sized(submission.op(), submission.head_len() as usize, input, output)
+    session.run_spans(submission.op(), submission.head_len() as usize, input, output)
 }
 
 #[inline]

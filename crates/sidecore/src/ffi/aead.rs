@@ -4,23 +4,14 @@ use std::ptr::NonNull;
 
 use aws_lc_sys as sys;
 
-use super::{Sink, Source, succeeded};
+use super::{Source, succeeded};
+use crate::shm::span::Span;
+use crate::spec::Cipher;
 
 /// Length of the nonce, in bytes.
 pub(crate) const NONCE_LEN: usize = 12;
 /// Length of the tag, in bytes.
 pub(crate) const TAG_LEN: usize = 16;
-
-/// An AEAD of 12-byte nonces and 16-byte tags.
-#[derive(Clone, Copy)]
-pub(crate) enum Aead {
-    /// AES-128 in Galois/counter mode.
-    Aes128Gcm,
-    /// AES-256 in Galois/counter mode.
-    Aes256Gcm,
-    /// RFC 8439.
-    ChaCha20Poly1305,
-}
 
 /// A key with its schedule, fixed for life.
 pub(crate) struct AeadKey(NonNull<sys::EVP_AEAD_CTX>);
@@ -32,14 +23,15 @@ unsafe impl Send for AeadKey {}
 unsafe impl Sync for AeadKey {}
 
 impl AeadKey {
-    /// The schedule of `key`; `None` where its length does not fit.
-    pub(crate) fn new(aead: Aead, key: &[u8]) -> Option<Self> {
+    /// The schedule of `key`; `None` where its length does not fit, or the cipher is no AEAD.
+    pub(crate) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
         // SAFETY: the algorithm tables are static; `key` is readable for its length and copied.
         let context = unsafe {
-            let aead = match aead {
-                Aead::Aes128Gcm => sys::EVP_aead_aes_128_gcm(),
-                Aead::Aes256Gcm => sys::EVP_aead_aes_256_gcm(),
-                Aead::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),
+            let aead = match cipher {
+                Cipher::Aes128Gcm => sys::EVP_aead_aes_128_gcm(),
+                Cipher::Aes256Gcm => sys::EVP_aead_aes_256_gcm(),
+                Cipher::ChaCha20Poly1305 => sys::EVP_aead_chacha20_poly1305(),
+                _ => return None,
             };
             sys::EVP_AEAD_CTX_new(aead, key.as_ptr(), key.len(), TAG_LEN)
         };
@@ -61,17 +53,16 @@ impl AeadKey {
         nonce: &[u8; NONCE_LEN],
         aad: &[u8],
         plaintext: Source<'_>,
-        output: Sink<'_>,
+        output: Span<'_>,
     ) -> Option<usize> {
-        let len = output.len;
-        let (output, mut written) = (output.room_for(len), 0);
+        let (target, max_len, mut written) = (output.as_mut_ptr(), output.len(), 0);
         // SAFETY: all pointers are valid for the lengths beside them; the library checks max_out_len and aliasing.
         let code = unsafe {
             sys::EVP_AEAD_CTX_seal(
                 self.0.as_ptr(),
-                output,
+                target,
                 &raw mut written,
-                len,
+                max_len,
                 nonce.as_ptr(),
                 NONCE_LEN,
                 plaintext.ptr,

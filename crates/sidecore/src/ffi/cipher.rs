@@ -1,78 +1,65 @@
-//! Ciphers that the library offers through a context only: AES-256 in XTS mode, AES-128 on many blocks at once.
+//! Ciphers that the library offers through a context only, or best: AES-256 in XTS mode, AES-128 on many blocks at once, triple
+//! DES.
 //!
 //! A context holds the state of what it does, so it serves one request at a time. Each direction of a key has a few of
 //! them; a request takes a free one. More requests at once than contexts get one made for them.
 
 use std::ffi::c_int;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_sys as sys;
 
-use super::{Sink, Source, succeeded};
-
-/// Length of the tweak, in bytes.
-pub(crate) const TWEAK_LEN: usize = 16;
-/// Length of the two XTS keys together, in bytes.
-pub(crate) const XTS_KEY_LEN: usize = 64;
-/// Length of the AES-128 key, in bytes.
-pub(crate) const ECB_KEY_LEN: usize = 16;
-
-const BLOCK_LEN: usize = 16;
+use super::{Direction, Source, room_for, succeeded};
+use crate::shm::span::Span;
 
 /// How many requests per direction run without an allocation.
 const CONTEXTS: usize = 4;
 
-/// Both directions of an AES-256-XTS key.
-pub(crate) struct XtsKey {
+/// Both directions of a key.
+pub(crate) struct CipherKey {
     encrypt: Pool,
     decrypt: Pool,
 }
 
-impl XtsKey {
-    /// The schedules of the two 32-byte keys; `None` where they are equal, which would void the mode.
-    pub(crate) fn new(key: &[u8; XTS_KEY_LEN]) -> Option<Self> {
-        // SAFETY: the call takes nothing and returns a static table; its key length is that of `key`.
-        let direction = |encrypt| unsafe { Pool::new(sys::EVP_aes_256_xts(), key, encrypt) };
-        Some(Self { encrypt: direction(1)?, decrypt: direction(0)? })
+impl CipherKey {
+    /// AES-256-XTS: two 32-byte keys, one after the other; `None` where they are equal, which would void the mode.
+    pub(crate) fn aes_256_xts(key: &[u8]) -> Option<Self> {
+        Self::new(sys::EVP_aes_256_xts, key)
     }
 
-    /// Encrypts one data unit of 16 bytes to 16 MiB; the library steals ciphertext as IEEE 1619 says. `output` is
-    /// `input`'s own place or does not overlap it. `None`: the library refused.
-    pub(crate) fn encrypt(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        self.encrypt.with(|context| context.data_unit(tweak, input, output))
+    /// AES-128 on independent blocks: not a mode to use, but what modes are made of.
+    pub(crate) fn aes_128_blocks(key: &[u8]) -> Option<Self> {
+        Self::new(sys::EVP_aes_128_ecb, key)
     }
 
-    /// Decrypts one data unit, under the same terms.
-    pub(crate) fn decrypt(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        self.decrypt.with(|context| context.data_unit(tweak, input, output))
-    }
-}
-
-/// Both directions of an AES-128 key on independent blocks: not a mode to use, but what modes are made of.
-pub(crate) struct EcbKey {
-    encrypt: Pool,
-    decrypt: Pool,
-}
-
-impl EcbKey {
-    /// The schedules of the key; `None` only where the library fails.
-    pub(crate) fn new(key: &[u8; ECB_KEY_LEN]) -> Option<Self> {
-        // SAFETY: the call takes nothing and returns a static table; its key length is that of `key`.
-        let direction = |encrypt| unsafe { Pool::new(sys::EVP_aes_128_ecb(), key, encrypt) };
-        Some(Self { encrypt: direction(1)?, decrypt: direction(0)? })
+    /// Triple DES in cipher block chaining mode: three 8-byte keys. Parity bits are ignored.
+    pub(crate) fn triple_des_cbc(key: &[u8]) -> Option<Self> {
+        Self::new(sys::EVP_des_ede3_cbc, key)
     }
 
-    /// Encrypts whole blocks in place. `None`: the library failed.
-    pub(crate) fn encrypt(&self, blocks: &mut [u8]) -> Option<()> {
-        self.encrypt.with(|context| context.blocks(blocks))
+    fn new(cipher: Table, key: &[u8]) -> Option<Self> {
+        let direction = |direction| Pool::new(cipher, key, direction);
+        Some(Self { encrypt: direction(Direction::Encrypt)?, decrypt: direction(Direction::Decrypt)? })
     }
 
-    /// Decrypts whole blocks in place. `None`: the library failed.
-    pub(crate) fn decrypt(&self, blocks: &mut [u8]) -> Option<()> {
-        self.decrypt.with(|context| context.blocks(blocks))
+    /// Whole blocks, or an XTS data unit of 16 bytes to 16 MiB, whose ciphertext the library steals as IEEE 1619 says; `iv` is
+    /// empty where the cipher takes none. `output` is `input`'s own place or does not overlap it. The number of bytes written;
+    /// `None`: the library refused.
+    pub(crate) fn cipher(&self, direction: Direction, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
+        self.pool(direction).with(|context| context.cipher(iv, input, output))
+    }
+
+    fn pool(&self, direction: Direction) -> &Pool {
+        match direction {
+            Direction::Encrypt => &self.encrypt,
+            Direction::Decrypt => &self.decrypt,
+        }
     }
 }
+
+/// Says where the library's table of a cipher is, which is static.
+type Table = unsafe extern "C" fn() -> *const sys::EVP_CIPHER;
 
 struct Context(NonNull<sys::EVP_CIPHER_CTX>);
 
@@ -80,14 +67,16 @@ struct Context(NonNull<sys::EVP_CIPHER_CTX>);
 unsafe impl Send for Context {}
 
 impl Context {
-    /// # Safety
-    /// `cipher` is a live table whose key length is that of `key`.
-    unsafe fn keyed(cipher: *const sys::EVP_CIPHER, key: &[u8], encrypt: c_int) -> Option<Self> {
+    /// `None` where the key's length is not the cipher's, or the library refuses the key.
+    fn keyed(cipher: Table, key: &[u8], direction: Direction) -> Option<Self> {
         let context = Self::empty()?;
-        // SAFETY: the caller promises that the cipher reads no more than `key`; no vector is given yet.
+        // SAFETY: the table is static, and the cipher reads as much of the key as is compared; no vector is given yet.
         let code = unsafe {
-            let (engine, iv) = (std::ptr::null_mut(), std::ptr::null());
-            sys::EVP_CipherInit_ex(context.0.as_ptr(), cipher, engine, key.as_ptr(), iv, encrypt)
+            let (cipher, key_ptr) = (cipher(), key.as_ptr());
+            if sys::EVP_CIPHER_key_length(cipher) as usize != key.len() {
+                return None;
+            }
+            sys::EVP_CipherInit_ex(context.0.as_ptr(), cipher, null_mut(), key_ptr, null(), direction as c_int)
         };
         succeeded(code).then_some(context)
     }
@@ -103,30 +92,20 @@ impl Context {
         NonNull::new(unsafe { sys::EVP_CIPHER_CTX_new() }).map(Self)
     }
 
-    /// In place, whole blocks. The caller has this context to itself.
-    fn blocks(&self, blocks: &mut [u8]) -> Option<()> {
-        assert!(blocks.len().is_multiple_of(BLOCK_LEN));
-        let bytes = blocks.as_mut_ptr();
-        // SAFETY: the caller has the context to itself; the bytes are exclusive, and in place is allowed.
-        succeeded(unsafe { sys::EVP_Cipher(self.0.as_ptr(), bytes, bytes, blocks.len()) }).then_some(())
-    }
-
-    /// One XTS data unit. The caller has this context to itself.
-    fn data_unit(&self, tweak: &[u8; TWEAK_LEN], input: Source<'_>, output: Sink<'_>) -> Option<usize> {
-        let output = output.room_for(input.len);
-        let len = c_int::try_from(input.len).ok()?;
-        let mut written = 0;
-        // SAFETY: the caller has the context to itself; input.len bytes are readable and, as just checked, writable.
-        let code = unsafe {
-            let (cipher, engine, key) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
-            let keyed = sys::EVP_CipherInit_ex(self.0.as_ptr(), cipher, engine, key, tweak.as_ptr(), -1);
-            if keyed == 1 {
-                sys::EVP_CipherUpdate(self.0.as_ptr(), output, &raw mut written, input.ptr, len)
-            } else {
-                keyed
-            }
+    /// The caller has this context to itself.
+    fn cipher(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
+        let (context, output) = (self.0.as_ptr(), room_for(output, input.len));
+        // SAFETY: the context is live.
+        let (iv_len, block_len) =
+            unsafe { (sys::EVP_CIPHER_CTX_iv_length(context), sys::EVP_CIPHER_CTX_block_size(context)) };
+        assert!(iv.len() == iv_len as usize && input.len.is_multiple_of(block_len as usize));
+        // SAFETY: the caller has the context to itself; vector and input are readable for the lengths just checked, and
+        // input.len bytes are writable, in place, too.
+        let done = unsafe {
+            (iv.is_empty() || sys::EVP_CipherInit_ex(context, null(), null_mut(), null(), iv.as_ptr(), -1) == 1)
+                && sys::EVP_Cipher(context, output, input.ptr, input.len) == 1
         };
-        succeeded(code).then_some(written as usize)
+        succeeded(done.into()).then_some(input.len)
     }
 }
 
@@ -137,45 +116,33 @@ impl Drop for Context {
     }
 }
 
-struct Slot {
-    taken: AtomicBool,
-    context: Context,
-}
-
-/// The contexts of one direction. `pristine` never ciphers: it is what further contexts are copied from.
+/// The contexts of one direction, each with whether it is taken. `pristine` never ciphers: it is what further contexts are
+/// copied from.
 struct Pool {
     pristine: Context,
-    slots: [Slot; CONTEXTS],
+    contexts: Vec<(AtomicBool, Context)>,
 }
 
-// SAFETY: a slot's context is used only between winning `taken` and giving it back, so by one thread at a time;
-// `pristine` is only read.
+// SAFETY: a context is used only between winning its flag and giving it back, so by one thread at a time; `pristine` is
+// only read.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// # Safety
-    /// As [`Context::keyed`].
-    unsafe fn new(cipher: *const sys::EVP_CIPHER, key: &[u8], encrypt: c_int) -> Option<Self> {
-        // SAFETY: the caller promises the same.
-        let pristine = unsafe { Context::keyed(cipher, key, encrypt) }?;
-        let copies: Option<Vec<_>> = (0..CONTEXTS).map(|_| pristine.copy()).collect();
-        let slots = copies?.into_iter().map(|context| Slot { taken: AtomicBool::new(false), context });
-        let slots = slots.collect::<Vec<_>>().try_into().ok()?;
-        Some(Self { pristine, slots })
+    fn new(cipher: Table, key: &[u8], direction: Direction) -> Option<Self> {
+        let pristine = Context::keyed(cipher, key, direction)?;
+        let contexts =
+            (0..CONTEXTS).map(|_| Some((AtomicBool::new(false), pristine.copy()?))).collect::<Option<_>>()?;
+        Some(Self { pristine, contexts })
     }
 
     fn with<T>(&self, work: impl FnOnce(&Context) -> Option<T>) -> Option<T> {
-        let Some(slot) = self.slots.iter().find(|slot| slot.try_take()) else {
+        let take =
+            |taken: &AtomicBool| taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let Some((taken, context)) = self.contexts.iter().find(|(taken, _)| take(taken)) else {
             return work(&self.pristine.copy()?);
         };
-        let result = work(&slot.context);
-        slot.taken.store(false, Ordering::Release);
+        let result = work(context);
+        taken.store(false, Ordering::Release);
         result
-    }
-}
-
-impl Slot {
-    fn try_take(&self) -> bool {
-        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }

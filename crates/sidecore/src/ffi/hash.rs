@@ -38,18 +38,11 @@ pub(super) fn table(hash: Hash) -> *const sys::EVP_MD {
     }
 }
 
-/// The library's number of `hash`.
-pub(super) fn number(hash: Hash) -> std::ffi::c_int {
-    match hash {
-        Hash::Sha1 => sys::NID_sha1,
-        Hash::Sha256 => sys::NID_sha256,
-        Hash::Sha384 => sys::NID_sha384,
-        Hash::Sha512 => sys::NID_sha512,
-    }
-}
-
 /// An HMAC key whose inner and outer blocks are already hashed: each tag starts from a copy.
-pub(crate) struct HmacKey(sys::HMAC_CTX);
+pub(crate) struct HmacKey {
+    context: sys::HMAC_CTX,
+    pub(crate) hash: Hash,
+}
 
 // SAFETY: the context holds no pointers but to static tables, and is only read once made.
 unsafe impl Send for HmacKey {}
@@ -67,7 +60,7 @@ impl HmacKey {
             sys::HMAC_Init_ex(context.as_mut_ptr(), key_ptr, key.len(), table(hash), std::ptr::null_mut())
         };
         // SAFETY: initialised above.
-        succeeded(code).then(|| Self(unsafe { context.assume_init() }))
+        succeeded(code).then(|| Self { context: unsafe { context.assume_init() }, hash })
     }
 
     /// The tag over `data`, at the front of `tag`; the number of bytes written. `data` is read once and may change
@@ -80,7 +73,7 @@ impl HmacKey {
         // SAFETY: the copy makes the private context valid; `data` is readable for its length; `tag` holds the
         // longest tag there is. None of these calls allocates, and none can fail on a keyed context.
         unsafe {
-            sys::HMAC_CTX_copy_ex(context, &raw const self.0);
+            sys::HMAC_CTX_copy_ex(context, &raw const self.context);
             sys::HMAC_Update(context, data.ptr, data.len);
             sys::HMAC_Final(context, tag.as_mut_ptr(), &raw mut written);
             sys::HMAC_CTX_cleanup(context);
@@ -92,6 +85,6 @@ impl HmacKey {
 impl Drop for HmacKey {
     fn drop(&mut self) {
         // SAFETY: the context is valid and wiped once.
-        unsafe { sys::HMAC_CTX_cleanup(&raw mut self.0) };
+        unsafe { sys::HMAC_CTX_cleanup(&raw mut self.context) };
     }
 }

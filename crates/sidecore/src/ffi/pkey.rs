@@ -1,19 +1,54 @@
-//! Keys in DER.
+//! Asymmetric keys: read, made, written.
 
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ops::Range;
+use std::ptr::{NonNull, null_mut};
 
 use aws_lc_sys as sys;
+use sidecore_client::keys::Kind;
+use sidecore_core::session::Algorithm;
 use zeroize::Zeroizing;
 
+use super::operation::Context;
 use crate::spec::Secret;
-use sidecore_client::keys::Kind;
 
-/// An asymmetric key of any kind.
+/// The library's numbers of algorithms.
+pub(crate) use sys::{
+    EVP_PKEY_EC as EC, EVP_PKEY_ED25519 as ED25519, EVP_PKEY_KEM as KEM, EVP_PKEY_PQDSA as PQDSA, EVP_PKEY_RSA as RSA,
+    EVP_PKEY_X25519 as X25519,
+};
+
+/// Length of a decapsulation key of ML-KEM-768, in bytes.
+pub(crate) const DECAPSULATION_KEY_LEN: usize = 2400;
+/// Where FIPS 203 puts the encapsulation key inside it.
+const ENCAPSULATION_KEY: Range<usize> = 1152..1152 + 1184;
+/// Length of the seed that both follow from (`d` and `z` of FIPS 203), in bytes.
+pub(crate) const SEED_LEN: usize = 64;
+
+/// The library's number of an algorithm, and what that leaves open: the modulus's length in bits, the curve or the
+/// parameter set.
+type Parameters = (c_int, c_int);
+
+/// The keys that the project supports. RSA-1024 is none that is stored.
+const KEYS: [(Algorithm, Option<Kind>, Parameters); 10] = [
+    (Algorithm::Rsa1024, None, (RSA, 1024)),
+    (Algorithm::Rsa2048, Some(Kind::Rsa2048), (RSA, 2048)),
+    (Algorithm::Rsa3072, Some(Kind::Rsa3072), (RSA, 3072)),
+    (Algorithm::Rsa4096, Some(Kind::Rsa4096), (RSA, 4096)),
+    (Algorithm::P256, Some(Kind::P256), (EC, sys::NID_X9_62_prime256v1)),
+    (Algorithm::P384, Some(Kind::P384), (EC, sys::NID_secp384r1)),
+    (Algorithm::Ed25519, Some(Kind::Ed25519), (ED25519, 0)),
+    (Algorithm::X25519, Some(Kind::X25519), (X25519, 0)),
+    (Algorithm::MlKem768, Some(Kind::MlKem768), (KEM, sys::NID_MLKEM768)),
+    (Algorithm::MlDsa65, Some(Kind::MlDsa65), (PQDSA, sys::NID_MLDSA65)),
+];
+
+/// An asymmetric key of any kind, private or public.
 pub(crate) struct PKey(NonNull<sys::EVP_PKEY>);
 
 // SAFETY: the key is owned, and after parsing only used through calls that AWS-LC documents as safe from several
-// threads at once (it locks what it caches inside).
+// threads at once (it locks what it caches inside: blinding, Montgomery contexts).
 unsafe impl Send for PKey {}
 // SAFETY: as above.
 unsafe impl Sync for PKey {}
@@ -29,51 +64,87 @@ impl PKey {
         parse(spki, sys::EVP_parse_public_key)
     }
 
-    /// Reads a raw private key of those kinds that have one: for ML-DSA-65 its seed or the expanded key. `None` where it is
-    /// none.
+    /// Reads a raw private key of those kinds that have one: for ML-DSA-65 and ML-KEM-768 the seed or the expanded key.
+    /// `None` where it is none.
     pub(crate) fn raw_private(kind: Kind, raw: &[u8]) -> Option<Self> {
         let (bytes, len) = (raw.as_ptr(), raw.len());
-        let plain = |algorithm| {
-            // SAFETY: the bytes are readable for their length and copied; the key returned is owned.
-            unsafe { sys::EVP_PKEY_new_raw_private_key(algorithm, std::ptr::null_mut(), bytes, len) }
-        };
-        let key = match kind {
-            Kind::Ed25519 => plain(sys::EVP_PKEY_ED25519),
-            Kind::X25519 => plain(sys::EVP_PKEY_X25519),
-            // SAFETY: as above.
-            Kind::MlDsa65 => unsafe { sys::EVP_PKEY_pqdsa_new_raw_private_key(sys::NID_MLDSA65, bytes, len) },
-            _ => return None,
-        };
-        // SAFETY: null, or owned here.
-        unsafe { Self::from_owned(key) }
+        // SAFETY: the bytes are readable for their length and copied; the key returned is owned or null.
+        unsafe {
+            Self::from_owned(match kind {
+                Kind::Ed25519 => sys::EVP_PKEY_new_raw_private_key(ED25519, null_mut(), bytes, len),
+                Kind::X25519 => sys::EVP_PKEY_new_raw_private_key(X25519, null_mut(), bytes, len),
+                Kind::MlDsa65 => sys::EVP_PKEY_pqdsa_new_raw_private_key(sys::NID_MLDSA65, bytes, len),
+                Kind::MlKem768 if len == SEED_LEN => return make(kind, Some(raw)),
+                Kind::MlKem768 => {
+                    let public = raw.get(ENCAPSULATION_KEY)?;
+                    sys::EVP_PKEY_kem_new_raw_key(sys::NID_MLKEM768, public.as_ptr(), public.len(), bytes, len)
+                }
+                _ => return None,
+            })
+        }
+    }
+
+    /// Reads a raw public key of those kinds that have one; `None` where it is none.
+    pub(crate) fn raw_public(kind: Kind, raw: &[u8]) -> Option<Self> {
+        let (bytes, len) = (raw.as_ptr(), raw.len());
+        // SAFETY: the bytes are readable for their length and copied; the key returned is owned or null.
+        unsafe {
+            Self::from_owned(match kind {
+                Kind::Ed25519 => sys::EVP_PKEY_new_raw_public_key(ED25519, null_mut(), bytes, len),
+                Kind::X25519 => sys::EVP_PKEY_new_raw_public_key(X25519, null_mut(), bytes, len),
+                Kind::MlDsa65 => sys::EVP_PKEY_pqdsa_new_raw_public_key(sys::NID_MLDSA65, bytes, len),
+                Kind::MlKem768 => sys::EVP_PKEY_kem_new_raw_public_key(sys::NID_MLKEM768, bytes, len),
+                _ => return None,
+            })
+        }
+    }
+
+    /// Makes a new key of this kind; `None` only where the library fails. RSA takes tens of milliseconds to seconds.
+    pub(crate) fn generate(kind: Kind) -> Option<Self> {
+        make(kind, None)
+    }
+
+    /// The algorithm, as classes count it; `None`: none that the project supports.
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        self.row().map(|(algorithm, ..)| *algorithm)
     }
 
     /// Which kind of key it is; `None`: none that can be stored.
     pub(crate) fn kind(&self) -> Option<Kind> {
+        self.row()?.1
+    }
+
+    fn row(&self) -> Option<&'static (Algorithm, Option<Kind>, Parameters)> {
+        let (key, id) = (self.as_ptr(), self.id());
         // SAFETY: the key is live; each getter is asked only of a key of its kind.
-        unsafe {
-            let key = self.as_ptr();
-            match sys::EVP_PKEY_id(key) {
-                sys::EVP_PKEY_RSA => match sys::EVP_PKEY_bits(key) {
-                    2048 => Some(Kind::Rsa2048),
-                    3072 => Some(Kind::Rsa3072),
-                    4096 => Some(Kind::Rsa4096),
-                    _ => None,
-                },
-                sys::EVP_PKEY_EC => {
-                    match sys::EC_GROUP_get_curve_name(sys::EC_KEY_get0_group(sys::EVP_PKEY_get0_EC_KEY(key))) {
-                        sys::NID_X9_62_prime256v1 => Some(Kind::P256),
-                        sys::NID_secp384r1 => Some(Kind::P384),
-                        _ => None,
-                    }
-                }
-                sys::EVP_PKEY_ED25519 => Some(Kind::Ed25519),
-                sys::EVP_PKEY_X25519 => Some(Kind::X25519),
-                sys::EVP_PKEY_KEM => (sys::EVP_PKEY_kem_get_type(key) == sys::NID_MLKEM768).then_some(Kind::MlKem768),
-                sys::EVP_PKEY_PQDSA => (sys::EVP_PKEY_pqdsa_get_type(key) == sys::NID_MLDSA65).then_some(Kind::MlDsa65),
-                _ => None,
+        let parameter = unsafe {
+            match id {
+                RSA => sys::EVP_PKEY_bits(key),
+                EC => sys::EC_GROUP_get_curve_name(sys::EC_KEY_get0_group(sys::EVP_PKEY_get0_EC_KEY(key))),
+                KEM => sys::EVP_PKEY_kem_get_type(key),
+                PQDSA => sys::EVP_PKEY_pqdsa_get_type(key),
+                _ => 0,
             }
-        }
+        };
+        KEYS.iter().find(|(.., parameters)| *parameters == (id, parameter))
+    }
+
+    /// The library's number of its algorithm.
+    pub(crate) fn id(&self) -> c_int {
+        // SAFETY: the key is live.
+        unsafe { sys::EVP_PKEY_id(self.as_ptr()) }
+    }
+
+    /// Length of an RSA key's modulus, in bits.
+    pub(crate) fn bits(&self) -> c_int {
+        // SAFETY: the key is live.
+        unsafe { sys::EVP_PKEY_bits(self.as_ptr()) }
+    }
+
+    /// Length of the longest signature, in bytes; for RSA of the modulus.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: the key is live.
+        unsafe { sys::EVP_PKEY_size(self.as_ptr()) as usize }
     }
 
     /// The private key as PKCS#8; `None` where the library cannot write it.
@@ -86,13 +157,13 @@ impl PKey {
         marshal(self, sys::EVP_marshal_public_key, <[u8]>::to_vec)
     }
 
-    /// The raw private key of those kinds that have one, of `N` bytes.
-    pub(crate) fn to_raw_private<const N: usize>(&self) -> Option<Secret> {
-        let mut raw = Zeroizing::new([0; N]);
-        let mut written = N;
+    /// The raw private key of those kinds that have one.
+    pub(crate) fn to_raw_private(&self) -> Option<Secret> {
+        let mut raw = Zeroizing::new([0; DECAPSULATION_KEY_LEN]);
+        let mut written = DECAPSULATION_KEY_LEN;
         // SAFETY: the key is live; `raw` is writable for the length that `written` gives.
         let code = unsafe { sys::EVP_PKEY_get_raw_private_key(self.as_ptr(), raw.as_mut_ptr(), &raw mut written) };
-        (super::succeeded(code) && written == N).then(|| Secret::from(&raw[..]))
+        super::succeeded(code).then(|| Secret::from(&raw[..written]))
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY {
@@ -118,6 +189,34 @@ impl Drop for PKey {
     }
 }
 
+/// A key of this kind, new or from its seed, where the library knows one.
+fn make(kind: Kind, seed: Option<&[u8]>) -> Option<PKey> {
+    let (.., (id, parameter)) = *KEYS.iter().find(|row| row.1 == Some(kind))?;
+    let context = Context::of_algorithm(id)?;
+    let (context, mut key) = (context.as_ptr(), null_mut());
+    // SAFETY: the context is live, and each parameter is set on one of its algorithm; the seed is readable for its length;
+    // the key is owned where it is made, and null where it is not.
+    unsafe {
+        let ready = sys::EVP_PKEY_keygen_init(context) == 1
+            && match id {
+                RSA => sys::EVP_PKEY_CTX_set_rsa_keygen_bits(context, parameter),
+                EC => sys::EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context, parameter),
+                KEM => sys::EVP_PKEY_CTX_kem_set_params(context, parameter),
+                PQDSA => sys::EVP_PKEY_CTX_pqdsa_set_params(context, parameter),
+                _ => 1,
+            } == 1;
+        match seed {
+            _ if !ready => {}
+            None => drop(sys::EVP_PKEY_keygen(context, &raw mut key)),
+            Some(seed) => {
+                let (seed, mut len) = (seed.as_ptr(), seed.len());
+                sys::EVP_PKEY_keygen_deterministic(context, &raw mut key, seed, &raw mut len);
+            }
+        }
+        PKey::from_owned(key)
+    }
+}
+
 type Parse = unsafe extern "C" fn(*mut sys::CBS) -> *mut sys::EVP_PKEY;
 
 fn parse(der: &[u8], parse: Parse) -> Option<PKey> {
@@ -131,32 +230,21 @@ fn parse(der: &[u8], parse: Parse) -> Option<PKey> {
     key.filter(|_| rest == 0)
 }
 
-type Marshal = unsafe extern "C" fn(*mut sys::CBB, *const sys::EVP_PKEY) -> std::ffi::c_int;
+type Marshal = unsafe extern "C" fn(*mut sys::CBB, *const sys::EVP_PKEY) -> c_int;
 
 /// What the library writes of a key. Its own buffer is wiped when it is freed.
 fn marshal<T>(key: &PKey, write: Marshal, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut buffer = MaybeUninit::<sys::CBB>::uninit();
-    let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-    // SAFETY: the buffer is made valid by CBB_init, written by the library alone, and finished or cleaned up once.
-    let finished = unsafe {
-        if sys::CBB_init(buffer.as_mut_ptr(), 512) != 1 {
+    let buffer = buffer.as_mut_ptr();
+    // SAFETY: the buffer is made valid by CBB_init, written by the library alone, lent as far as it is written, and cleaned
+    // up once, which wipes it.
+    unsafe {
+        if sys::CBB_init(buffer, 512) != 1 {
             return None;
         }
-        let done = write(buffer.as_mut_ptr(), key.as_ptr()) == 1
-            && sys::CBB_finish(buffer.as_mut_ptr(), &raw mut bytes, &raw mut len) == 1;
-        if !done {
-            sys::CBB_cleanup(buffer.as_mut_ptr());
-        }
-        done
-    };
-    if !finished {
-        super::clear_errors();
-        return None;
-    }
-    // SAFETY: after CBB_finish `bytes` is owned here and holds `len` bytes; OPENSSL_free wipes before it frees.
-    unsafe {
-        let taken = take(std::slice::from_raw_parts(bytes, len));
-        sys::OPENSSL_free(bytes.cast());
-        Some(taken)
+        let written = super::succeeded(write(buffer, key.as_ptr())) && sys::CBB_flush(buffer) == 1;
+        let taken = written.then(|| take(std::slice::from_raw_parts(sys::CBB_data(buffer), sys::CBB_len(buffer))));
+        sys::CBB_cleanup(buffer);
+        taken
     }
 }

@@ -1,6 +1,8 @@
 //! Private keys in the files that other programs write, told by content: PEM, DER, PKCS#12.
 
-use crate::ffi::{kem, keyfile, pkey::PKey};
+use super::Kind;
+use crate::ffi::pkey::PKey;
+use crate::ffi::{keyfile, pkey};
 use crate::spec::Secret;
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Sequence, SliceReader, Tag, Tagged};
@@ -123,10 +125,9 @@ const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.10
 fn ml_kem_with_both(pkcs8: &[u8]) -> Option<PKey> {
     let info = PrivateKeyInfo::from_der(pkcs8).ok().filter(|info| info.version == 0)?;
     let both = Both::from_der(info.key.as_bytes()).ok().filter(|_| info.algorithm.oid == ML_KEM_768)?;
-    let seed: &[u8; kem::SEED_LEN] = both.seed.as_bytes().try_into().ok()?;
-    let key = kem::key_pair(seed)?;
-    let expanded = key.to_raw_private::<{ kem::DECAPSULATION_KEY_LEN }>()?;
-    (expanded.expose() == both.expanded.as_bytes()).then_some(key)
+    let seed = Some(both.seed.as_bytes()).filter(|seed| seed.len() == pkey::SEED_LEN)?;
+    let key = PKey::raw_private(Kind::MlKem768, seed)?;
+    (key.to_raw_private()?.expose() == both.expanded.as_bytes()).then_some(key)
 }
 
 #[cfg(test)]

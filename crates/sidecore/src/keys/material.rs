@@ -1,16 +1,10 @@
 //! A private key as the store holds it, and what a session of each scheme takes of it.
 
 use super::Kind;
-use crate::engine::crypto::{OpenError, Session};
-use crate::ffi::kem::DECAPSULATION_KEY_LEN;
+use crate::engine::crypto::{LIBRARY, Session};
 use crate::ffi::pkey::PKey;
-use crate::ffi::{kem, keygen};
 use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore_core::session::Op;
-
-/// Where FIPS 203 puts the encapsulation key inside the decapsulation key, and its length.
-const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
-const X25519_LEN: usize = 32;
 
 /// A private key that was read and tried.
 #[derive(Debug)]
@@ -38,7 +32,7 @@ impl Material {
 
     /// Makes a new key.
     pub(crate) fn generate(kind: Kind) -> Result<Self, String> {
-        let pkcs8 = keygen::generate(kind).and_then(|key| key.to_pkcs8());
+        let pkcs8 = PKey::generate(kind).and_then(|key| key.to_pkcs8());
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
     }
 
@@ -52,15 +46,14 @@ impl Material {
         if !self.kind.does(scheme) {
             return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));
         }
-        let key = KeyMaterial::Private(self.encoded().ok_or_else(|| OpenError::Library.to_string())?);
-        Session::open(&SessionSpec { scheme: scheme.clone(), key }).map_err(|error| error.to_string())
+        let key = KeyMaterial::Private(self.encoded().ok_or(LIBRARY)?);
+        Session::open(&SessionSpec { scheme: scheme.clone(), key })
     }
 
     /// The private key in the encoding that its scheme takes.
     fn encoded(&self) -> Option<Secret> {
         match self.kind {
-            Kind::X25519 => PKey::private(self.pkcs8.expose())?.to_raw_private::<X25519_LEN>(),
-            Kind::MlKem768 => PKey::private(self.pkcs8.expose())?.to_raw_private::<DECAPSULATION_KEY_LEN>(),
+            Kind::X25519 | Kind::MlKem768 => PKey::private(self.pkcs8.expose())?.to_raw_private(),
             _ => Some(self.pkcs8.clone()),
         }
     }
@@ -92,7 +85,7 @@ pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, String> {
 /// A decapsulation key that came without its seed does not know its public part, but contains it.
 fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
     if kind == Kind::MlKem768 {
-        return kem::spki(&key.to_raw_private::<DECAPSULATION_KEY_LEN>()?.expose()[ENCAPSULATION_KEY]);
+        return PKey::raw_private(kind, key.to_raw_private()?.expose())?.to_spki();
     }
     key.to_spki()
 }

@@ -6,10 +6,11 @@
 //! then all wait for one. What is not closed yet still counts against its user's limits. A thread ends when there is nothing
 //! left to close.
 
-use super::command::{Event, Freed, Leftover};
+use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
 use crate::sys::{clock, memory, wake};
 use sidecore_core::time::Nanos;
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -27,14 +28,16 @@ const TRIM_BYTES: u64 = 4 << 20;
 const TRIM_EVERY: Nanos = 1_000_000_000;
 
 /// What a connection leaves behind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Remains {
     /// Names what is freed to the control thread; `None`: nothing is counted for it.
-    pub(super) freed: Option<Freed>,
+    pub(super) key: Option<LaneKey>,
+    /// Bytes of sessions among it.
+    pub(super) session_bytes: u64,
     /// The memory of its lane. It is freed by whoever lets go of it last, which is seen to be this thread.
     pub(super) memory: Option<Arc<LaneMemory>>,
-    /// All else.
-    pub(super) rest: Vec<Box<dyn Leftover>>,
+    /// All else, whose only use is to be dropped.
+    pub(super) rest: Vec<Box<dyn Any + Send>>,
 }
 
 #[derive(Debug, Default)]
@@ -121,22 +124,21 @@ impl Closer {
     fn serve(&self, user: u32) {
         loop {
             let next = self.state().take(user);
-            let Some(Remains { freed, memory, rest }) = next else { return };
-            drop(rest);
-            match memory.map(Arc::try_unwrap) {
+            let Some(mut remains) = next else { return };
+            remains.rest.clear();
+            if let Some(Err(memory)) = remains.memory.take().map(Arc::try_unwrap) {
                 // A device still works on it.
-                Some(Err(memory)) => {
-                    let again = Remains { freed, memory: Some(memory), rest: Vec::new() };
-                    self.state().users.entry(user).or_default().remains.push_back(again);
-                    thread::sleep(RETRY);
-                    continue;
-                }
-                Some(Ok(memory)) => drop(memory),
-                None => {}
+                remains.memory = Some(memory);
+                self.close(user, remains);
+                thread::sleep(RETRY);
+                continue;
             }
-            if let Some(freed) = freed {
-                self.state().freed_bytes += freed.session_bytes;
-                self.say(freed);
+            if let Some(key) = remains.key {
+                self.state().freed_bytes += remains.session_bytes;
+                // Without a control thread the service is ending.
+                if self.tell.send(Event::Freed(key)).is_ok() {
+                    wake::ring(&*self.listener);
+                }
             }
         }
     }
@@ -158,13 +160,6 @@ impl Closer {
         }
         memory::trim();
     }
-
-    fn say(&self, freed: Freed) {
-        // Without a control thread the service is ending.
-        if self.tell.send(Event::Freed(freed)).is_ok() {
-            wake::ring(&*self.listener);
-        }
-    }
 }
 
 impl State {
@@ -182,13 +177,6 @@ impl State {
             self.users.remove(&user);
         }
         remains
-    }
-}
-
-impl Remains {
-    /// A socket for which nothing is counted.
-    pub(super) fn socket(socket: OwnedFd) -> Self {
-        Self { freed: None, memory: None, rest: vec![Box::new(socket)] }
     }
 }
 
@@ -214,13 +202,13 @@ mod tests {
         (Closer::new(tell, Arc::new(wake::event().unwrap())), events)
     }
 
-    fn remains(key: u64, rest: Vec<Box<dyn Leftover>>) -> Remains {
-        Remains { freed: Some(Freed { key, session_bytes: 0 }), memory: None, rest }
+    fn remains(key: u64, rest: Vec<Box<dyn Any + Send>>) -> Remains {
+        Remains { key: Some(key), rest, ..Remains::default() }
     }
 
     fn freed(events: &Receiver<Event>) -> u64 {
         match events.recv_timeout(PATIENCE).unwrap() {
-            Event::Freed(freed) => freed.key,
+            Event::Freed(key) => key,
             other => panic!("{other:?}"),
         }
     }

@@ -9,35 +9,34 @@
 mod attach;
 mod connections;
 mod keys;
-mod made;
-mod passphrase;
 mod sessions;
 mod settings;
 
 use super::advice::Advice;
 use super::closer::Closer;
-use super::command::{ClientKey, Command, Event, LaneKey, Leftover, Made, SidecoreHandle};
-use super::opener::{Opener, Order};
+use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
+use super::opener::Opener;
 use super::quotas::Quotas;
+use super::reactor::Reactor;
 use super::turns::Turns;
 use crate::config::Config;
 use crate::control::{self, Reply, Request, Token};
 use crate::counters::{Counters, LaneCounter, report};
-use crate::keys::{Material, Store};
+use crate::keys::{Material, Store, public_part};
 use crate::spec::KeyToken;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use crate::sys::{clock, message, wake};
-use attach::{Attached, Ending};
-use connections::receive_request;
-use made::OwnKey;
+use attach::Attached;
+use connections::{Ending, receive_request};
+use keys::OwnKey;
 use sidecore_core::time::Nanos;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 /// Numbers among the poller's sources; connections and processes have theirs from `FIRST` on.
 const LISTENER: u64 = 0;
@@ -50,6 +49,15 @@ const LOOKS: usize = 64;
 const EVENTS: usize = 256;
 /// How long messages are answered before the thread looks who else has something to say, ns.
 const ROUND: Nanos = 1_000_000;
+
+/// What is left to be done of an order on the control thread, which answers.
+type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, String> + Send>;
+/// What an order came to, or why nothing did.
+type Made = Result<Rest, String>;
+
+fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, String> + Send + 'static) -> Rest {
+    Box::new(rest)
+}
 
 /// One connected socket.
 #[derive(Debug)]
@@ -85,24 +93,16 @@ pub(super) struct Setup {
     pub(super) events: Receiver<Event>,
     /// The other end of `events`.
     pub(super) tell: Sender<Event>,
-    pub(super) sidecores: Vec<SidecoreHandle>,
+    pub(super) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     pub(super) counters: Arc<Counters>,
     pub(super) store: Store,
 }
 
 /// The thread's state.
-#[derive(Debug)]
 pub(super) struct Listener {
-    config: Config,
-    advice: Advice,
-    socket: OwnedFd,
-    wake: Arc<OwnedFd>,
-    events: Receiver<Event>,
-    tell: Sender<Event>,
-    sidecores: Vec<SidecoreHandle>,
+    setup: Setup,
     /// Lanes of each sidecore.
     loads: Vec<u32>,
-    counters: Arc<Counters>,
     poller: Poller,
     next: u64,
     connections: HashMap<LaneKey, Connection>,
@@ -123,40 +123,45 @@ pub(super) struct Listener {
     tokens: HashMap<Token, LaneKey>,
     /// Free lane blocks of the counter file.
     blocks: Vec<usize>,
-    store: Store,
-    opener: Opener,
+    opener: Opener<Made>,
     /// Makes keys for programs, which takes longer than anybody should wait for a session.
-    maker: Opener,
+    maker: Opener<Made>,
+    /// Makes and seals stored keys, one at a time: each takes a core. What it was told it does, whoever has hung up.
+    keeper: Opener<Made>,
+    /// What the three have done.
+    outcomes: Receiver<(LaneKey, Made)>,
     /// Keys that were made for programs and still have their connections.
     made: HashMap<KeyToken, Arc<Material>>,
     closer: Closer,
-    /// Keys that are to be made; the first one is being made.
-    wanted: VecDeque<keys::Wanted>,
 }
 
 impl Listener {
     pub(super) fn new(setup: Setup) -> io::Result<Self> {
-        let Setup { config, advice, socket, wake, events, tell, sidecores, counters, store } = setup;
         let poller = Poller::new()?;
-        poller.add_level(&socket, LISTENER)?;
-        poller.add_edge(&*wake, WAKE)?;
+        poller.add_level(&setup.socket, LISTENER)?;
+        poller.add_edge(&*setup.wake, WAKE)?;
+        let (tell, outcomes) = mpsc::channel();
+        let opener = |name| {
+            let (tell, wake) = (tell.clone(), setup.wake.clone());
+            Opener::start(name, move |key, made| {
+                // Without a control thread the service is ending.
+                if tell.send((key, made)).is_ok() {
+                    wake::ring(&*wake);
+                }
+            })
+        };
         let listener = Self {
-            loads: vec![0; sidecores.len()],
-            blocks: (0..config.limits.lanes as usize).rev().collect(),
-            opener: Opener::start("sidecore-opener", tell.clone(), wake.clone())?,
-            maker: Opener::start("sidecore-maker", tell.clone(), wake.clone())?,
+            loads: vec![0; setup.sidecores.len()],
+            blocks: (0..setup.config.limits.lanes as usize).rev().collect(),
+            opener: opener("sidecore-opener")?,
+            maker: opener("sidecore-maker")?,
+            keeper: opener("sidecore-keeper")?,
+            outcomes,
             made: HashMap::new(),
-            closer: Closer::new(tell.clone(), wake.clone()),
+            closer: Closer::new(setup.tell.clone(), setup.wake.clone()),
             reserved: connections::reserved(),
-            refuses_descriptors: message::refuses_descriptors(&socket),
-            config,
-            advice,
-            socket,
-            wake,
-            events,
-            tell,
-            sidecores,
-            counters,
+            refuses_descriptors: message::refuses_descriptors(&setup.socket),
+            setup,
             poller,
             next: FIRST,
             connections: HashMap::new(),
@@ -167,12 +172,10 @@ impl Listener {
             watched: HashMap::new(),
             processes: HashMap::new(),
             tokens: HashMap::new(),
-            store,
-            wanted: VecDeque::new(),
         };
         listener.publish_policies();
-        for (place, name) in listener.store.places() {
-            listener.counters.open_key(place.into(), name)?;
+        for (place, name) in listener.setup.store.places() {
+            listener.setup.counters.open_key(place.into(), name)?;
         }
         Ok(listener)
     }
@@ -214,8 +217,14 @@ impl Listener {
     /// Takes news of other threads. `true`: there may be more.
     fn hear_events(&mut self) -> bool {
         for _ in 0..EVENTS {
-            let Ok(event) = self.events.try_recv() else { return false };
-            self.heard(event);
+            if let Ok(event) = self.setup.events.try_recv() {
+                self.heard(event);
+            } else if let Ok((key, made)) = self.outcomes.try_recv() {
+                let reply = made.and_then(|rest| rest(self));
+                self.conclude(key, &reply.unwrap_or_else(Reply::Refused));
+            } else {
+                return false;
+            }
         }
         true
     }
@@ -257,16 +266,13 @@ impl Listener {
             }
             Event::NoRoom(key, left) => self.lane_ended(key, "the sidecore's tables are full", left),
             Event::LaneClosed(key, left) => self.dispose(key, left),
-            Event::Freed(freed) => self.freed(freed),
+            Event::Freed(key) => self.freed(key),
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
-            Event::KeyGenerated(made) => self.generated(*made),
-            Event::Made(key, made) => self.made(key, *made),
-            Event::Resealed(asker, resealed) => self.resealed(asker, *resealed),
         }
     }
 
     /// The sidecore serves this lane no more: its connection ends as well, and hears why.
-    fn lane_ended(&mut self, key: LaneKey, why: &str, left: Box<dyn Leftover>) {
+    fn lane_ended(&mut self, key: LaneKey, why: &str, left: Box<Lane>) {
         if let Some(connection) = self.connections.get(&key) {
             // Only to say why; the connection ends in any case.
             let _ = control::send(&connection.socket, &Reply::Ended(why.to_owned()), &[]);
@@ -301,20 +307,10 @@ impl Listener {
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         let connected = connection.client.1;
         let first = *connection.speaker.get_or_insert(speaker);
-        if speaker.pid != connected {
-            return Err(format!(
-                "process {} speaks on a connection of process {connected}: connect again",
-                speaker.pid
-            ));
-        }
-        if speaker.uid != first.uid {
-            let (now, then) = (speaker.uid, first.uid);
-            return Err(format!("user {now} speaks on a connection of user {then}: connect again"));
-        }
-        if speaker.gid != first.gid {
-            let (now, then) = (speaker.gid, first.gid);
-            return Err(format!("group {now} speaks on a connection of group {then}: connect again"));
-        }
+        let Credentials { pid, uid, gid, .. } = speaker;
+        ensure!(pid == connected, "process {pid} speaks on a connection of process {connected}: connect again");
+        ensure!(uid == first.uid, "user {uid} speaks on a connection of user {}: connect again", first.uid);
+        ensure!(gid == first.gid, "group {gid} speaks on a connection of group {}: connect again", first.gid);
         Ok(())
     }
 
@@ -334,13 +330,13 @@ impl Listener {
     fn answer(&mut self, key: LaneKey, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Attach(attach) => {
-                if let Some(reason) = self.beyond_limits(key, &attach) {
+                if let Err(reason) = self.beyond_limits(key, &attach) {
                     return self.reply(key, &Reply::TooLarge(reason));
                 }
-                return match self.attach(key, &attach) {
-                    Ok((lane, fds)) => self.welcome(key, *lane, &fds),
-                    Err(reason) => self.reply(key, &Reply::Refused(reason)),
-                };
+                match self.attach(key, &attach) {
+                    Ok((reply, fds)) => return self.reply_with(key, &reply, &fds.each_ref().map(AsFd::as_fd)),
+                    Err(reason) => Err(reason),
+                }
             }
             Request::OpenSession(spec) => self.open_session(key, spec),
             // The sidecore says when it is: no request that follows may still find the session.
@@ -350,7 +346,8 @@ impl Listener {
             Request::Keys(command) => self.keys(key, command),
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
             Request::PublicPart { kind, raw } => {
-                self.opener.order(self.user(key), key, Order::PublicPart { kind, raw });
+                let work = move || public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))));
+                self.opener.order(self.user(key), key, work);
                 Ok(None)
             }
         };
@@ -376,28 +373,17 @@ impl Listener {
     }
 
     fn reply(&self, key: LaneKey, reply: &Reply) -> io::Result<()> {
-        let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
-        control::send(&connection.socket, reply, &[])
+        self.reply_with(key, reply, &[])
     }
 
-    /// What the opener made of an order.
-    fn made(&mut self, key: LaneKey, made: Result<Made, String>) {
-        let reply = match made {
-            Ok(Made::Key(material)) => self.key_made(key, material),
-            Ok(Made::Public(public)) => Ok(Reply::Public(public)),
-            Ok(Made::Session(session)) => self.enter_session(key, session),
-            Ok(Made::Stored { name, material, scheme, session }) => {
-                self.enter_stored(key, &name, &material, &scheme, session)
-            }
-            Ok(Made::Import { name, material, acl }) => self.imported(key, &name, material, acl),
-            Err(reason) => Err(reason),
-        };
-        self.conclude(key, &reply.unwrap_or_else(Reply::Refused));
+    fn reply_with(&self, key: LaneKey, reply: &Reply, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
+        control::send(&connection.socket, reply, fds)
     }
 
     /// Copies the reports of the clients that had traffic to the counter file.
     fn publish(&mut self, now: Nanos) {
-        self.counters.heartbeat(now);
+        self.setup.counters.heartbeat(now);
         for attached in self.connections.values_mut().filter_map(|connection| connection.attached.as_mut()) {
             let requests = attached.counters.get(LaneCounter::Submitted);
             if requests != attached.published {

@@ -1,71 +1,47 @@
-//! Keys of clients are parsed here, on a thread of its own: a private RSA key takes milliseconds, and who may take how many of
-//! them, the client says. Keys for programs are made on a second one, for that takes seconds.
+//! What takes longer than the control thread may wait is done on threads of its own: clients' keys are parsed on one, for a
+//! private RSA key takes milliseconds, and who may take how many of them, the client says; keys for programs are made on a
+//! second one, for that takes seconds; on a third the service's own keys are made and sealed.
 //!
-//! Each connection has one order at most: nothing more is read from it until that is answered, and with the connection its
-//! order goes. Users take turns.
+//! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
 
-use super::command::{Event, LaneKey, Made};
+use super::command::LaneKey;
 use super::turns::Turns;
-use crate::engine::crypto::Session;
-use crate::keys::{Acl, Kind, Material, public_part};
-use crate::spec::{Scheme, Secret, SessionSpec};
-use crate::sys::{clock, wake};
+use crate::sys::clock;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What is to be parsed.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// A session on the client's own key.
-    Session(SessionSpec),
-    /// A session on this stored key, of which the store has none to share.
-    Stored { name: String, material: Arc<Material>, scheme: Scheme },
-    /// A key to be stored.
-    Import { name: String, pkcs8: Secret, acl: Acl },
-    /// A session on a key that was made for a program.
-    OnMade { material: Arc<Material>, scheme: Scheme },
-    /// A new key for a program.
-    Make(Kind),
-    /// The public part of a raw private key.
-    PublicPart { kind: Kind, raw: Secret },
-}
+/// What is to be done.
+type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
-#[derive(Debug, Default)]
-struct State {
-    orders: Turns<(LaneKey, Order)>,
+struct State<T> {
+    orders: Turns<(LaneKey, Work<T>)>,
     stop: bool,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct Shared<T> {
+    state: Mutex<State<T>>,
     changed: Condvar,
 }
 
 /// The control thread's end. When it is dropped, the thread ends after the order at hand.
-#[derive(Debug)]
-pub(super) struct Opener(Arc<Shared>);
+pub(super) struct Opener<T>(Arc<Shared<T>>);
 
-impl Opener {
-    /// Starts the thread of this name, which rings `listener` after each event.
+impl<T: 'static> Opener<T> {
+    /// Starts the thread of this name, which tells whose order came to what.
     ///
     /// # Errors
     /// The system makes no thread.
-    pub(super) fn start(name: &str, tell: Sender<Event>, listener: Arc<OwnedFd>) -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+    pub(super) fn start(name: &str, tell: impl Fn(LaneKey, T) + Send + 'static) -> io::Result<Self> {
+        let state = Mutex::new(State { orders: Turns::default(), stop: false });
+        let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let theirs = shared.clone();
         let work = move || {
-            while let Some((user, key, order)) = theirs.next() {
+            while let Some((user, (key, work))) = theirs.next() {
                 let start = clock::now();
-                let made = order.carry_out();
+                let made = work();
                 theirs.state().orders.charge(user, clock::now() - start);
-                // Without a control thread the service is ending.
-                if tell.send(Event::Made(key, Box::new(made))).is_ok() {
-                    wake::ring(&*listener);
-                }
+                tell(key, made);
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(work)?;
@@ -73,8 +49,8 @@ impl Opener {
     }
 
     /// Puts an order of this user and connection behind those of its user.
-    pub(super) fn order(&self, user: u32, key: LaneKey, order: Order) {
-        self.0.state().orders.push(user, (key, order));
+    pub(super) fn order(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
+        self.0.state().orders.push(user, (key, Box::new(work)));
         self.0.changed.notify_one();
     }
 
@@ -86,45 +62,23 @@ impl Opener {
     }
 }
 
-impl Drop for Opener {
+impl<T> Drop for Opener<T> {
     fn drop(&mut self) {
         self.0.state().stop = true;
         self.0.changed.notify_one();
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<T> Shared<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         // What a panicking thread left is whole: nothing in here is done by halves.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next order, waited for; nothing when the service ends.
-    fn next(&self) -> Option<(u32, LaneKey, Order)> {
-        let idle = |state: &mut State| state.orders.is_empty() && !state.stop;
+    /// The next order and its user, waited for; nothing when the service ends.
+    fn next(&self) -> Option<(u32, (LaneKey, Work<T>))> {
+        let idle = |state: &mut State<T>| state.orders.is_empty() && !state.stop;
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
-        if state.stop {
-            return None;
-        }
-        state.orders.next().map(|(user, (key, order))| (user, key, order))
-    }
-}
-
-impl Order {
-    fn carry_out(self) -> Result<Made, String> {
-        match self {
-            Self::Session(spec) => Session::open(&spec).map(Made::Session).map_err(|error| error.to_string()),
-            Self::Stored { name, material, scheme } => {
-                let session = material.open(&scheme).map_err(|why| format!("key {name:?}: {why}"))?;
-                Ok(Made::Stored { name, material, scheme, session })
-            }
-            Self::Import { name, pkcs8, acl } => {
-                let material = Material::read(pkcs8)?;
-                Ok(Made::Import { name, material, acl })
-            }
-            Self::OnMade { material, scheme } => material.open(&scheme).map(Made::Session),
-            Self::Make(kind) => Material::generate(kind).map(Made::Key),
-            Self::PublicPart { kind, raw } => public_part(kind, &raw).map(Made::Public),
-        }
+        if state.stop { None } else { state.orders.next() }
     }
 }

@@ -46,19 +46,6 @@ struct User {
     holding: Holding,
 }
 
-/// What a lane holds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LaneSize {
-    arena_bytes: u64,
-    lane_bytes: u64,
-}
-
-impl From<&Layout> for LaneSize {
-    fn from(layout: &Layout) -> Self {
-        Self { arena_bytes: layout.arena_bytes().into(), lane_bytes: layout.total_bytes() as u64 }
-    }
-}
-
 /// All clients and users that hold something.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
@@ -73,13 +60,13 @@ impl Quotas {
     /// There are too many: says of whom.
     pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), String> {
         let own = self.client(client).laneless;
-        if own >= LANELESS_PER_CLIENT {
-            return Err(format!("this process has {own} connections without a lane: attach or close them"));
-        }
+        ensure!(own < LANELESS_PER_CLIENT, "this process has {own} connections without a lane: attach or close them");
         let of_user = self.user(client.0).holding.laneless;
-        if of_user >= LANELESS_PER_UID {
-            return Err(format!("user {} has {of_user} connections without a lane: attach or close them", client.0));
-        }
+        ensure!(
+            of_user < LANELESS_PER_UID,
+            "user {} has {of_user} connections without a lane: attach or close them",
+            client.0
+        );
         self.change(client, |holding| holding.laneless += 1);
         Ok(())
     }
@@ -95,13 +82,9 @@ impl Quotas {
     /// The limit that it would exceed, by name.
     pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
         let own = self.client(client).keys;
-        if own >= KEYS_PER_CLIENT {
-            return Err(format!("this process had {own} keys made: free some"));
-        }
+        ensure!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
         let of_user = self.user(client.0).holding.keys;
-        if of_user >= KEYS_PER_UID {
-            return Err(format!("user {} had {of_user} keys made: free some", client.0));
-        }
+        ensure!(of_user < KEYS_PER_UID, "user {} had {of_user} keys made: free some", client.0);
         self.open(client, bytes, limits)?;
         self.change(client, |holding| {
             holding.laneless -= 1;
@@ -133,52 +116,43 @@ impl Quotas {
     ) -> Result<(), String> {
         let (limits, uid) = (&config.limits, client.0);
         let (own, user) = (self.client(client), self.user(uid));
-        if own.lanes == 0 && user.attached >= limits.clients_per_uid {
-            return Err(format!("user {uid} has {} clients already (limits.clients_per_uid)", user.attached));
-        }
-        let of_client = config.limits_of(uid);
-        if own.lanes >= of_client.lanes {
-            return Err(format!("this process has {} lanes already (limits.lanes_per_client)", own.lanes));
-        }
-        if user.holding.lanes >= limits.lanes_per_uid {
-            return Err(format!("user {uid} has {} lanes already (limits.lanes_per_uid)", user.holding.lanes));
-        }
-        let wanted = LaneSize::from(&layout);
+        let (of_client, held) = (config.limits_of(uid), user.holding);
+        let room = own.lanes > 0 || user.attached < limits.clients_per_uid;
+        ensure!(room, "user {uid} has {} clients already (limits.clients_per_uid)", user.attached);
+        ensure!(own.lanes < of_client.lanes, "this process has {} lanes already (limits.lanes_per_client)", own.lanes);
+        ensure!(
+            held.lanes < limits.lanes_per_uid,
+            "user {uid} has {} lanes already (limits.lanes_per_uid)",
+            held.lanes
+        );
+        let (arena, bytes) = sizes(layout);
         let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
-        if wanted.arena_bytes > left {
-            return Err(format!(
-                "{} arena bytes: {left} are left (limits.arena_bytes_per_client)",
-                layout.arena_bytes()
-            ));
-        }
-        let left = limits.lane_bytes_per_uid.saturating_sub(user.holding.lane_bytes);
-        if wanted.lane_bytes > left {
-            let bytes = wanted.lane_bytes;
-            return Err(format!("{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)"));
-        }
+        ensure!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
+        let left = limits.lane_bytes_per_uid.saturating_sub(held.lane_bytes);
+        ensure!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
         let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
-        if free <= kept_back {
-            return Err("the service has as many lanes as limits.lanes allows".to_owned());
-        }
+        ensure!(free > kept_back, "the service has as many lanes as limits.lanes allows");
         Ok(())
     }
 
     /// A connection without a lane has one now.
-    pub(super) fn attach(&mut self, client: ClientKey, size: LaneSize) {
+    pub(super) fn attach(&mut self, client: ClientKey, layout: Layout) {
+        let (arena_bytes, lane_bytes) = sizes(layout);
         self.change(client, |holding| {
             holding.laneless -= 1;
             holding.lanes += 1;
-            holding.arena_bytes += size.arena_bytes;
-            holding.lane_bytes += size.lane_bytes;
+            holding.arena_bytes += arena_bytes;
+            holding.lane_bytes += lane_bytes;
         });
     }
 
     /// A lane is closed and freed.
-    pub(super) fn detach(&mut self, client: ClientKey, size: LaneSize) {
+    pub(super) fn detach(&mut self, client: ClientKey, layout: Layout) {
+        let (arena_bytes, lane_bytes) = sizes(layout);
         self.change(client, |holding| {
             holding.lanes -= 1;
-            holding.arena_bytes -= size.arena_bytes;
-            holding.lane_bytes -= size.lane_bytes;
+            holding.arena_bytes -= arena_bytes;
+            holding.lane_bytes -= lane_bytes;
         });
     }
 
@@ -188,18 +162,16 @@ impl Quotas {
     /// The limit that it would exceed, by name.
     pub(super) fn open(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
         let own = self.client(client).session_bytes;
-        if own + bytes > limits.session_bytes_per_client {
-            return Err(format!(
-                "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
-            ));
-        }
+        ensure!(
+            own + bytes <= limits.session_bytes_per_client,
+            "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
+        );
         let of_user = self.user(client.0).holding.session_bytes;
-        if of_user + bytes > limits.session_bytes_per_uid {
-            return Err(format!(
-                "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
-                client.0
-            ));
-        }
+        ensure!(
+            of_user + bytes <= limits.session_bytes_per_uid,
+            "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
+            client.0
+        );
         self.change(client, |holding| holding.session_bytes += bytes);
         Ok(())
     }
@@ -247,6 +219,11 @@ impl Quotas {
     }
 }
 
+/// Bytes of a lane's arena, and of the whole lane.
+fn sizes(layout: Layout) -> (u64, u64) {
+    (layout.arena_bytes().into(), layout.total_bytes() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,7 +243,7 @@ mod tests {
         quotas.connect(client)?;
         let checked = quotas.check_lane(client, config, layout(), 100, false);
         match &checked {
-            Ok(()) => quotas.attach(client, (&layout()).into()),
+            Ok(()) => quotas.attach(client, layout()),
             Err(_) => quotas.disconnect(client),
         }
         checked
@@ -348,7 +325,7 @@ mod tests {
         quotas.open(ONE, 10, &config.limits).unwrap();
         quotas.close(ONE, 10);
         assert!(!quotas.is_gone(ONE));
-        quotas.detach(ONE, (&layout()).into());
+        quotas.detach(ONE, layout());
         assert!(quotas.is_gone(ONE) && quotas.users.is_empty());
     }
 

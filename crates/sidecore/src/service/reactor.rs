@@ -5,21 +5,23 @@
 mod devices;
 mod hands;
 mod keys;
-mod lanes;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
-use super::command::{Command, Event, LaneKey, Leftover, Mailbox};
+use super::command::{Event, Lane, LaneKey, Mailbox};
 use super::record;
+use super::sessions::Sessions;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
 use crate::device::Job;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use hands::Hands;
-use lanes::Lane;
+use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
-use sidecore_core::sidecore::{Hops, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::order::Order;
+use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
 use sidecore_core::time::Nanos;
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -38,7 +40,7 @@ pub(super) struct Setup {
     pub(super) config: Config,
     pub(super) calibration: Arc<Calibration>,
     pub(super) counters: Arc<Counters>,
-    pub(super) mailbox: Mailbox,
+    pub(super) mailbox: Mailbox<Reactor>,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Sender<Event>,
     /// Wakes the control thread, after an event.
@@ -120,60 +122,75 @@ impl Reactor {
         hands.poller = poller;
     }
 
-    /// Takes commands of the control thread.
+    /// Does what the control thread asks.
     fn obey(&mut self) -> ControlFlow<()> {
-        let commands: Vec<Command> = self.hands.setup.mailbox.take().collect();
+        let commands: Vec<_> = self.hands.setup.mailbox.take().collect();
         for command in commands {
-            self.obey_one(command);
+            command(self);
         }
         if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn obey_one(&mut self, command: Command) {
-        match command {
-            Command::AddLane(lane) => self.add_lane(*lane),
-            Command::CloseLane(key) => {
-                let left = self.close_lane(key).map(|lane| Box::new(lane) as Box<dyn Leftover>);
-                self.hands.tell(Event::LaneClosed(key, left));
-            }
-            Command::AddSession { lane, handle, session } => {
-                if let Some(lane) = self.lane_of(lane) {
-                    lane.sessions.insert(handle, session);
-                }
-            }
-            Command::CloseSession { lane, handle } => {
-                self.close_session(lane, handle);
-                self.hands.tell(Event::SessionClosed(lane));
-            }
-            Command::EndSessions(sessions) => {
-                for (lane, handle) in sessions {
-                    self.close_session(lane, handle);
-                }
-            }
-            Command::SetNotify(notify) => self.set_notify(notify),
-            Command::SetBalance(balance) => self.sidecore.set_balance(balance),
-            Command::SetOrder(order) => self.sidecore.set_order(&mut self.hands, order),
-            // The asker may have given up waiting; the device is there all the same.
-            Command::AddDevice(config, answer) => {
-                let _ = answer.send(self.add_device(&config).map_err(|error| error.to_string()));
-            }
-            Command::Device(name, action, answer) => {
-                let _ = answer.send(self.device_action(&name, action));
-            }
-            Command::EndRecord(answer) => {
-                let _ = answer.send(self.sidecore.end_record());
-            }
-            Command::Stop => self.stopping = true,
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    pub(super) fn add_lane(&mut self, new: NewLane<Lane>) {
+        let key = new.end.key;
+        let id = match self.sidecore.add_lane(new) {
+            Ok(id) => id,
+            Err(lane) => return self.hands.tell(Event::NoRoom(key, Box::new(lane))),
+        };
+        self.hands.keys.insert(key, id);
+        let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.hands.poller) else { return };
+        // A pipe of our own making can be added unless memory is short; then the lane cannot be served.
+        if poller.add_edge(&lane.doorbell, u64::from(id.0)).is_err()
+            && let Some(lane) = self.close_lane(key)
+        {
+            self.hands.tell(Event::NoRoom(key, Box::new(lane)));
         }
     }
 
-    fn close_session(&mut self, lane: LaneKey, handle: u32) {
-        if let Some(lane) = self.lane_of(lane) {
-            lane.sessions.close(handle);
-        }
+    /// Serves the lane no more. What is left of it is to be freed elsewhere: to unmap it can take long.
+    fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
+        let id = *self.hands.keys.get(&key)?;
+        let lane = self.sidecore.close_lane(id)?;
+        self.hands.deafen(&lane);
+        Some(lane)
     }
 
-    fn set_notify(&mut self, notify: NotifyConfig) {
+    /// Serves the lane no more, and gives back what is left of it, if it was there still.
+    pub(super) fn end_lane(&mut self, key: LaneKey) {
+        let left = self.close_lane(key).map(Box::new);
+        self.hands.tell(Event::LaneClosed(key, left));
+    }
+
+    /// The sessions of an open lane.
+    pub(super) fn sessions(&mut self, lane: LaneKey) -> Option<&mut Sessions> {
+        let id = *self.hands.keys.get(&lane)?;
+        self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)
+    }
+
+    /// Closes a session at its client's wish: no request finds it any more.
+    pub(super) fn close_session(&mut self, lane: LaneKey, handle: u32) {
+        self.sessions(lane).and_then(|sessions| sessions.close(handle));
+        self.hands.tell(Event::SessionClosed(lane));
+    }
+
+    pub(super) fn set_balance(&mut self, balance: Balance) {
+        self.sidecore.set_balance(balance);
+    }
+
+    pub(super) fn set_order(&mut self, order: Order) {
+        self.sidecore.set_order(&mut self.hands, order);
+    }
+
+    /// The record ends; what there is of it.
+    pub(super) fn end_record(&mut self) -> Option<Box<Tape>> {
+        self.sidecore.end_record()
+    }
+
+    pub(super) fn set_notify(&mut self, notify: NotifyConfig) {
         for port in self.hands.devices.iter().filter_map(|device| device.port.as_ref()) {
             port.set_notify(notify.to_device, notify.from_device);
         }

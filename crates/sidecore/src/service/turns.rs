@@ -11,7 +11,6 @@ use std::collections::{HashMap, VecDeque};
 /// How long one user's work is done before that of the next, ns.
 const QUANTUM: i64 = 200_000;
 
-#[derive(Debug)]
 struct Waiting<T> {
     items: VecDeque<T>,
     /// What is left of its turn, ns; below zero: what was taken in advance.
@@ -19,7 +18,6 @@ struct Waiting<T> {
 }
 
 /// Items that wait, by user.
-#[derive(Debug)]
 pub(super) struct Turns<T> {
     users: HashMap<u32, Waiting<T>>,
     /// Users with items, and some that have none any more; the one whose turn it is first.

@@ -2,38 +2,16 @@
 //!
 //! Encrypt: nonce (12) ‖ associated data (`head_len`) ‖ plaintext → ciphertext ‖ tag (16). Decrypt: the reverse.
 
-use sidecore_core::session::{Algorithm, Op, Refusal};
+use sidecore_core::session::{Op, Refusal};
 
-use super::error::OpenError;
-use super::mechanism::{Mechanism, Written};
-use super::overlap;
-use crate::ffi::aead::{Aead, AeadKey, NONCE_LEN, TAG_LEN};
+use super::mechanism::{Mechanism, Written, overlap_in_part};
+use crate::ffi::aead::{AeadKey, NONCE_LEN, TAG_LEN};
 use crate::shm::span::Span;
 
 /// Associated data up to this length is copied out of shared memory; longer ones take the private path.
 const MAX_SHARED_AAD: usize = 64;
 
-pub(super) struct AeadSession {
-    algorithm: Algorithm,
-    key: AeadKey,
-}
-
-impl AeadSession {
-    pub(super) fn open(algorithm: Algorithm, aead: Aead, key: &[u8]) -> Result<Self, OpenError> {
-        let key = AeadKey::new(aead, key).ok_or(OpenError::Library)?;
-        Ok(Self { algorithm, key })
-    }
-}
-
-impl Mechanism for AeadSession {
-    fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-
-    fn can(&self, op: Op) -> bool {
-        matches!(op, Op::Encrypt | Op::Decrypt)
-    }
-
+impl Mechanism for AeadKey {
     #[inline]
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
         let payload = input_len.checked_sub(NONCE_LEN).and_then(|rest| rest.checked_sub(head_len));
@@ -49,8 +27,8 @@ impl Mechanism for AeadSession {
         let (nonce, rest) = input.split_first_chunk().ok_or(Refusal::InputLength)?;
         let (aad, payload) = rest.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
         match op {
-            Op::Encrypt => self.key.seal(nonce, aad, payload.into(), output.into()).ok_or(Refusal::Internal),
-            _ => self.key.open(nonce, aad, payload, output).ok_or(Refusal::Authentication),
+            Op::Encrypt => self.seal(nonce, aad, payload.into(), Span::of(output)).ok_or(Refusal::Internal),
+            _ => self.open(nonce, aad, payload, output).ok_or(Refusal::Authentication),
         }
     }
 
@@ -61,14 +39,14 @@ impl Mechanism for AeadSession {
         let (mut nonce, mut aad) = ([0; NONCE_LEN], [0; MAX_SHARED_AAD]);
         let start = NONCE_LEN + head_len;
         let plaintext = input.slice(start, input.len().checked_sub(start)?)?;
-        if overlap::partial(plaintext, output) {
+        if overlap_in_part(plaintext, output) {
             return None;
         }
         input.copy_to(&mut nonce);
         if head_len > 0 {
             input.slice(NONCE_LEN, head_len)?.copy_to(&mut aad[..head_len]);
         }
-        let written = self.key.seal(&nonce, &aad[..head_len], plaintext.into(), output.into());
+        let written = self.seal(&nonce, &aad[..head_len], plaintext.into(), output);
         Some(written.ok_or(Refusal::Internal))
     }
 }

@@ -12,10 +12,11 @@ use std::hint::black_box;
 
 use zeroize::Zeroizing;
 
-use super::error::OpenError;
+use super::mechanism::LIBRARY;
 use crate::ffi::hash::{self, HmacKey};
-use crate::ffi::rsa::RsaKey;
-use crate::spec::Hash;
+use crate::ffi::operation::Padding;
+use crate::ffi::pkey::PKey;
+use crate::spec::{DecryptionPadding, Hash};
 
 /// Length of the longest modulus, in bytes.
 const MAX_MODULUS_LEN: usize = 512;
@@ -32,21 +33,21 @@ pub(super) struct ImplicitRejection(HmacKey);
 
 impl ImplicitRejection {
     /// Keys the derivation with the digest of the private exponent.
-    pub(super) fn new(key: &RsaKey) -> Result<Self, OpenError> {
+    pub(super) fn new(key: &PKey) -> Result<Self, String> {
         let mut exponent = Block::new([0; MAX_MODULUS_LEN]);
         let exponent = &mut exponent[..key.len()];
-        key.private_exponent(exponent).ok_or(OpenError::Library)?;
+        key.private_exponent(exponent).ok_or(LIBRARY)?;
         let mut digest = Zeroizing::new([0; DIGEST_LEN]);
         hash::digest(Hash::Sha256, (&*exponent).into(), &mut *digest);
-        HmacKey::new(Hash::Sha256, &*digest).map(Self).ok_or(OpenError::Library)
+        Ok(Self(HmacKey::new(Hash::Sha256, &*digest).ok_or(LIBRARY)?))
     }
 
     /// Decrypts `ciphertext`, which has the modulus's length; the number of bytes written. `output` holds at least the
     /// modulus length. `None`: the ciphertext is no number below the modulus, or the library failed.
-    pub(super) fn decrypt(&self, key: &RsaKey, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
+    pub(super) fn decrypt(&self, key: &PKey, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
         let mut padded = Block::new([0; MAX_MODULUS_LEN]);
         let padded = &mut padded[..key.len()];
-        key.private_raw(ciphertext, padded)?;
+        key.decrypt(&Padding::Decryption(DecryptionPadding::Pkcs1), ciphertext, padded)?;
         let (mut synthetic, synthetic_start) = self.synthesise(ciphertext)?;
         let synthetic = &mut synthetic[..key.len()];
         let (good, message_start) = parse(padded);

@@ -2,22 +2,27 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
-use super::error::OpenError;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
+
+/// Why a session is not opened, where the reason is not in the spec.
+pub(crate) const LIBRARY: &str = "the crypto library failed: try again, and see the service's log";
 
 /// Result of a request: the number of bytes written.
 pub(super) type Written = Result<usize, Refusal>;
 
+/// A key that was read, and what is done with it.
+pub(super) struct Opened {
+    /// As classes count it.
+    pub(super) algorithm: Algorithm,
+    /// What this key can do.
+    pub(super) ops: &'static [Op],
+    pub(super) mechanism: Box<dyn Mechanism>,
+}
+
 /// One family of algorithms with its key. The session calls `run` and `run_spans` only for operations that it can do
 /// and lengths that `output_len` let pass.
 pub(super) trait Mechanism: Send + Sync {
-    /// The algorithm, as classes count it.
-    fn algorithm(&self) -> Algorithm;
-
-    /// Whether this key can do `op`.
-    fn can(&self, op: Op) -> bool;
-
     /// Checks the lengths; the most bytes that `run` writes.
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written;
 
@@ -28,6 +33,13 @@ pub(super) trait Mechanism: Send + Sync {
     fn run_spans(&self, _op: Op, _head_len: usize, _input: Span<'_>, _output: Span<'_>) -> Option<Written> {
         None
     }
+}
+
+/// Whether the two share bytes without starting at the same one: then a cipher would read what it already wrote, and
+/// the request takes the private path. Same start or no common byte: it may run in place.
+pub(super) fn overlap_in_part(input: Span<'_>, output: Span<'_>) -> bool {
+    let (from, to) = (input.as_ptr() as usize, output.as_ptr() as usize);
+    from != to && from < to.saturating_add(output.len()) && to < from.saturating_add(input.len())
 }
 
 /// `Err(InputLength)` unless `fits`.
@@ -43,27 +55,53 @@ pub(super) fn check_verified(verified: bool) -> Written {
 }
 
 /// SHA-1 is refused where a collision would matter.
-pub(super) fn check_hash(hash: Hash) -> Result<Hash, OpenError> {
-    if hash == Hash::Sha1 { Err(OpenError::UnsupportedHash(hash)) } else { Ok(hash) }
+pub(super) fn check_hash(hash: Hash) -> Result<Hash, String> {
+    if hash == Hash::Sha1 {
+        return Err(format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512"));
+    }
+    Ok(hash)
+}
+
+pub(super) fn check_len(key: &[u8], expected: usize) -> Result<(), String> {
+    let found = key.len();
+    if found == expected { Ok(()) } else { Err(format!("the key has {found} bytes: give one of {expected}")) }
 }
 
 /// The raw bytes of a symmetric key.
-pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], OpenError> {
+pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], String> {
     match key {
         KeyMaterial::Symmetric(secret) => Ok(secret.expose()),
-        _ => Err(OpenError::KeyKind { expected: "a symmetric key" }),
+        _ => Err(wrong_kind("a symmetric key")),
     }
 }
 
-/// The key as an array of the length that the scheme demands.
-pub(super) fn exactly<const N: usize>(key: &[u8]) -> Result<&[u8; N], OpenError> {
-    key.try_into().map_err(|_| OpenError::KeyLength { expected: N, found: key.len() })
+/// Nothing, where the scheme has no key.
+pub(super) fn keyless(key: &KeyMaterial) -> Result<(), String> {
+    if matches!(key, KeyMaterial::None) { Ok(()) } else { Err(wrong_kind("none")) }
 }
 
-/// Nothing, where the scheme has no key.
-pub(super) fn keyless(key: &KeyMaterial) -> Result<(), OpenError> {
-    match key {
-        KeyMaterial::None => Ok(()),
-        _ => Err(OpenError::KeyKind { expected: "none" }),
+pub(super) fn wrong_kind(expected: &str) -> String {
+    format!("this scheme takes another kind of key: give {expected}")
+}
+
+pub(super) fn malformed(expected: &str) -> String {
+    format!("the key cannot be read: give {expected}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_shifted_overlap_is_in_part() {
+        let mut memory = [0u8; 64];
+        let whole = Span::of(&mut memory);
+        let at = |offset, len| whole.slice(offset, len).expect("inside");
+        assert!(!overlap_in_part(at(0, 16), at(0, 16)));
+        assert!(!overlap_in_part(at(0, 16), at(0, 32)));
+        assert!(!overlap_in_part(at(0, 16), at(16, 16)));
+        assert!(!overlap_in_part(at(32, 16), at(16, 16)));
+        assert!(overlap_in_part(at(0, 16), at(15, 16)));
+        assert!(overlap_in_part(at(16, 16), at(0, 17)));
     }
 }

@@ -5,9 +5,11 @@
 use sidecore_core::session::{Algorithm, Class, Op};
 
 use super::{
-    Cipher, DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding,
+    CIPHERS, Cipher, DecryptionPadding, HASHES, Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec,
+    SignaturePadding,
 };
-use crate::ffi::{aead, aes, des, pkey::PKey, rsa::RsaKey};
+use crate::ffi::operation::Padding;
+use crate::ffi::{aes, pkey::PKey};
 
 /// One request with the session that it goes to.
 #[derive(Clone, Debug)]
@@ -48,7 +50,7 @@ pub fn sample(class: Class, size: usize, seed: u64) -> Sample {
     let session = Session::open(&spec).expect("the sample keys are good");
     let op = class.op();
     let (head_len, input) = match op {
-        Op::Decrypt if is_rsa(class.algorithm()) => (0, rsa_ciphertext(class.algorithm(), &mut random)),
+        Op::Decrypt if cipher(class.algorithm()).is_none() => (0, rsa_ciphertext(class.algorithm(), &mut random)),
         Op::Verify | Op::Decapsulate | Op::Decrypt => reversed(&session, class, size, &mut random),
         _ => forward(class.algorithm(), op, size, &mut random),
     };
@@ -78,64 +80,48 @@ impl SplitMix64 {
 
 fn spec(class: Class, random: &mut SplitMix64) -> SessionSpec {
     use Algorithm as A;
-    let hash = Hash::Sha256;
-    match class.algorithm() {
-        A::Noop => keyless(Scheme::Noop),
-        A::Aes128Gcm => symmetric(Cipher::Aes128Gcm, random),
-        A::Aes256Gcm => symmetric(Cipher::Aes256Gcm, random),
-        A::Aes128Ctr => symmetric(Cipher::Aes128Ctr, random),
-        A::Aes256Ctr => symmetric(Cipher::Aes256Ctr, random),
-        A::Aes128Cbc => symmetric(Cipher::Aes128Cbc, random),
-        A::Aes256Cbc => symmetric(Cipher::Aes256Cbc, random),
-        A::Aes128Xts => symmetric(Cipher::Aes128Xts, random),
-        A::Aes256Xts => symmetric(Cipher::Aes256Xts, random),
-        A::ChaCha20Poly1305 => symmetric(Cipher::ChaCha20Poly1305, random),
-        A::TripleDesCbc => symmetric(Cipher::TripleDesCbc, random),
-        A::Sha256 => keyless(Scheme::Digest(Hash::Sha256)),
-        A::Sha384 => keyless(Scheme::Digest(Hash::Sha384)),
-        A::Sha512 => keyless(Scheme::Digest(Hash::Sha512)),
-        A::HmacSha256 => hmac(Hash::Sha256, random),
-        A::HmacSha384 => hmac(Hash::Sha384, random),
-        A::HmacSha512 => hmac(Hash::Sha512, random),
-        A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 => rsa(class),
-        A::P256 => private(Scheme::Ecdsa { hash }, include_bytes!("keys/test-p-256.pkcs8.der")),
-        A::P384 => private(Scheme::Ecdsa { hash: Hash::Sha384 }, include_bytes!("keys/test-p-384.pkcs8.der")),
-        A::Ed25519 => private(Scheme::Ed25519, include_bytes!("keys/test-ed25519.pkcs8.der")),
-        A::X25519 => private(Scheme::X25519, &random.bytes(32)),
-        A::MlKem768 => private(Scheme::MlKem768, &random.bytes(64)),
-        A::MlDsa65 => private(Scheme::MlDsa65, &random.bytes(32)),
+    let algorithm = class.algorithm();
+    let (scheme, key) = match algorithm {
+        A::Noop => (Scheme::Noop, KeyMaterial::None),
+        A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 => (rsa(class), private(rsa_key(algorithm))),
+        A::P256 => (Scheme::Ecdsa { hash: Hash::Sha256 }, private(include_bytes!("keys/test-p-256.pkcs8.der"))),
+        A::P384 => (Scheme::Ecdsa { hash: Hash::Sha384 }, private(include_bytes!("keys/test-p-384.pkcs8.der"))),
+        A::Ed25519 => (Scheme::Ed25519, private(include_bytes!("keys/test-ed25519.pkcs8.der"))),
+        A::X25519 => (Scheme::X25519, private(&random.bytes(32))),
+        A::MlKem768 => (Scheme::MlKem768, private(&random.bytes(64))),
+        A::MlDsa65 => (Scheme::MlDsa65, private(&random.bytes(32))),
+        _ => symmetric(algorithm, random),
+    };
+    SessionSpec { scheme, key }
+}
+
+/// Ciphers, digests, HMAC.
+fn symmetric(algorithm: Algorithm, random: &mut SplitMix64) -> (Scheme, KeyMaterial) {
+    let mut key = |len| KeyMaterial::Symmetric(Secret::new(random.bytes(len)));
+    if let Some(cipher) = cipher(algorithm) {
+        return (Scheme::Cipher(cipher), key(cipher.key_len()));
     }
+    let of = |(_, digest, hmac): &(Hash, Algorithm, Algorithm)| [*digest, *hmac].contains(&algorithm);
+    let (hash, digest, _) = HASHES.into_iter().find(of).expect("all others have a key of two parts, or none");
+    if algorithm == digest { (Scheme::Digest(hash), KeyMaterial::None) } else { (Scheme::Hmac(hash), key(hash.len())) }
 }
 
-fn keyless(scheme: Scheme) -> SessionSpec {
-    SessionSpec { scheme, key: KeyMaterial::None }
+fn cipher(algorithm: Algorithm) -> Option<Cipher> {
+    CIPHERS.into_iter().find(|(_, each)| *each == algorithm).map(|(cipher, _)| cipher)
 }
 
-fn symmetric(cipher: Cipher, random: &mut SplitMix64) -> SessionSpec {
-    let key = Secret::new(random.bytes(cipher.key_len()));
-    SessionSpec { scheme: Scheme::Cipher(cipher), key: KeyMaterial::Symmetric(key) }
-}
-
-fn hmac(hash: Hash, random: &mut SplitMix64) -> SessionSpec {
-    let key = Secret::new(random.bytes(hash.len()));
-    SessionSpec { scheme: Scheme::Hmac(hash), key: KeyMaterial::Symmetric(key) }
-}
-
-fn private(scheme: Scheme, key: &[u8]) -> SessionSpec {
-    SessionSpec { scheme, key: KeyMaterial::Private(key.into()) }
+fn private(key: &[u8]) -> KeyMaterial {
+    KeyMaterial::Private(key.into())
 }
 
 /// Signatures as TLS 1.3 makes them (PSS), decryption as TLS 1.2 asks for it (PKCS#1 v1.5); RSA-1024 as in its day.
-fn rsa(class: Class) -> SessionSpec {
-    let scheme = match (class.op(), class.algorithm()) {
-        (Op::Decrypt, _) => Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
-        (_, Algorithm::Rsa1024) => Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 },
-        _ => {
-            let padding = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest };
-            Scheme::RsaSignature { padding, hash: Hash::Sha256 }
-        }
+fn rsa(class: Class) -> Scheme {
+    let padding = match (class.op(), class.algorithm()) {
+        (Op::Decrypt, _) => return Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 },
+        (_, Algorithm::Rsa1024) => SignaturePadding::Pkcs1,
+        _ => SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest },
     };
-    private(scheme, rsa_key(class.algorithm()))
+    Scheme::RsaSignature { padding, hash: Hash::Sha256 }
 }
 
 fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
@@ -147,26 +133,20 @@ fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
     }
 }
 
-fn is_rsa(algorithm: Algorithm) -> bool {
-    matches!(algorithm, Algorithm::Rsa1024 | Algorithm::Rsa2048 | Algorithm::Rsa3072 | Algorithm::Rsa4096)
-}
-
 /// The input of an operation that needs no other operation's output.
 fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
     use Algorithm as A;
+    let iv_len = cipher(algorithm).map_or(0, Cipher::iv_len);
     let len = match (algorithm, op) {
-        (A::Aes128Gcm | A::Aes256Gcm | A::ChaCha20Poly1305, _) => aead::NONCE_LEN + size,
-        (A::Aes128Ctr | A::Aes256Ctr, _) => aes::BLOCK_LEN + size,
-        (A::Aes128Cbc | A::Aes256Cbc, _) => aes::BLOCK_LEN + size.next_multiple_of(aes::BLOCK_LEN),
-        (A::Aes128Xts | A::Aes256Xts, _) => aes::BLOCK_LEN + size.max(aes::BLOCK_LEN),
-        (A::TripleDesCbc, _) => des::BLOCK_LEN + size.next_multiple_of(des::BLOCK_LEN),
+        (A::Aes128Cbc | A::Aes256Cbc | A::TripleDesCbc, _) => size.next_multiple_of(iv_len),
+        (A::Aes128Xts | A::Aes256Xts, _) => size.max(aes::BLOCK_LEN),
         (A::P384, Op::SignDigest) => Hash::Sha384.len(),
         (_, Op::SignDigest) => Hash::Sha256.len(),
         (A::X25519, _) => 32,
         (A::MlKem768, _) => 0,
         _ => size,
     };
-    (0, random.bytes(len))
+    (0, random.bytes(iv_len + len))
 }
 
 /// The input that undoes or checks what the same session did a moment ago.
@@ -182,24 +162,15 @@ fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix6
     let len = session.run(op, head_len, &input, &mut output).expect("the sample runs");
     output.truncate(len);
     match op {
-        Op::Encrypt => (0, [&input[..input.len() - payload_len(class, &input, &output)], &output].concat()),
+        Op::Encrypt => (0, [&input[..cipher(class.algorithm()).map_or(0, Cipher::iv_len)], &output].concat()),
         Op::Encapsulate => (0, output[..1088].to_vec()),
         _ => (output.len(), [output, input].concat()),
     }
 }
 
-/// Length of what was encrypted: an AEAD's output is longer by its tag.
-fn payload_len(class: Class, input: &[u8], output: &[u8]) -> usize {
-    let tag_len = match class.algorithm() {
-        Algorithm::Aes128Gcm | Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => aead::TAG_LEN,
-        _ => 0,
-    };
-    (output.len() - tag_len).min(input.len())
-}
-
 /// A PKCS#1 v1.5 ciphertext of a TLS premaster secret (48 bytes), whose padding comes from the seed, too.
 fn rsa_ciphertext(algorithm: Algorithm, random: &mut SplitMix64) -> Vec<u8> {
-    let key = PKey::private(rsa_key(algorithm)).and_then(RsaKey::new).expect("the sample keys are good");
+    let key = PKey::private(rsa_key(algorithm)).expect("the sample keys are good");
     let message = random.bytes(48);
     let mut padded: Vec<_> = random.bytes(key.len()).into_iter().map(|byte| byte | 1).collect();
     let separator = key.len() - message.len() - 1;
@@ -207,6 +178,7 @@ fn rsa_ciphertext(algorithm: Algorithm, random: &mut SplitMix64) -> Vec<u8> {
     padded[separator] = 0;
     padded[separator + 1..].copy_from_slice(&message);
     let mut ciphertext = vec![0; key.len()];
-    key.public_raw(&padded, &mut ciphertext).expect("the padded block is below the modulus");
+    let written = key.encrypt(&Padding::Decryption(DecryptionPadding::Pkcs1), &padded, &mut ciphertext);
+    written.expect("the padded block is below the modulus");
     ciphertext
 }

@@ -3,11 +3,10 @@
 //! IEEE 1619: the tweak's encryption under the second key, multiplied by x for each block, is added before and after
 //! the block cipher. A last block that is not whole borrows ciphertext from the one before.
 
-use super::error::OpenError;
-use super::mechanism::exactly;
-use crate::ffi::aes::{BLOCK_LEN, EncryptKey};
-use crate::ffi::cipher::EcbKey;
-use crate::ffi::{Sink, Source, wipe};
+use crate::ffi::aes::{AesKey, BLOCK_LEN};
+use crate::ffi::cipher::CipherKey;
+use crate::ffi::{Direction, Source, wipe};
+use crate::shm::span::Span;
 
 type Block = [u8; BLOCK_LEN];
 
@@ -16,38 +15,38 @@ const CHUNK_BLOCKS: usize = 32;
 const CHUNK_LEN: usize = CHUNK_BLOCKS * BLOCK_LEN;
 
 pub(super) struct Aes128Xts {
-    data: EcbKey,
-    tweak: EncryptKey,
+    data: CipherKey,
+    tweak: AesKey,
 }
 
 impl Aes128Xts {
     /// Takes two 16-byte keys, one after the other.
-    pub(super) fn new(key: &[u8]) -> Result<Self, OpenError> {
+    pub(super) fn new(key: &[u8]) -> Option<Self> {
         let (data, tweak) = key.split_at(key.len() / 2);
-        Ok(Self {
-            data: EcbKey::new(exactly(data)?).ok_or(OpenError::Library)?,
-            tweak: EncryptKey::new(tweak).ok_or(OpenError::Library)?,
-        })
+        Some(Self { data: CipherKey::aes_128_blocks(data)?, tweak: AesKey::new(tweak, Direction::Encrypt)? })
     }
 
-    /// Encrypts at least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap
-    /// it. `None`: the library failed.
-    pub(super) fn encrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
-        let cipher = |blocks: &mut [u8]| self.data.encrypt(blocks);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
+    /// At least 16 bytes; the number of bytes written. `output` is `input`'s own place or does not overlap it. `None`: the
+    /// library failed.
+    pub(super) fn data_unit(
+        &self,
+        direction: Direction,
+        tweak: &[u8],
+        input: Source<'_>,
+        output: Span<'_>,
+    ) -> Option<usize> {
+        let cipher = |blocks: &mut [u8]| {
+            let place = Span::of(blocks);
+            self.data.cipher(direction, &[], place.into(), place)
+        };
+        let (done, last) = self.whole_blocks(tweak.try_into().ok()?, input, output, cipher)?;
         if done < input.len() {
-            steal(input, &mut output, done, last_tweak, last_tweak.next(), cipher)?;
-        }
-        Some(input.len())
-    }
-
-    /// Decrypts at least 16 bytes, under the same terms.
-    pub(super) fn decrypt(&self, tweak: &Block, input: Source<'_>, mut output: Sink<'_>) -> Option<usize> {
-        let cipher = |blocks: &mut [u8]| self.data.decrypt(blocks);
-        let (done, last_tweak) = self.whole_blocks(tweak, input, &mut output, cipher)?;
-        if done < input.len() {
-            // The encryptor used the two tweaks in the opposite order.
-            steal(input, &mut output, done, last_tweak.next(), last_tweak, cipher)?;
+            // The two directions use the last two tweaks in opposite orders.
+            let (first, second) = match direction {
+                Direction::Encrypt => (last, last.next()),
+                Direction::Decrypt => (last.next(), last),
+            };
+            steal(input, output, done, first, second, cipher)?;
         }
         Some(input.len())
     }
@@ -57,8 +56,8 @@ impl Aes128Xts {
         &self,
         tweak: &Block,
         input: Source<'_>,
-        output: &mut Sink<'_>,
-        cipher: impl Fn(&mut [u8]) -> Option<()>,
+        output: Span<'_>,
+        cipher: impl Fn(&mut [u8]) -> Option<usize>,
     ) -> Option<(usize, Tweak)> {
         let blocks = input.len() / BLOCK_LEN - usize::from(!input.len().is_multiple_of(BLOCK_LEN));
         let end = blocks * BLOCK_LEN;
@@ -73,7 +72,7 @@ impl Aes128Xts {
             add(chunk, mask);
             cipher(chunk)?;
             add(chunk, mask);
-            output.copy_from(done, chunk);
+            output.slice(done, len)?.copy_from(chunk);
             done += len;
         }
         let used = CHUNK_LEN.min(end);
@@ -92,11 +91,11 @@ impl Aes128Xts {
 /// The last whole block and the rest after it, at `done`. `first` is the tweak of the pass that makes the borrowed bytes.
 fn steal(
     input: Source<'_>,
-    output: &mut Sink<'_>,
+    output: Span<'_>,
     done: usize,
     first: Tweak,
     second: Tweak,
-    cipher: impl Fn(&mut [u8]) -> Option<()>,
+    cipher: impl Fn(&mut [u8]) -> Option<usize>,
 ) -> Option<()> {
     let rest = input.len() - done - BLOCK_LEN;
     let (mut whole, mut tail) = ([0; BLOCK_LEN], [0; BLOCK_LEN]);
@@ -105,8 +104,8 @@ fn steal(
     first.around(&mut whole, &cipher)?;
     tail[rest..].copy_from_slice(&whole[rest..]);
     second.around(&mut tail, &cipher)?;
-    output.copy_from(done, &tail);
-    output.copy_from(done + BLOCK_LEN, &whole[..rest]);
+    output.slice(done, BLOCK_LEN)?.copy_from(&tail);
+    output.slice(done + BLOCK_LEN, rest)?.copy_from(&whole[..rest]);
     wipe(&mut whole);
     wipe(&mut tail);
     Some(())
@@ -139,7 +138,7 @@ impl Tweak {
     }
 
     #[inline]
-    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<()>) -> Option<()> {
+    fn around(self, block: &mut Block, cipher: impl Fn(&mut [u8]) -> Option<usize>) -> Option<()> {
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();
         cipher(block)?;
         *block = (u128::from_le_bytes(*block) ^ self.0).to_le_bytes();

@@ -2,18 +2,19 @@
 
 use super::{Listener, Reply};
 use crate::config::Sidecores;
-use crate::control::{self, Attach, Token};
+use crate::control::{Attach, Token};
 use crate::counters::LaneBlock;
-use crate::service::command::{ClientKey, Command, LaneKey, NewLane};
-use crate::service::quotas::LaneSize;
+use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
 use crate::sys::{cpu, peer, wake};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::layout::{ABI, Layout};
+use sidecore_core::ring::{Consumer, Producer};
+use sidecore_core::sidecore::NewLane;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// The lane of a connection.
@@ -31,63 +32,25 @@ pub(super) struct Attached {
     pub(super) published: u64,
 }
 
-/// A connection that ended: what is to be closed, and what is still counted until that is done.
-#[derive(Debug)]
-pub(super) struct Ending {
-    pub(super) client: ClientKey,
-    pub(super) socket: Option<OwnedFd>,
-    pub(super) lane: Option<EndingLane>,
-}
-
-/// Its lane.
-#[derive(Debug)]
-pub(super) struct EndingLane {
-    pub(super) memory: Option<Arc<LaneMemory>>,
-    pub(super) sessions: Option<Sessions>,
-    pub(super) session_bytes: u64,
-    pub(super) size: LaneSize,
-    pub(super) sidecore: usize,
-    pub(super) block: usize,
-}
-
-impl Ending {
-    pub(super) fn laneless(client: ClientKey, socket: OwnedFd) -> Self {
-        Self { client, socket: Some(socket), lane: None }
-    }
-
-    pub(super) fn of_lane(client: ClientKey, socket: OwnedFd, attached: Attached) -> Self {
-        let Attached { sidecore, memory, sessions, session_bytes, block, .. } = attached;
-        let size = memory.layout().into();
-        let (memory, sessions) = (Some(memory), Some(sessions));
-        let lane = EndingLane { memory, sessions, session_bytes, size, sidecore, block };
-        Self { client, socket: Some(socket), lane: Some(lane) }
-    }
-}
-
 impl Listener {
+    /// Makes a lane and hands it to its sidecore. What its client gets comes back.
     pub(super) fn attach(
         &mut self,
         key: LaneKey,
         &Attach { abi, slots, arena_bytes, ref name, adopt }: &Attach,
-    ) -> Result<(Box<NewLane>, [OwnedFd; 4]), String> {
-        if abi != ABI {
-            return Err(format!("the client speaks lane layout {abi}, the service {ABI}: use one version of both"));
-        }
+    ) -> Result<(Reply, [OwnedFd; 4]), String> {
+        ensure!(abi == ABI, "the client speaks lane layout {abi}, the service {ABI}: use one version of both");
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let client = connection.client;
-        if connection.attached.is_some() {
-            return Err("this connection has its lane already: connect again for another".to_owned());
-        }
-        if connection.own.is_some() {
-            return Err("this connection has its key: connect again for a lane".to_owned());
-        }
+        ensure!(connection.attached.is_none(), "this connection has its lane already: connect again for another");
+        ensure!(connection.own.is_none(), "this connection has its key: connect again for a lane");
         let layout = Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?;
-        let master = self.store.is_master(client.0);
-        self.quotas.check_lane(client, &self.config, layout, self.blocks.len(), master)?;
+        let master = self.setup.store.is_master(client.0);
+        self.quotas.check_lane(client, &self.setup.config, layout, self.blocks.len(), master)?;
         self.watch(key, client)?;
         let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
-        self.advice.give(&memory, self.config.notify.client);
+        self.setup.advice.give(&memory, self.setup.config.notify.client);
         let ((doorbell, ring), (reader, writer)) = (wake::pipe().map_err(system)?, wake::pipe().map_err(system)?);
         let theirs = doorbell.try_clone().map_err(system)?;
         if !master && theirs.as_raw_fd() >= self.reserved {
@@ -96,69 +59,50 @@ impl Listener {
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
         let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
         let token = Token(random().map_err(system)?);
-        let counters = self.counters.lane(block);
+        let counters = self.setup.counters.lane(block);
         counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
         let (sessions, session_bytes) = adopt.map_or_else(Default::default, |token| self.adopt(key, client, token));
-        let limits = self.config.limits_of(client.0);
         let memory = Arc::new(memory);
-        let lane = NewLane {
+        let lane = Lane {
             key,
-            client,
-            weight: limits.weight,
-            credit: limits.in_flight,
             memory: memory.clone(),
+            sessions: sessions.clone(),
+            counters: counters.clone(),
+            consumer: Consumer::new(),
+            producer: Producer::new(),
             doorbell,
             wake: writer,
-            counters: counters.clone(),
-            sessions: sessions.all().collect(),
         };
-        self.enter(
-            key,
-            client,
-            Attached { sidecore, memory, sessions, session_bytes, token, counters, block, published: 0 },
-        );
-        Ok((Box::new(lane), [file, ring, reader, theirs]))
-    }
-
-    /// Why a lane of this shape will never be had, however few others there are.
-    pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Option<String> {
-        let uid = self.connections.get(&key)?.client.0;
-        let limits = &self.config.limits;
-        let (slots, arena) = (limits.slots_per_lane, self.config.limits_of(uid).arena_bytes);
-        if attach.slots > slots {
-            return Some(format!("{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots));
-        }
-        let asked = attach.arena_bytes;
-        if asked > arena {
-            return Some(format!("{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)"));
-        }
-        let bytes = Layout::new(attach.slots, asked).ok()?.total_bytes() as u64;
-        let most = limits.lane_bytes_per_uid;
-        (bytes > most).then(|| format!("{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)"))
-    }
-
-    fn enter(&mut self, key: LaneKey, client: ClientKey, attached: Attached) {
-        self.quotas.attach(client, attached.memory.layout().into());
+        let limits = self.setup.config.limits_of(client.0);
+        let (weight, credit) = (limits.weight, limits.in_flight);
+        let client_name = u64::from(client.0) << 32 | u64::from(client.1);
+        let lane = NewLane { client: client_name, weight, credit, slots: layout.slots(), end: lane };
+        self.quotas.attach(client, layout);
         self.blocks.pop();
-        self.loads[attached.sidecore] += 1;
-        self.tokens.insert(attached.token, key);
+        self.loads[sidecore] += 1;
+        self.tokens.insert(token, key);
+        let attached = Attached { sidecore, memory, sessions, session_bytes, token, counters, block, published: 0 };
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.attached = Some(attached);
         }
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.add_lane(lane));
+        let max_request_bytes = self.setup.config.limits.max_request_bytes;
+        let (slots, arena_bytes) = (layout.slots(), layout.arena_bytes());
+        Ok((Reply::Attached { slots, arena_bytes, max_request_bytes, token }, [file, ring, reader, theirs]))
     }
 
-    /// Hands the lane to its sidecore and to its client, in this order.
-    pub(super) fn welcome(&mut self, key: LaneKey, lane: NewLane, fds: &[OwnedFd; 4]) -> io::Result<()> {
-        let connection = self.connections.get(&key).ok_or(io::ErrorKind::NotConnected)?;
-        let attached = connection.attached.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let reply = Reply::Attached {
-            slots: lane.memory.layout().slots(),
-            arena_bytes: lane.memory.layout().arena_bytes(),
-            max_request_bytes: self.config.limits.max_request_bytes,
-            token: attached.token,
-        };
-        self.sidecores[attached.sidecore].send(Command::AddLane(Box::new(lane)));
-        control::send(&connection.socket, &reply, &fds.each_ref().map(AsFd::as_fd))
+    /// Why a lane of this shape will never be had, however few others there are.
+    pub(super) fn beyond_limits(&self, key: LaneKey, attach: &Attach) -> Result<(), String> {
+        let limits = &self.setup.config.limits;
+        let (slots, arena) = (limits.slots_per_lane, self.setup.config.limits_of(self.user(key)).arena_bytes);
+        ensure!(attach.slots <= slots, "{} slots: use up to {slots} (limits.slots_per_lane)", attach.slots);
+        let asked = attach.arena_bytes;
+        ensure!(asked <= arena, "{asked} arena bytes: use up to {arena} (limits.arena_bytes_per_client)");
+        // What is no layout at all is refused as that.
+        let bytes = Layout::new(attach.slots, asked).map_or(0, |layout| layout.total_bytes() as u64);
+        let most = limits.lane_bytes_per_uid;
+        ensure!(bytes <= most, "{bytes} bytes of lane: use up to {most} (limits.lane_bytes_per_uid)");
+        Ok(())
     }
 
     /// The sessions of the lane that a forked child's token names, if it is of the same user; of those on stored keys,
@@ -177,7 +121,7 @@ impl Listener {
         let mut charged = 0;
         let all: Vec<(u32, u64)> = sessions.all().map(|(handle, session)| (handle, session.heap_bytes())).collect();
         for (handle, bytes) in all {
-            match self.quotas.open(client, bytes, &self.config.limits) {
+            match self.quotas.open(client, bytes, &self.setup.config.limits) {
                 Ok(()) => charged += bytes,
                 Err(_) => drop(sessions.close(handle)),
             }
@@ -220,7 +164,7 @@ impl Listener {
     /// The sidecore on the core that the client is tied to, as the kernel says. Where they share one, neither wakes another
     /// core, and what the client has just written is in the caches.
     fn near(&self, pid: u32) -> Option<usize> {
-        let Sidecores { cpus, owned } = &self.config.sidecores;
+        let Sidecores { cpus, owned } = &self.setup.config.sidecores;
         if *owned || cpus.len() < 2 {
             return None;
         }

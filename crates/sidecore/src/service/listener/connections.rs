@@ -1,16 +1,17 @@
 //! Connections: accepted, declined, ended. What they leave behind is closed elsewhere.
 
-use super::attach::{Ending, no_descriptor};
-use super::{Connection, Listener, Reply, Request, Work};
+use super::attach::no_descriptor;
+use super::{Attached, Connection, Listener, Reply, Request, Work};
 use crate::control;
 use crate::service::closer::Remains;
-use crate::service::command::Leftover;
-use crate::service::command::{ClientKey, Command, Freed, LaneKey};
+use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::sys::message::{self, Heard};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{packet, wake};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use sidecore_core::layout::Layout;
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -21,6 +22,23 @@ const RESERVED: u64 = 16;
 const MOST_RESERVED: u64 = 64;
 const HIDDEN: &str = "the service cannot see this process, which is in another PID namespace: run both in one (for \
                       containers: the host's, --pid=host, hostPID)";
+
+/// A connection that ended, as far as it is still counted until what it left behind is closed.
+#[derive(Debug)]
+pub(super) struct Ending {
+    client: ClientKey,
+    /// Until its sidecore has let go of its lane, if it had one.
+    remains: Option<Remains>,
+    lane: Option<EndingLane>,
+}
+
+#[derive(Debug)]
+struct EndingLane {
+    session_bytes: u64,
+    layout: Layout,
+    sidecore: usize,
+    block: usize,
+}
 
 /// From which number on descriptors are kept back.
 pub(super) fn reserved() -> i32 {
@@ -44,7 +62,7 @@ impl Listener {
     /// Accepts who waits, up to a number: the others after what those have to say.
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            match packet::accept(&self.socket) {
+            match packet::accept(&self.setup.socket) {
                 Ok(socket) => self.accepted(socket),
                 Err(Errno::MFILE | Errno::NFILE) => return self.accept_without_descriptors(),
                 // Gone again.
@@ -60,7 +78,7 @@ impl Listener {
             Ok(Credentials { pid, uid, .. }) => (uid, pid),
             Err(error) => return self.decline(u32::MAX, socket, error.to_string()),
         };
-        if socket.as_raw_fd() >= self.reserved && !self.store.is_master(client.0) {
+        if socket.as_raw_fd() >= self.reserved && !self.setup.store.is_master(client.0) {
             return self.decline(client.0, socket, no_descriptor());
         }
         if let Err(why) = self.quotas.connect(client) {
@@ -78,7 +96,7 @@ impl Listener {
     /// Left alone, the next client would be announced again and again, and never know.
     fn accept_without_descriptors(&mut self) {
         if self.spare.take().is_some()
-            && let Ok(socket) = packet::accept(&self.socket)
+            && let Ok(socket) = packet::accept(&self.setup.socket)
         {
             let user = peer::credentials(&socket).map_or(u32::MAX, |peer| peer.uid);
             self.decline(user, socket, no_descriptor());
@@ -91,7 +109,7 @@ impl Listener {
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
         // Nothing that takes long to close can be in it where the kernel takes no descriptors for it.
         if !self.refuses_descriptors {
-            self.closer.close(user, Remains::socket(socket));
+            self.closer.close(user, Remains { rest: vec![Box::new(socket)], ..Remains::default() });
         }
     }
 
@@ -108,41 +126,31 @@ impl Listener {
         if let Some(own) = own {
             self.forget_key(client, &own);
         }
-        let ending = match attached {
-            None => Ending::laneless(client, socket),
-            Some(attached) => {
-                self.sidecores[attached.sidecore].send(Command::CloseLane(key));
-                self.tokens.remove(&attached.token);
-                attached.counters.close();
-                Ending::of_lane(client, socket, attached)
-            }
+        let mut remains = Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() };
+        let Some(Attached { sidecore, memory, sessions, session_bytes, token, counters, block, .. }) = attached else {
+            self.ending.insert(key, Ending { client, remains: Some(remains), lane: None });
+            return self.dispose(key, None);
         };
-        let has_lane = ending.lane.is_some();
-        self.ending.insert(key, ending);
-        if !has_lane {
-            self.dispose(key, None);
-        }
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.end_lane(key));
+        self.tokens.remove(&token);
+        counters.close();
+        let lane = EndingLane { session_bytes, layout: *memory.layout(), sidecore, block };
+        (remains.session_bytes, remains.memory) = (session_bytes, Some(memory));
+        remains.rest.push(Box::new(sessions));
+        self.ending.insert(key, Ending { client, remains: Some(remains), lane: Some(lane) });
     }
 
     /// The sidecore has let go of the lane, if there was one: what is left of the connection is closed.
-    pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<dyn Leftover>>) {
+    pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<Lane>>) {
         let Some(ending) = self.ending.get_mut(&key) else { return };
         // A lane that the sidecore ended itself is reported twice.
-        let Some(socket) = ending.socket.take() else { return };
-        let user = ending.client.0;
-        let mut rest: Vec<Box<dyn Leftover>> = vec![Box::new(socket)];
-        rest.extend(left);
-        let mut session_bytes = 0;
-        let memory = ending.lane.as_mut().and_then(|lane| {
-            rest.extend(lane.sessions.take().map(|sessions| Box::new(sessions) as Box<dyn Leftover>));
-            session_bytes = lane.session_bytes;
-            lane.memory.take()
-        });
-        self.closer.close(user, Remains { freed: Some(Freed { key, session_bytes }), memory, rest });
+        let Some(mut remains) = ending.remains.take() else { return };
+        remains.rest.extend(left.map(|lane| lane as Box<dyn Any + Send>));
+        self.closer.close(ending.client.0, remains);
     }
 
     /// What a connection had is closed and freed, and its client may have as much again.
-    pub(super) fn freed(&mut self, Freed { key, .. }: Freed) {
+    pub(super) fn freed(&mut self, key: LaneKey) {
         let Some(Ending { client, lane, .. }) = self.ending.remove(&key) else { return };
         match lane {
             None => self.quotas.disconnect(client),
@@ -150,7 +158,7 @@ impl Listener {
                 self.loads[lane.sidecore] -= 1;
                 self.blocks.push(lane.block);
                 self.quotas.close(client, lane.session_bytes);
-                self.quotas.detach(client, lane.size);
+                self.quotas.detach(client, lane.layout);
             }
         }
         if self.quotas.is_gone(client) {

@@ -1,94 +1,108 @@
-//! Stored keys: what is known of them, who may use them, and changes of them while lanes use them.
+//! Stored keys: what is known of them, who may use them, and changes of them while lanes use them; and keys that the service
+//! makes for programs: each stands as long as the connection that asked for it, and serves whoever has its token.
+//!
+//! Forked children inherit the connection, so such a key lives until the last of them lets go of it; that the process which
+//! asked has ended does not end it.
 
-use super::{Listener, Reply};
+use super::attach::random;
+use super::{Listener, Reply, then};
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
-use crate::service::command::{Command, Event, LaneKey};
-use crate::service::opener::Order;
+use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material, Resealing};
+use crate::service::command::{ClientKey, LaneKey};
 use crate::service::sessions::Sessions;
+use crate::spec::{KeyToken, Secret};
 use crate::sys::peer::Asker;
-use crate::sys::wake;
-use std::thread;
+use std::sync::Arc;
 
-/// Most keys that wait to be made.
-const MAX_WANTED: usize = 64;
+/// What a program's key is charged: about what it takes of the heap with its connection, bytes. That of ML-DSA-65 is the
+/// largest.
+pub(super) const KEY_BYTES: u64 = 8 << 10;
 
-/// A key that is to be made.
+/// A connection's key.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    asker: LaneKey,
-    name: String,
-    kind: Kind,
-    acl: Acl,
+pub(super) struct OwnKey {
+    /// `None`: it is being made.
+    token: Option<KeyToken>,
 }
 
 impl Listener {
     pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, String> {
-        self.store.info(name, &self.asker(key)?)
+        self.setup.store.info(name, &self.asker(key)?)
     }
 
     /// Whether whoever speaks on this connection may change the service. A lane, which children of its process inherit, has
     /// given that up.
     pub(super) fn administers(&self, key: LaneKey, what: &str) -> Result<(), String> {
-        if self.connections.get(&key).is_some_and(|connection| connection.attached.is_some()) {
-            return Err(format!("a connection that has a lane cannot {what}: use one without"));
-        }
-        if self.asker(key)?.peers().all(|peer| self.store.is_master(peer.uid)) {
-            return Ok(());
-        }
-        Err(format!("only root and the service's own user may {what}"))
+        let has_lane = self.connections.get(&key).is_some_and(|connection| connection.attached.is_some());
+        ensure!(!has_lane, "a connection that has a lane cannot {what}: use one without");
+        let master = self.asker(key)?.peers().all(|peer| self.setup.store.is_master(peer.uid));
+        ensure!(master, "only root and the service's own user may {what}");
+        Ok(())
     }
 
     /// `None`: the answer comes later.
     pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, String> {
         self.administers(key, "see and change the keys")?;
-        match command {
+        let deletes = matches!(command, KeyCommand::Delete { .. });
+        let Changed { what: place, doubt } = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
                 // Before the key is looked at, for that takes longer.
-                self.store.check_new(&name, &acl)?;
-                self.opener.order(self.user(key), key, Order::Import { name, pkcs8, acl });
-                Ok(None)
+                self.setup.store.check_new(&name, &acl)?;
+                self.opener.order(self.user(key), key, move || {
+                    let material = Material::read(pkcs8)?;
+                    Ok(then(move |listener| {
+                        listener.administers(key, "see and change the keys")?;
+                        listener.stored(&name, material, acl)
+                    }))
+                });
+                return Ok(None);
             }
             KeyCommand::Generate { name, kind, acl } => {
-                self.generate(Wanted { asker: key, name, kind, acl }).map(|()| None)
+                self.setup.store.check_new(&name, &acl)?;
+                self.keeper.order(self.user(key), key, move || {
+                    let material = Material::generate(kind)?;
+                    Ok(then(move |listener| listener.stored(&name, material, acl)))
+                });
+                return Ok(None);
             }
-            KeyCommand::List { after } => Ok(Some(Reply::Keys(self.store.list(&after)))),
-            KeyCommand::Delete { name } => {
-                let Changed { what: place, doubt } = self.store.delete(&name)?;
-                self.close_sessions_on(place);
-                self.counters.close_key(place.into());
-                doubt.map_or(Ok(Some(Reply::Done)), Err)
+            KeyCommand::ChangePassphrase { passphrase } => {
+                return self.change_passphrase(key, passphrase).map(|()| None);
             }
-            KeyCommand::SetAcl { name, acl } => {
-                let Changed { what: place, doubt } = self.store.set_acl(&name, acl)?;
-                self.close_sessions_on(place);
-                doubt.map_or(Ok(Some(Reply::Done)), Err)
-            }
-            KeyCommand::ChangePassphrase { passphrase } => self.change_passphrase(key, passphrase).map(|()| None),
-            KeyCommand::ChangeAcl { name, add, remove } => {
-                let Changed { what: place, doubt } = self.store.change_acl(&name, &add, &remove)?;
-                self.close_sessions_on(place);
-                doubt.map_or(Ok(Some(Reply::Done)), Err)
-            }
+            KeyCommand::List { after } => return Ok(Some(Reply::Keys(self.setup.store.list(&after)))),
+            KeyCommand::Delete { name } => self.setup.store.delete(&name)?,
+            KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
+            KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
+        };
+        self.close_sessions_on(place);
+        if deletes {
+            self.setup.counters.close_key(place.into());
         }
+        doubt.map_or(Ok(Some(Reply::Done)), Err)
     }
 
-    /// Stores a key that was read.
-    pub(super) fn imported(&mut self, key: LaneKey, name: &str, material: Material, acl: Acl) -> Result<Reply, String> {
-        self.administers(key, "see and change the keys")?;
-        let changed = self.store.insert(name, material, acl)?;
-        self.counted(changed).map(|entry| Reply::Keys(vec![entry]))
+    /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
+    fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), String> {
+        let lent = self.setup.store.lend(passphrase)?;
+        self.keeper.order(self.user(key), key, move || {
+            let resealed = Resealing::run(lent);
+            Ok(then(move |listener| {
+                let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
+                listener.setup.store.take_back(resealed).map(|()| Reply::PassphraseChanged { file })
+            }))
+        });
+        Ok(())
     }
 
-    /// Begins to count for a new key. One that cannot be counted for is not kept.
-    fn counted(&mut self, changed: Changed<KeyEntry>) -> Result<KeyEntry, String> {
-        let Changed { what: entry, doubt } = changed;
-        let Some(place) = self.store.place(&entry.name) else { return Ok(entry) };
-        if let Err(error) = self.counters.open_key(place.into(), &entry.name) {
-            self.store.delete(&entry.name)?;
+    /// Stores a key and begins to count for it. One that cannot be counted for is not kept.
+    fn stored(&mut self, name: &str, material: Material, acl: Acl) -> Result<Reply, String> {
+        let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
+        if let Some(place) = self.setup.store.place(name)
+            && let Err(error) = self.setup.counters.open_key(place.into(), name)
+        {
+            self.setup.store.delete(name)?;
             return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
         }
-        doubt.map_or(Ok(entry), Err)
+        doubt.map_or(Ok(Reply::Keys(vec![entry])), Err)
     }
 
     /// On whose behalf the connection's message at hand is.
@@ -100,7 +114,7 @@ impl Listener {
 
     /// The sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
     pub(super) fn keep_permitted(&self, sessions: &mut Sessions, asker: &Asker) {
-        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.store.permits(place, asker));
+        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.setup.store.permits(place, asker));
         let handles: Vec<u32> =
             sessions.all().filter(|(_, session)| forbidden(session)).map(|(handle, _)| handle).collect();
         for handle in handles {
@@ -111,7 +125,7 @@ impl Listener {
     /// Closes the sessions on the key of this place that are no longer permitted. Whoever is told afterwards that it is
     /// done finds them closed, for sidecores look for commands before each request.
     fn close_sessions_on(&mut self, place: u16) {
-        let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.sidecores.len()];
+        let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.setup.sidecores.len()];
         for (key, connection) in &mut self.connections {
             let Some(attached) = &mut connection.attached else { continue };
             let sessions = attached.sessions.all().filter(|(_, session)| session.key() == Some(place));
@@ -121,7 +135,7 @@ impl Listener {
             }
             // Whoever the kernel does not vouch for may use nothing.
             let asker = Asker::of(&connection.socket, connection.speaker);
-            if asker.is_ok_and(|asker| self.store.permits(place, &asker)) {
+            if asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
                 continue;
             }
             for handle in handles {
@@ -131,50 +145,53 @@ impl Listener {
                 closed[attached.sidecore].push((*key, handle));
             }
         }
-        for (sidecore, sessions) in self.sidecores.iter().zip(closed) {
+        for (sidecore, sessions) in self.setup.sidecores.iter().zip(closed) {
             if !sessions.is_empty() {
-                sidecore.send(Command::EndSessions(sessions));
+                sidecore.send(move |reactor| {
+                    for (lane, handle) in sessions {
+                        reactor.sessions(lane).and_then(|sessions| sessions.close(handle));
+                    }
+                });
             }
         }
     }
 
-    /// Puts it at the end of those that are to be made: one at a time, for each takes a core.
-    fn generate(&mut self, wanted: Wanted) -> Result<(), String> {
-        self.store.check_new(&wanted.name, &wanted.acl)?;
-        if self.wanted.len() >= MAX_WANTED {
-            return Err(format!("{MAX_WANTED} keys are being made already: wait for some of them"));
-        }
-        self.wanted.push_back(wanted);
-        if self.wanted.len() == 1 {
-            self.start_generation();
-        }
+    /// Makes a key for a program. The answer comes when it is made.
+    pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), String> {
+        let connection = self.connections.get_mut(&key).ok_or("not connected")?;
+        let free = connection.attached.is_none() && connection.own.is_none();
+        ensure!(free, "this connection has a lane or a key already: connect again for a key");
+        self.quotas.keep_key(connection.client, KEY_BYTES, &self.setup.config.limits)?;
+        connection.own = Some(OwnKey { token: None });
+        self.maker.order(connection.client.0, key, move || {
+            let material = Material::generate(kind)?;
+            Ok(then(move |listener| listener.key_made(key, material)))
+        });
         Ok(())
     }
 
-    /// A thread makes the first of the wanted keys.
-    fn start_generation(&mut self) {
-        let Some(kind) = self.wanted.front().map(|wanted| wanted.kind) else { return };
-        let (tell, wake) = (self.tell.clone(), self.wake.clone());
-        let make = move || {
-            // Without a control thread the service is ending.
-            if tell.send(Event::KeyGenerated(Box::new(Material::generate(kind)))).is_ok() {
-                wake::ring(&*wake);
-            }
-        };
-        if let Err(error) = thread::Builder::new().name("sidecore-keys".to_owned()).spawn(make) {
-            // As any other outcome: after the asker is entered as one who waits.
-            let _ = self.tell.send(Event::KeyGenerated(Box::new(Err(format!("no thread can make the key: {error}")))));
-            wake::ring(&*self.wake);
-        }
+    /// Keeps a key for whoever asked for it, if that one is still there.
+    fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, String> {
+        let own =
+            self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
+        let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
+        own.token = Some(token);
+        let public = material.public().to_vec();
+        self.made.insert(token, Arc::new(material));
+        Ok(Reply::KeyMade { token, public })
     }
 
-    /// Stores the first of the wanted keys and tells its asker.
-    pub(super) fn generated(&mut self, made: Result<Material, String>) {
-        let Some(Wanted { asker, name, acl, .. }) = self.wanted.pop_front() else { return };
-        let stored = made.and_then(|material| self.store.insert(&name, material, acl));
-        let stored = stored.and_then(|entry| self.counted(entry));
-        let reply = stored.map_or_else(Reply::Refused, |entry| Reply::Keys(vec![entry]));
-        self.conclude(asker, &reply);
-        self.start_generation();
+    /// The key's connection is gone. Sessions on it stay with those who opened them.
+    pub(super) fn forget_key(&mut self, client: ClientKey, own: &OwnKey) {
+        if let Some(token) = own.token {
+            self.made.remove(&token);
+        }
+        self.quotas.forget_key(client, KEY_BYTES);
+    }
+
+    /// The key of this token.
+    pub(super) fn made_key(&self, token: KeyToken) -> Result<Arc<Material>, String> {
+        let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
+        self.made.get(&token).cloned().ok_or_else(|| gone.to_owned())
     }
 }

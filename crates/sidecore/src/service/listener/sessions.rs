@@ -1,50 +1,44 @@
 //! Sessions of lanes: checked first, parsed by the opener, entered, closed.
 
 use super::attach::Attached;
-use super::{Listener, Reply};
+use super::{Listener, Reply, then};
 use crate::engine::crypto::Session;
-use crate::keys::{Material, Ready};
-use crate::service::command::{Command, LaneKey};
-use crate::service::opener::Order;
-use crate::spec::{KeyMaterial, Scheme, SessionSpec};
+use crate::keys::Ready;
+use crate::service::command::LaneKey;
+use crate::spec::{KeyMaterial, SessionSpec};
 use std::sync::Arc;
 
 impl Listener {
     /// `None`: the answer comes when the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, String> {
         self.has_room(key)?;
-        let order = match spec.key {
-            KeyMaterial::Stored(name) => {
-                let asker = self.asker(key)?;
-                match self.store.ready(&name, &spec.scheme, &asker)? {
-                    Ready::Session(session) => return self.enter_charged(key, session).map(Some),
-                    Ready::Material(material) => Order::Stored { name, material, scheme: spec.scheme },
-                }
+        let (user, scheme) = (self.user(key), spec.scheme.clone());
+        match spec.key {
+            KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
+                Ready::Session(session) => return self.enter(key, session).map(Some),
+                Ready::Material(material) => self.opener.order(user, key, move || {
+                    let session = material.open(&scheme).map_err(|why| format!("key {name:?}: {why}"))?;
+                    // If it is still that key and still permitted.
+                    Ok(then(move |listener| {
+                        let asker = listener.asker(key)?;
+                        let session = listener.setup.store.keep(&name, &material, &scheme, session, &asker)?;
+                        listener.enter(key, session)
+                    }))
+                }),
+            },
+            KeyMaterial::Made(token) => {
+                let material = self.made_key(token)?;
+                self.opener.order(user, key, move || {
+                    let session = Arc::new(material.open(&scheme)?);
+                    Ok(then(move |listener| listener.enter(key, session)))
+                });
             }
-            KeyMaterial::Made(token) => Order::OnMade { material: self.made_key(token)?, scheme: spec.scheme },
-            _ => Order::Session(spec),
-        };
-        self.opener.order(self.user(key), key, order);
+            _ => self.opener.order(user, key, move || {
+                let session = Arc::new(Session::open(&spec)?);
+                Ok(then(move |listener| listener.enter(key, session)))
+            }),
+        }
         Ok(None)
-    }
-
-    /// A session on a key of the client's own is parsed.
-    pub(super) fn enter_session(&mut self, key: LaneKey, session: Session) -> Result<Reply, String> {
-        self.enter_charged(key, Arc::new(session))
-    }
-
-    /// A session on a stored key is made, if it is still that key and still permitted.
-    pub(super) fn enter_stored(
-        &mut self,
-        key: LaneKey,
-        name: &str,
-        material: &Arc<Material>,
-        scheme: &Scheme,
-        session: Session,
-    ) -> Result<Reply, String> {
-        let asker = self.asker(key)?;
-        let session = self.store.keep(name, material, scheme, session, &asker)?;
-        self.enter_charged(key, session)
     }
 
     pub(super) fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), String> {
@@ -55,29 +49,32 @@ impl Listener {
         if let Some(connection) = self.connections.get(&key) {
             self.quotas.close(connection.client, bytes);
         }
-        self.sidecores[sidecore].send(Command::CloseSession { lane: key, handle });
+        self.setup.sidecores[sidecore].send(move |reactor| reactor.close_session(key, handle));
         Ok(())
     }
 
     fn has_room(&mut self, key: LaneKey) -> Result<(), String> {
-        let limit = self.config.limits.sessions_per_lane;
-        if self.attached(key)?.sessions.count() < limit as usize {
-            return Ok(());
-        }
-        Err(format!("this lane has {limit} sessions already (limits.sessions_per_lane): close some"))
+        let limit = self.setup.config.limits.sessions_per_lane;
+        let room = self.attached(key)?.sessions.count() < limit as usize;
+        ensure!(room, "this lane has {limit} sessions already (limits.sessions_per_lane): close some");
+        Ok(())
     }
 
-    fn enter_charged(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, String> {
+    fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, String> {
         self.has_room(key)?;
-        let limit = self.config.limits.sessions_per_lane;
+        let limit = self.setup.config.limits.sessions_per_lane;
         let (algorithm, bytes) = (session.algorithm() as u8, session.heap_bytes());
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let attached = connection.attached.as_mut().ok_or("attach first")?;
-        self.quotas.open(connection.client, bytes, &self.config.limits)?;
+        self.quotas.open(connection.client, bytes, &self.setup.config.limits)?;
         attached.session_bytes += bytes;
         // There is room, as was seen above.
         let handle = attached.sessions.open(session.clone(), limit).ok_or("no room for a session")?;
-        self.sidecores[attached.sidecore].send(Command::AddSession { lane: key, handle, session });
+        self.setup.sidecores[attached.sidecore].send(move |reactor| {
+            if let Some(sessions) = reactor.sessions(key) {
+                sessions.insert(handle, session);
+            }
+        });
         Ok(Reply::Session { handle, algorithm })
     }
 

@@ -1,10 +1,11 @@
 //! What `sidecore set` changes while the service runs.
 
-use super::{Command, Listener, Reply};
+use super::{Listener, Reply};
 use crate::config::{Hop, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
+use crate::service::reactor::Reactor;
 use crate::service::record;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// How long a sidecore may take to carry out a change.
@@ -26,7 +27,7 @@ impl Listener {
         let mut note = None;
         match Setting::parse(text).map_err(|error| error.to_string())? {
             Setting::Notify(hop, notify) => {
-                let hops = &mut self.config.notify;
+                let hops = &mut self.setup.config.notify;
                 let all = hop == Hop::All;
                 for (this, value) in [
                     (Hop::Service, &mut hops.service),
@@ -39,28 +40,32 @@ impl Listener {
                     }
                 }
                 let hops = *hops;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
+                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_notify(hops)));
                 note = self.parking(hop);
             }
             Setting::Balance(balance) => {
-                self.config.balance = balance;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetBalance(balance)));
+                self.setup.config.balance = balance;
+                self.setup
+                    .sidecores
+                    .iter()
+                    .for_each(|sidecore| sidecore.send(move |reactor| reactor.set_balance(balance)));
             }
             Setting::Order(order) => {
-                self.config.order = order;
-                self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetOrder(order)));
+                self.setup.config.order = order;
+                self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_order(order)));
             }
             Setting::AddDevice(device) => {
                 let only = device.sidecore;
                 let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
-                self.ask(on, |answer| Command::AddDevice(device.clone(), answer), |refused| refused == 0)?;
+                let add = move |reactor: &mut Reactor| reactor.add_device(&device).map_err(|error| error.to_string());
+                self.ask(on, add, |refused| refused == 0)?;
             }
             Setting::EndRecord => self.end_record()?,
             Setting::Device(name, action) => {
                 // A device of one sidecore is unknown to the others: one that knows it is enough.
-                let command = |answer| Command::Device(name.clone(), action, answer);
-                let sidecores = self.sidecores.len();
-                self.ask(|_| true, command, |refused| refused < sidecores)?;
+                let sidecores = self.setup.sidecores.len();
+                let act = move |reactor: &mut Reactor| reactor.device_action(&name, action);
+                self.ask(|_| true, act, |refused| refused < sidecores)?;
             }
         }
         self.publish_policies();
@@ -69,8 +74,8 @@ impl Listener {
 
     /// Which of these hops park under a policy that spins, and why.
     fn parking(&self, hop: Hop) -> Option<String> {
-        let waiters = self.counters.waiters();
-        let notify = self.config.notify.hops().map(Some);
+        let waiters = self.setup.counters.waiters();
+        let notify = self.setup.config.notify.hops().map(Some);
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
         for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
@@ -95,45 +100,51 @@ impl Listener {
 
     /// Takes the records from the sidecores and writes them.
     fn end_record(&self) -> Outcome {
-        let Some(path) = &self.config.record else {
-            return Err("nothing is recorded: start the service with `record`".to_owned());
-        };
-        for (index, sidecore) in self.sidecores.iter().enumerate() {
-            let (answer, tape) = sync_channel(1);
-            sidecore.send(Command::EndRecord(answer));
-            let tape = tape.recv_timeout(PATIENCE).map_err(|_| "a sidecore does not answer".to_owned())?;
-            let tape = tape.ok_or_else(|| "the record was ended before".to_owned())?;
-            let path = self.config.record_path(index).unwrap_or_else(|| path.clone());
+        for (index, sidecore) in self.setup.sidecores.iter().enumerate() {
+            let path = self.setup.config.record_path(index);
+            let path = path.ok_or("nothing is recorded: start the service with `record`")?;
+            let tape = answer(sidecore, Reactor::end_record)?.ok_or("the record was ended before")?;
             record::write(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(())
     }
 
     pub(super) fn publish_policies(&self) {
-        self.counters.set_policies(self.config.notify.hops(), self.config.balance, self.config.order);
-        self.counters.set_clients_may_spin(self.advice.may_spin());
+        self.setup.counters.set_policies(
+            self.setup.config.notify.hops(),
+            self.setup.config.balance,
+            self.setup.config.order,
+        );
+        self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin());
     }
 
-    /// Gives a command to each sidecore that it is `on`, waits for the answers, and judges by how many refused.
+    /// Has each sidecore that it is `on` do this, and judges by how many refused.
     fn ask(
         &self,
         on: impl Fn(usize) -> bool,
-        command: impl Fn(SyncSender<Outcome>) -> Command,
+        act: impl Fn(&mut Reactor) -> Outcome + Clone + Send + 'static,
         fine: impl Fn(usize) -> bool,
     ) -> Outcome {
-        let asked: Vec<&SidecoreHandle> =
-            self.sidecores.iter().enumerate().filter(|(index, _)| on(*index)).map(|(_, sidecore)| sidecore).collect();
-        if asked.is_empty() {
-            return Err(format!("no such sidecore: there are {}", self.sidecores.len()));
-        }
-        let mut refusals = Vec::new();
-        for sidecore in asked {
-            let (answer, outcome) = sync_channel(1);
-            sidecore.send(command(answer));
-            let outcome =
-                outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("a sidecore does not answer".to_owned()));
-            refusals.extend(outcome.err());
-        }
+        let sidecores = self.setup.sidecores.iter().enumerate();
+        let outcomes: Vec<Outcome> = sidecores
+            .filter(|(index, _)| on(*index))
+            .map(|(_, sidecore)| answer(sidecore, act.clone()).unwrap_or_else(Err))
+            .collect();
+        ensure!(!outcomes.is_empty(), "no such sidecore: there are {}", self.setup.sidecores.len());
+        let mut refusals: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
         if fine(refusals.len()) { Ok(()) } else { Err(refusals.swap_remove(0)) }
     }
+}
+
+/// Has the sidecore do this, and waits for the answer.
+fn answer<T: Send + 'static>(
+    sidecore: &SidecoreHandle<Reactor>,
+    act: impl FnOnce(&mut Reactor) -> T + Send + 'static,
+) -> Result<T, String> {
+    let (tell, answer) = sync_channel(1);
+    sidecore.send(move |reactor| {
+        // The asker may have given up waiting; it is done all the same.
+        let _ = tell.send(act(reactor));
+    });
+    answer.recv_timeout(PATIENCE).map_err(|_| "a sidecore does not answer".to_owned())
 }

@@ -55,7 +55,7 @@ impl Reactor {
         Ok(())
     }
 
-    pub(super) fn add_device(&mut self, config: &DeviceConfig) -> io::Result<()> {
+    pub(in crate::service) fn add_device(&mut self, config: &DeviceConfig) -> io::Result<()> {
         let taken = |(index, device): (usize, &Device)| {
             device.name == config.name && self.sidecore.dispatch().device_state(index) != DeviceState::Gone
         };
@@ -116,7 +116,7 @@ impl Reactor {
     }
 
     /// What `sidecore set device.NAME=…` asks for.
-    pub(super) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
+    pub(in crate::service) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), String> {
         let state = |index: &usize| self.sidecore.dispatch().device_state(*index);
         let mut found = (0..self.hands.devices.len()).rev().filter(|index| self.hands.devices[*index].name == name);
         let Some(index) = found.find(|index| state(index) != DeviceState::Gone) else {

@@ -2,12 +2,11 @@
 
 use super::Setup;
 use super::devices::Device;
-use super::lanes::Lane;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::Job;
-use crate::engine::execute::{Scratch, execute};
-use crate::service::command::{Event, LaneKey};
+use crate::engine::execute::{Scratch, execute, prefetch};
+use crate::service::command::{Event, Lane, LaneKey};
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
 use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
@@ -20,6 +19,9 @@ use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Status, Submission};
 use std::collections::HashMap;
+
+/// Submissions that are asked for when more are likely there.
+const EXPECTED: u64 = 16;
 
 /// Everything of a sidecore's thread but what it decides by.
 #[derive(Debug)]
@@ -117,22 +119,29 @@ impl Host for Hands {
 
     #[inline]
     fn is_ready(&self, lane: &Lane) -> bool {
-        lane.is_ready()
+        lane.consumer.ready(lane.memory.submission())
     }
 
+    /// Starts the transfers of its payload and of the slot for its completion, too.
     #[inline]
     fn receive(&mut self, lane: &mut Lane, place: &mut Submission, ahead: usize) -> Result<bool, Fault> {
-        lane.receive(place, ahead)
+        let arena_bytes = lane.memory.layout().arena_bytes();
+        if !place.receive(&mut lane.consumer, lane.memory.submission(), arena_bytes)? {
+            return Ok(false);
+        }
+        prefetch(&lane.memory, place);
+        lane.memory.prefetch_completion(lane.producer.pushed() + ahead as u64);
+        Ok(true)
     }
 
     #[inline]
     fn expect(&mut self, lane: &Lane) {
-        lane.expect();
+        lane.memory.prefetch_submissions(lane.consumer.popped(), EXPECTED);
     }
 
     #[inline]
     fn write(&mut self, lane: &mut Lane, completion: &Completion) {
-        lane.write(completion);
+        completion.push(&mut lane.producer, lane.memory.completion());
     }
 
     fn arm(&mut self, lane: &Lane) {
@@ -145,8 +154,14 @@ impl Host for Hands {
 
     #[inline]
     fn announce(&mut self, lane: &mut Lane, ring: Ring) {
-        if ring == Ring::Now {
-            lane.ring();
+        if ring != Ring::Now {
+            return;
+        }
+        if lane.memory.completion_doorbell().must_wake() {
+            wake::ring_pipe(&lane.wake);
+            lane.counters.add(LaneCounter::WakeupsSent, 1);
+        } else {
+            lane.counters.add(LaneCounter::WakeupsSaved, 1);
         }
     }
 

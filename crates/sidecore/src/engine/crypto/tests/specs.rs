@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::super::{Cipher, DecryptionPadding, Hash, OpenError, SaltLength, SignaturePadding};
+use super::super::{Cipher, DecryptionPadding, Hash, SaltLength, SignaturePadding};
 use super::*;
 
 const RSA_1024: &[u8] = include_bytes!("../keys/test-rsa-1024.pkcs8.der");
 const P_256: &[u8] = include_bytes!("../keys/test-p-256.pkcs8.der");
 const PKCS1: Scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
 
-fn refused(scheme: Scheme, key: KeyMaterial) -> OpenError {
+fn refused(scheme: Scheme, key: KeyMaterial) -> String {
     let error = Session::open(&SessionSpec { scheme, key }).expect_err("a bad spec");
-    assert!(error.to_string().contains(':'), "{error}: says what to do");
+    assert!(error.contains(':'), "{error}: says what to do");
     error
 }
 
@@ -51,18 +51,18 @@ proptest! {
 fn symmetric_keys_have_one_length() {
     for (cipher, len) in [(Cipher::Aes128Gcm, 16), (Cipher::Aes256Xts, 64), (Cipher::TripleDesCbc, 24)] {
         let error = refused(Scheme::Cipher(cipher), symmetric(&vec![1; len + 1]));
-        assert_eq!(error, OpenError::KeyLength { expected: len, found: len + 1 });
+        assert_eq!(error, format!("the key has {} bytes: give one of {len}", len + 1));
     }
-    assert!(matches!(refused(Scheme::Hmac(Hash::Sha256), symmetric(&[])), OpenError::KeyLength { .. }));
-    assert!(matches!(refused(Scheme::X25519, private(&[1; 31])), OpenError::KeyLength { .. }));
-    assert!(matches!(refused(Scheme::MlKem768, private(&[1; 32])), OpenError::KeyLength { .. }));
-    assert!(matches!(refused(Scheme::MlKem768, KeyMaterial::Public(vec![1; 32])), OpenError::KeyLength { .. }));
+    assert!(refused(Scheme::Hmac(Hash::Sha256), symmetric(&[])).contains("bytes: give one of"));
+    assert!(refused(Scheme::X25519, private(&[1; 31])).contains("bytes: give one of"));
+    assert!(refused(Scheme::MlKem768, private(&[1; 32])).contains("bytes: give one of"));
+    assert!(refused(Scheme::MlKem768, KeyMaterial::Public(vec![1; 32])).contains("bytes: give one of"));
 }
 
 #[test]
 fn xts_keys_differ() {
     for (cipher, len) in [(Cipher::Aes128Xts, 32), (Cipher::Aes256Xts, 64)] {
-        assert_eq!(refused(Scheme::Cipher(cipher), symmetric(&vec![1; len])), OpenError::EqualXtsKeys);
+        assert!(refused(Scheme::Cipher(cipher), symmetric(&vec![1; len])).contains("halves of the XTS key are equal"));
     }
 }
 
@@ -84,7 +84,7 @@ fn the_kind_of_key_fits_the_scheme() {
         (Scheme::MlDsa65, KeyMaterial::None),
     ];
     for (scheme, key) in cases {
-        assert!(matches!(refused(scheme, key), OpenError::KeyKind { .. }));
+        assert!(refused(scheme, key).starts_with("this scheme takes another kind of key"));
     }
 }
 
@@ -93,19 +93,19 @@ fn malformed_keys_are_named() {
     let schemes = [PKCS1, Scheme::Ecdsa { hash: Hash::Sha256 }, Scheme::Ed25519, Scheme::MlDsa65];
     for scheme in schemes {
         for key in [private(b"junk"), KeyMaterial::Public(b"junk".to_vec())] {
-            assert!(matches!(refused(scheme.clone(), key), OpenError::MalformedKey { .. }));
+            assert!(refused(scheme.clone(), key).starts_with("the key cannot be read"));
         }
     }
-    assert!(matches!(refused(PKCS1, private(P_256)), OpenError::MalformedKey { .. }));
+    assert!(refused(PKCS1, private(P_256)).starts_with("the key cannot be read"));
     let trailing = [RSA_1024, &[0]].concat();
-    assert!(matches!(refused(PKCS1, private(&trailing)), OpenError::MalformedKey { .. }));
+    assert!(refused(PKCS1, private(&trailing)).starts_with("the key cannot be read"));
     let modulus_overflow = KeyMaterial::Public(vec![0xff; 1184]);
-    assert!(matches!(refused(Scheme::MlKem768, modulus_overflow), OpenError::MalformedKey { .. }));
+    assert!(refused(Scheme::MlKem768, modulus_overflow).starts_with("the key cannot be read"));
 }
 
 #[test]
 fn sha1_serves_oaep_and_mask_generation_only() {
-    let expected = OpenError::UnsupportedHash(Hash::Sha1);
+    let expected = "Sha1 is not supported here: use Sha256, Sha384 or Sha512";
     assert_eq!(refused(Scheme::Digest(Hash::Sha1), KeyMaterial::None), expected);
     assert_eq!(refused(Scheme::Hmac(Hash::Sha1), symmetric(&[1])), expected);
     assert_eq!(refused(Scheme::Ecdsa { hash: Hash::Sha1 }, private(P_256)), expected);
@@ -117,10 +117,10 @@ fn sha1_serves_oaep_and_mask_generation_only() {
 fn padding_that_does_not_fit_the_modulus_is_named() {
     let padding = SignaturePadding::Pss { mgf1: Hash::Sha512, salt: SaltLength::Digest };
     let error = refused(Scheme::RsaSignature { padding, hash: Hash::Sha512 }, private(RSA_1024));
-    assert_eq!(error, OpenError::KeyTooSmall { needed: 130, found: 128 });
+    assert!(error.contains("need a modulus of 130 bytes, the key has 128:"), "{error}");
     let padding = DecryptionPadding::Oaep { hash: Hash::Sha512, mgf1: Hash::Sha1, label: Vec::new() };
     let error = refused(Scheme::RsaDecryption { padding }, private(RSA_1024));
-    assert_eq!(error, OpenError::KeyTooSmall { needed: 130, found: 128 });
+    assert!(error.contains("need a modulus of 130 bytes, the key has 128:"), "{error}");
 }
 
 #[test]
@@ -132,13 +132,13 @@ fn a_label_is_limited() {
     let open = |bytes| Session::open(&SessionSpec { scheme: scheme(bytes), key: private(RSA_1024) });
     let longest = open(1024).expect("the longest label");
     assert!(longest.heap_bytes() >= open(0).expect("none").heap_bytes() + 1024, "it is charged");
-    assert_eq!(refused(scheme(1025), private(RSA_1024)), OpenError::LabelTooLong { most: 1024, found: 1025 });
+    assert!(refused(scheme(1025), private(RSA_1024)).starts_with("the label has 1025 bytes: use up to 1024"));
 }
 
 #[test]
 fn other_sizes_and_curves_are_named() {
     let rsa = private(include_bytes!("../keys/test-rsa-1536.pkcs8.der"));
-    assert_eq!(refused(PKCS1, rsa), OpenError::ModulusBits(1536));
+    assert!(refused(PKCS1, rsa).starts_with("RSA keys of 1536 bits are not supported"));
     let ec = private(include_bytes!("../keys/test-p-521.pkcs8.der"));
-    assert_eq!(refused(Scheme::Ecdsa { hash: Hash::Sha256 }, ec), OpenError::UnsupportedCurve);
+    assert!(refused(Scheme::Ecdsa { hash: Hash::Sha256 }, ec).contains("curve is not supported"));
 }

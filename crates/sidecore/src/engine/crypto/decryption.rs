@@ -1,0 +1,60 @@
+//! RSA decryption.
+//!
+//! Decrypt: ciphertext, of exactly the modulus's length → plaintext.
+
+use sidecore_core::session::{Op, Refusal};
+
+use super::implicit_rejection::ImplicitRejection;
+use super::key::{self, Key};
+use super::mechanism::{Mechanism, Opened, Written, check_input, wrong_kind};
+use crate::ffi::operation::Padding;
+use crate::ffi::pkey::PKey;
+use crate::spec::{DecryptionPadding, KeyMaterial};
+
+/// Longest label of OAEP, bytes: each session keeps its own.
+const MAX_LABEL: usize = 1024;
+
+struct Decryption {
+    key: PKey,
+    padding: Padding,
+    /// Where the padding is that of PKCS#1 v1.5.
+    rejection: Option<ImplicitRejection>,
+}
+
+pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Opened, String> {
+    let key = Key::open(&key::RSA, key)?;
+    if !key.private {
+        return Err(wrong_kind("a private RSA key"));
+    }
+    let mut rejection = None;
+    match padding {
+        DecryptionPadding::Pkcs1 => rejection = Some(ImplicitRejection::new(&key.pkey)?),
+        DecryptionPadding::Oaep { hash, label, .. } => {
+            key.check_room(2 * hash.len() + 2)?;
+            if label.len() > MAX_LABEL {
+                let found = label.len();
+                return Err(format!("the label has {found} bytes: use up to {MAX_LABEL}, such as a digest of it"));
+            }
+        }
+    }
+    let mechanism = Decryption { key: key.pkey, padding: Padding::Decryption(padding.clone()), rejection };
+    Ok(Opened { algorithm: key.algorithm, ops: &[Op::Decrypt], mechanism: Box::new(mechanism) })
+}
+
+impl Mechanism for Decryption {
+    fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
+        check_input(head_len == 0 && input_len == self.key.len())?;
+        Ok(input_len)
+    }
+
+    fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        let written = match &self.rejection {
+            Some(rejection) => rejection.decrypt(&self.key, input, output),
+            None => self.key.decrypt(&self.padding, input, output),
+        };
+        written.ok_or_else(|| {
+            output.fill(0);
+            Refusal::Authentication
+        })
+    }
+}

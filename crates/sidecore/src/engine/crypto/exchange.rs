@@ -1,0 +1,83 @@
+//! Secrets shared with a peer: X25519 and ML-KEM-768.
+//!
+//! Derive: the peer's public key (32) → secret (32). Encapsulate: nothing → ciphertext (1088) ‖ secret (32). Decapsulate:
+//! ciphertext → secret.
+
+use sidecore_client::keys::Kind;
+use sidecore_core::session::{Algorithm, Op, Refusal};
+
+use super::mechanism::{LIBRARY, Mechanism, Opened, Written, check_input, check_len, malformed, wrong_kind};
+use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
+use crate::spec::KeyMaterial;
+
+/// Length of X25519's keys, in bytes.
+const X25519_LEN: usize = 32;
+const CIPHERTEXT_LEN: usize = 1088;
+const ENCAPSULATION_KEY_LEN: usize = 1184;
+/// Length of either's secret, in bytes.
+const SECRET_LEN: usize = 32;
+
+struct X25519(PKey);
+
+struct MlKem(PKey);
+
+pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
+    let KeyMaterial::Private(secret) = key else { return Err(wrong_kind("a private X25519 key")) };
+    check_len(secret.expose(), X25519_LEN)?;
+    let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(LIBRARY)?;
+    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(X25519(key)) })
+}
+
+pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
+    let (key, ops): (_, &[Op]) = match key {
+        KeyMaterial::Private(secret) => {
+            let bytes = secret.expose();
+            if bytes.len() != SEED_LEN {
+                check_len(bytes, DECAPSULATION_KEY_LEN)?;
+            }
+            (PKey::raw_private(Kind::MlKem768, bytes), &[Op::Encapsulate, Op::Decapsulate])
+        }
+        KeyMaterial::Public(bytes) => {
+            check_len(bytes, ENCAPSULATION_KEY_LEN)?;
+            (PKey::raw_public(Kind::MlKem768, bytes), &[Op::Encapsulate])
+        }
+        _ => return Err(wrong_kind("an ML-KEM-768 decapsulation or encapsulation key")),
+    };
+    // The library checks a key's numbers and its inner hash only when it uses it: better now than at every request.
+    let key = key.ok_or(LIBRARY)?;
+    if !key.is_sound() {
+        return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
+    }
+    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(MlKem(key)) })
+}
+
+impl Mechanism for X25519 {
+    fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
+        check_input(head_len == 0 && input_len == X25519_LEN).map(|()| SECRET_LEN)
+    }
+
+    /// A peer of small order would make a secret that everybody knows, all zeros: it is refused.
+    fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.0.derive(&peer, output));
+        secret.ok_or(Refusal::Authentication)
+    }
+}
+
+impl Mechanism for MlKem {
+    fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
+        let (input, output) = match op {
+            Op::Encapsulate => (0, CIPHERTEXT_LEN + SECRET_LEN),
+            _ => (CIPHERTEXT_LEN, SECRET_LEN),
+        };
+        check_input(head_len == 0 && input_len == input).map(|()| output)
+    }
+
+    fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        if op == Op::Decapsulate {
+            return self.0.decapsulate(input, output).ok_or(Refusal::Internal);
+        }
+        let (ciphertext, secret) = output.split_at_mut_checked(CIPHERTEXT_LEN).ok_or(Refusal::OutputLength)?;
+        self.0.encapsulate(ciphertext, secret).ok_or(Refusal::Internal)?;
+        Ok(CIPHERTEXT_LEN + SECRET_LEN)
+    }
+}

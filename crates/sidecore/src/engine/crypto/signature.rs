@@ -1,0 +1,114 @@
+//! Signatures: RSA, ECDSA on P-256 and P-384 (in DER), Ed25519, ML-DSA-65.
+//!
+//! Sign: message → signature. `SignDigest`: digest → signature. Verify: signature (`head_len`) ‖ message → nothing.
+//! Without a hash of its own a session takes digests only, also to verify.
+
+use std::ops::RangeInclusive;
+
+use sidecore_core::session::{Op, Refusal};
+
+use super::key::{self, Key};
+use super::mechanism::{Mechanism, Opened, Written, check_hash, check_input, check_verified};
+use crate::ffi::hash;
+use crate::ffi::operation::Padding;
+use crate::ffi::pkey::PKey;
+use crate::spec::{Hash, KeyMaterial, SaltLength, SignaturePadding};
+
+/// Lengths of the digests that ECDSA signs, in bytes: SHA-1's, which old protocols still sign, to SHA-512's.
+const DIGEST_LEN: RangeInclusive<usize> = 20..=64;
+/// What PKCS#1 v1.5 puts around a signature's payload, in bytes.
+const PADDING_LEN: usize = 11;
+
+/// What is signed.
+enum Signs {
+    /// Digests of messages, made here; and those that the client made.
+    Messages(Hash),
+    /// What the client made, also to verify.
+    Digests,
+    /// Messages as they are: the algorithm takes its own digests.
+    Whole,
+}
+
+struct Signatures {
+    key: PKey,
+    padding: Padding,
+    signs: Signs,
+    /// Lengths of digests, in bytes.
+    digest: RangeInclusive<usize>,
+    /// Length of the longest signature, in bytes.
+    longest: usize,
+}
+
+pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {
+    let hash = check_hash(hash)?;
+    let key = Key::open(&key::RSA, key)?;
+    let mut digest = hash.len()..=hash.len();
+    match padding {
+        SignaturePadding::Pkcs1 => {}
+        SignaturePadding::Pkcs1Raw => digest = 1..=key.pkey.len() - PADDING_LEN,
+        SignaturePadding::Pss { salt, .. } | SignaturePadding::PssRaw { salt, .. } => {
+            key.check_room(hash.len() + shortest_salt(salt, hash) + 2)?;
+        }
+    }
+    let signs = match padding {
+        SignaturePadding::Pkcs1 | SignaturePadding::Pss { .. } => Signs::Messages(hash),
+        SignaturePadding::Pkcs1Raw | SignaturePadding::PssRaw { .. } => Signs::Digests,
+    };
+    Ok(open(key, Padding::Signature(padding, hash), signs, digest))
+}
+
+pub(super) fn ecdsa(hash: Option<Hash>, key: &KeyMaterial) -> Result<Opened, String> {
+    let signs = hash.map(check_hash).transpose()?.map_or(Signs::Digests, Signs::Messages);
+    Ok(open(Key::open(&key::EC, key)?, Padding::None, signs, DIGEST_LEN))
+}
+
+pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, String> {
+    Ok(open(Key::open(family, key)?, Padding::None, Signs::Whole, DIGEST_LEN))
+}
+
+fn open(key: Key, padding: Padding, signs: Signs, digest: RangeInclusive<usize>) -> Opened {
+    let Key { algorithm, pkey, private } = key;
+    let ops: &[Op] = match signs {
+        _ if !private => &[Op::Verify],
+        Signs::Messages(_) => &[Op::Sign, Op::SignDigest, Op::Verify],
+        Signs::Digests => &[Op::SignDigest, Op::Verify],
+        Signs::Whole => &[Op::Sign, Op::Verify],
+    };
+    let longest = pkey.len();
+    Opened { algorithm, ops, mechanism: Box::new(Signatures { key: pkey, padding, signs, digest, longest }) }
+}
+
+fn shortest_salt(salt: SaltLength, hash: Hash) -> usize {
+    match salt {
+        SaltLength::Digest => hash.len(),
+        SaltLength::Any => 0,
+        SaltLength::Bytes(bytes) => usize::from(bytes),
+    }
+}
+
+impl Mechanism for Signatures {
+    fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
+        let payload = input_len.checked_sub(head_len).ok_or(Refusal::InputLength)?;
+        let is_digest = op == Op::SignDigest || matches!(self.signs, Signs::Digests);
+        check_input((op == Op::Verify || head_len == 0) && (!is_digest || self.digest.contains(&payload)))?;
+        Ok(if op == Op::Verify { 0 } else { self.longest })
+    }
+
+    fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        let (signature, message) = input.split_at_checked(head_len).ok_or(Refusal::InputLength)?;
+        let mut made = [0; hash::MAX_LEN];
+        let digest = match self.signs {
+            Signs::Whole if op == Op::Verify => return check_verified(self.key.verify_message(message, signature)),
+            Signs::Whole => return self.key.sign_message(message, output).ok_or(Refusal::Internal),
+            Signs::Messages(hash) if op != Op::SignDigest => {
+                hash::digest(hash, message.into(), &mut made);
+                &made[..hash.len()]
+            }
+            _ => message,
+        };
+        if op == Op::Verify {
+            return check_verified(self.key.verify(&self.padding, digest, signature));
+        }
+        self.key.sign(&self.padding, digest, output).ok_or(Refusal::Internal)
+    }
+}

@@ -1,0 +1,245 @@
+//! What is done with asymmetric keys: signatures, decryption, secrets shared with a peer.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null, null_mut};
+
+use aws_lc_sys as sys;
+
+use super::{hash::table, pkey::PKey, succeeded};
+use crate::spec::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
+
+/// What an operation is told beside its key.
+pub(crate) enum Padding {
+    /// Nothing: the key says it all.
+    None,
+    /// Of RSA signatures, over digests of this hash.
+    Signature(SignaturePadding, Hash),
+    /// Of RSA ciphertexts. That of PKCS#1 v1.5 stays: to look at it is the engine's `ImplicitRejection`'s.
+    Decryption(DecryptionPadding),
+}
+
+impl PKey {
+    /// Signs a digest; the number of bytes written. Elliptic curves and RSA.
+    pub(crate) fn sign(&self, padding: &Padding, digest: &[u8], signature: &mut [u8]) -> Option<usize> {
+        self.transform(sys::EVP_PKEY_sign_init, padding, sys::EVP_PKEY_sign, digest, signature)
+    }
+
+    /// Whether `signature` is one of `digest`.
+    pub(crate) fn verify(&self, padding: &Padding, digest: &[u8], signature: &[u8]) -> bool {
+        let Some(context) = Context::started(self, sys::EVP_PKEY_verify_init, padding) else { return false };
+        let (bytes, len) = (signature.as_ptr(), signature.len());
+        // SAFETY: the context is live; both are readable for their lengths.
+        succeeded(unsafe { sys::EVP_PKEY_verify(context.as_ptr(), bytes, len, digest.as_ptr(), digest.len()) })
+    }
+
+    /// Signs a whole message; the number of bytes written. Ed25519 and ML-DSA-65.
+    pub(crate) fn sign_message(&self, message: &[u8], signature: &mut [u8]) -> Option<usize> {
+        let mut written = signature.len();
+        let (target, source) = (signature.as_mut_ptr(), message.as_ptr());
+        // SAFETY: the context is live and keyed; both are valid for their lengths.
+        let sign = |context| unsafe { sys::EVP_DigestSign(context, target, &raw mut written, source, message.len()) };
+        self.with_message(sys::EVP_DigestSignInit, sign).then_some(written)
+    }
+
+    /// Whether `signature` is one of `message`.
+    pub(crate) fn verify_message(&self, message: &[u8], signature: &[u8]) -> bool {
+        let (bytes, len) = (signature.as_ptr(), signature.len());
+        // SAFETY: the context is live and keyed; both are readable for their lengths.
+        let verify = |context| unsafe { sys::EVP_DigestVerify(context, bytes, len, message.as_ptr(), message.len()) };
+        self.with_message(sys::EVP_DigestVerifyInit, verify)
+    }
+
+    /// RSA decryption; the number of bytes written. `output` holds at least the modulus length. `None` where the padding
+    /// does not verify, or the ciphertext is no number below the modulus.
+    pub(crate) fn decrypt(&self, padding: &Padding, ciphertext: &[u8], output: &mut [u8]) -> Option<usize> {
+        self.transform(sys::EVP_PKEY_decrypt_init, padding, sys::EVP_PKEY_decrypt, ciphertext, output)
+    }
+
+    /// RSA encryption, under the same terms.
+    pub(crate) fn encrypt(&self, padding: &Padding, plaintext: &[u8], output: &mut [u8]) -> Option<usize> {
+        self.transform(sys::EVP_PKEY_encrypt_init, padding, sys::EVP_PKEY_encrypt, plaintext, output)
+    }
+
+    /// Writes an RSA key's private exponent, big-endian, padded to `output`. `None` for a public key.
+    pub(crate) fn private_exponent(&self, output: &mut [u8]) -> Option<()> {
+        // SAFETY: the number belongs to the live key; `output` is writable for its length.
+        let code = unsafe {
+            let rsa = NonNull::new(sys::EVP_PKEY_get0_RSA(self.as_ptr()))?;
+            let exponent = NonNull::new(sys::RSA_get0_d(rsa.as_ptr()).cast_mut())?;
+            sys::BN_bn2bin_padded(output.as_mut_ptr(), output.len(), exponent.as_ptr())
+        };
+        succeeded(code).then_some(())
+    }
+
+    /// The secret shared with a peer, by X25519; the number of bytes written. `None` for a peer of small order, whose
+    /// secret everybody knows.
+    pub(crate) fn derive(&self, peer: &Self, secret: &mut [u8]) -> Option<usize> {
+        let context = Context::started(self, sys::EVP_PKEY_derive_init, &Padding::None)?;
+        let (context, mut written) = (context.as_ptr(), secret.len());
+        // SAFETY: context and peer are live; the secret is writable for its length.
+        let done = unsafe {
+            sys::EVP_PKEY_derive_set_peer(context, peer.as_ptr()) == 1
+                && sys::EVP_PKEY_derive(context, secret.as_mut_ptr(), &raw mut written) == 1
+        };
+        succeeded(done.into()).then_some(written)
+    }
+
+    /// A fresh secret by ML-KEM, and the ciphertext that carries it; `None` where the library fails.
+    pub(crate) fn encapsulate(&self, ciphertext: &mut [u8], secret: &mut [u8]) -> Option<()> {
+        let context = Context::of(self)?;
+        let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
+        let (ciphertext, secret) = (ciphertext.as_mut_ptr(), secret.as_mut_ptr());
+        // SAFETY: the context is live; both are writable for their lengths.
+        succeeded(unsafe {
+            let lens = (&raw mut ciphertext_len, &raw mut secret_len);
+            sys::EVP_PKEY_encapsulate(context.as_ptr(), ciphertext, lens.0, secret, lens.1)
+        })
+        .then_some(())
+    }
+
+    /// The secret that a ciphertext of ML-KEM carries; the number of bytes written.
+    pub(crate) fn decapsulate(&self, ciphertext: &[u8], secret: &mut [u8]) -> Option<usize> {
+        self.transform(always, &Padding::None, sys::EVP_PKEY_decapsulate, ciphertext, secret)
+    }
+
+    /// Whether the parts of an ML-KEM key, of which it may have the public one only, are well-formed and fit each other.
+    pub(crate) fn is_sound(&self) -> bool {
+        // SAFETY: the context is live.
+        Context::of(self).is_some_and(|context| succeeded(unsafe { sys::EVP_PKEY_public_check(context.as_ptr()) }))
+    }
+
+    fn transform(
+        &self,
+        start: Start,
+        padding: &Padding,
+        transform: Transform,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Option<usize> {
+        let context = Context::started(self, start, padding)?;
+        let (mut written, target) = (output.len(), output.as_mut_ptr());
+        // SAFETY: the context is live and started; the library never writes more than the length that it is given.
+        let code = unsafe { transform(context.as_ptr(), target, &raw mut written, input.as_ptr(), input.len()) };
+        succeeded(code).then_some(written)
+    }
+
+    /// Runs what takes whole messages on a context with this key.
+    fn with_message(&self, start: StartMessage, work: impl FnOnce(*mut sys::EVP_MD_CTX) -> c_int) -> bool {
+        let mut context = MaybeUninit::uninit();
+        let context = context.as_mut_ptr();
+        // SAFETY: the context is made valid first, and cleaned up once; neither algorithm takes a hash.
+        let done = unsafe {
+            sys::EVP_MD_CTX_init(context);
+            let done = start(context, null_mut(), null(), null_mut(), self.as_ptr()) == 1 && work(context) == 1;
+            sys::EVP_MD_CTX_cleanup(context);
+            done
+        };
+        succeeded(done.into())
+    }
+}
+
+type Start = unsafe extern "C" fn(*mut sys::EVP_PKEY_CTX) -> c_int;
+type Transform = unsafe extern "C" fn(*mut sys::EVP_PKEY_CTX, *mut u8, *mut usize, *const u8, usize) -> c_int;
+type StartMessage = unsafe extern "C" fn(
+    *mut sys::EVP_MD_CTX,
+    *mut *mut sys::EVP_PKEY_CTX,
+    *const sys::EVP_MD,
+    *mut sys::ENGINE,
+    *mut sys::EVP_PKEY,
+) -> c_int;
+
+/// Of what need not be started.
+///
+/// # Safety
+/// It does nothing with the context.
+unsafe extern "C" fn always(_: *mut sys::EVP_PKEY_CTX) -> c_int {
+    1
+}
+
+/// One operation.
+pub(super) struct Context(NonNull<sys::EVP_PKEY_CTX>);
+
+impl Context {
+    /// For keys of this algorithm that are to be made.
+    pub(super) fn of_algorithm(id: c_int) -> Option<Self> {
+        // SAFETY: the context returned is owned.
+        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)
+    }
+
+    fn of(key: &PKey) -> Option<Self> {
+        // SAFETY: the key is live; the context takes a reference of its own.
+        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new(key.as_ptr(), null_mut()) }).map(Self)
+    }
+
+    fn started(key: &PKey, start: Start, padding: &Padding) -> Option<Self> {
+        let context = Self::of(key)?;
+        // SAFETY: the context is live.
+        let ready = unsafe { start(context.as_ptr()) == 1 && padding.set(context.as_ptr()) };
+        succeeded(ready.into()).then_some(context)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY_CTX {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was owned and is freed once.
+        unsafe { sys::EVP_PKEY_CTX_free(self.0.as_ptr()) };
+    }
+}
+
+impl Padding {
+    /// # Safety
+    /// The context is live and its operation was started.
+    unsafe fn set(&self, context: *mut sys::EVP_PKEY_CTX) -> bool {
+        // SAFETY: the caller promises the same of the context; the tables are static.
+        unsafe {
+            match self {
+                Self::None | Self::Signature(SignaturePadding::Pkcs1Raw, _) => true,
+                Self::Signature(SignaturePadding::Pkcs1, hash) => {
+                    sys::EVP_PKEY_CTX_set_signature_md(context, table(*hash)) == 1
+                }
+                Self::Signature(
+                    SignaturePadding::Pss { mgf1, salt } | SignaturePadding::PssRaw { mgf1, salt },
+                    hash,
+                ) => {
+                    let salt = match salt {
+                        SaltLength::Digest => -1,
+                        SaltLength::Any => -2,
+                        SaltLength::Bytes(bytes) => c_int::from(*bytes),
+                    };
+                    sys::EVP_PKEY_CTX_set_signature_md(context, table(*hash)) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_PKCS1_PSS_PADDING) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_mgf1_md(context, table(*mgf1)) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_pss_saltlen(context, salt) == 1
+                }
+                Self::Decryption(DecryptionPadding::Pkcs1) => {
+                    sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_NO_PADDING) == 1
+                }
+                Self::Decryption(DecryptionPadding::Oaep { hash, mgf1, label }) => {
+                    sys::EVP_PKEY_CTX_set_rsa_padding(context, sys::RSA_PKCS1_OAEP_PADDING) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_oaep_md(context, table(*hash)) == 1
+                        && sys::EVP_PKEY_CTX_set_rsa_mgf1_md(context, table(*mgf1)) == 1
+                        && (label.is_empty() || set_label(context, label))
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The context is live and started for OAEP.
+unsafe fn set_label(context: *mut sys::EVP_PKEY_CTX, label: &[u8]) -> bool {
+    // SAFETY: the copy is on the library's heap; the context takes it over where the call succeeds.
+    unsafe {
+        let copy = sys::OPENSSL_memdup(label.as_ptr().cast(), label.len()).cast();
+        let taken = sys::EVP_PKEY_CTX_set0_rsa_oaep_label(context, copy, label.len()) == 1;
+        if !taken {
+            sys::OPENSSL_free(copy.cast());
+        }
+        taken
+    }
+}
