@@ -51,6 +51,8 @@ const STAMP: usize = 6;
 
 const FLAG_SAMPLED: u8 = 1;
 const FLAG_URGENT: u8 = 2;
+/// Bits of a submission's word 0.
+const MUST_BE_ZERO: u64 = (!(FLAG_SAMPLED | FLAG_URGENT) as u64) << FLAGS | 0xff << RESERVED;
 const STATUS_DEVICE_FAILED: u8 = 128;
 /// Bit of a completion's word 0.
 const SAMPLED: u64 = 1 << 48;
@@ -305,16 +307,23 @@ impl Submission {
     #[inline]
     pub fn parse(words: &Message, arena_bytes: u32) -> Result<Self, Fault> {
         let mut submission = Self::EMPTY;
-        submission.take(|number| words[number], arena_bytes).map(|()| submission)
+        submission.take(|number| words[number], arena_bytes, |_, _| ()).map(|()| submission)
     }
 
-    /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: none is there.
+    /// Takes the next request of a ring to this place, each word read once. `Ok(false)`: none is there. `seen` gets each
+    /// extent, which lies inside the arena, and whether it is written: outputs first.
     ///
     /// # Errors
     /// As for [`Submission::parse`]; the place is empty then.
     #[inline]
-    pub fn receive(&mut self, consumer: &mut Consumer, slots: &[Line], arena_bytes: u32) -> Result<bool, Fault> {
-        match consumer.pop_words(slots, |words| self.take(|number| words.at(number), arena_bytes)) {
+    pub fn receive(
+        &mut self,
+        consumer: &mut Consumer,
+        slots: &[Line],
+        arena_bytes: u32,
+        seen: impl FnMut(Extent, bool),
+    ) -> Result<bool, Fault> {
+        match consumer.pop_words(slots, |words| self.take(|number| words.at(number), arena_bytes, seen)) {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
             Some(Err(fault)) => {
@@ -339,12 +348,17 @@ impl Submission {
 
     /// Takes the words that a request of this kind has, each read once, and checks them.
     #[inline]
-    fn take(&mut self, word: impl Fn(usize) -> u64, arena_bytes: u32) -> Result<(), Fault> {
+    fn take(
+        &mut self,
+        word: impl Fn(usize) -> u64,
+        arena_bytes: u32,
+        mut seen: impl FnMut(Extent, bool),
+    ) -> Result<(), Fault> {
         let head = word(0);
         if usize::from(byte(head, OP)) >= Op::COUNT {
             return Err(Fault::UnknownOp);
         }
-        if byte(head, FLAGS) & !(FLAG_SAMPLED | FLAG_URGENT) != 0 || byte(head, RESERVED) != 0 {
+        if head & MUST_BE_ZERO != 0 {
             return Err(Fault::ReservedBits);
         }
         (self.words[0], self.words[1]) = (head, word(1));
@@ -352,19 +366,21 @@ impl Submission {
         let Some(places) = self.words[EXTENTS..STAMP].get_mut(..inputs + outputs) else {
             return Err(Fault::TooManyExtents);
         };
-        let (mut all, mut input_len) = (0, 0);
-        for (number, place) in places.iter_mut().enumerate() {
+        let (mut all, mut output_len) = (0, 0);
+        for (number, place) in places.iter_mut().enumerate().rev() {
             *place = word(EXTENTS + number);
             let extent = extent(*place);
             if !extent.is_inside(arena_bytes) {
                 return Err(Fault::ExtentOutsideArena);
             }
             all += u64::from(extent.len);
-            if number < inputs {
-                input_len = all;
+            if number >= inputs {
+                output_len = all;
             }
+            seen(extent, number >= inputs);
         }
-        (self.input_len, self.output_len) = (input_len, all - input_len);
+        let input_len = all - output_len;
+        (self.input_len, self.output_len) = (input_len, output_len);
         if byte(head, FLAGS) & FLAG_SAMPLED != 0 {
             self.words[STAMP] = word(STAMP);
         }
@@ -422,21 +438,21 @@ pub struct Completion {
 pub struct NoCompletion;
 
 impl Completion {
-    /// Writes it to the next slot: no more words than it needs.
+    /// The words of one without stage times.
     #[inline]
-    pub fn push(&self, producer: &mut Producer, slots: &[Line]) {
-        let (status, device, len) = match self.status {
+    pub fn words(tag: u32, status: Status) -> [u64; 2] {
+        let (status, device, len) = match status {
             Status::Done { len } => (0, 0, len),
             Status::Refused(refusal) => (refusal as u8, 0, 0),
             Status::DeviceFailed { device } => (STATUS_DEVICE_FAILED, device, 0),
         };
-        let head = pack(self.tag, u32::from(status) | u32::from(device) << 8);
-        match self.stamps {
-            None => producer.push(slots, &[head, u64::from(len)]),
-            Some(Stamps { submitted, handed, taken }) => {
-                producer.push(slots, &[head | SAMPLED, u64::from(len), submitted, handed, taken]);
-            }
-        }
+        [pack(tag, u32::from(status) | u32::from(device) << 8), u64::from(len)]
+    }
+
+    /// The words of one with stage times.
+    pub fn sampled_words(tag: u32, status: Status, stamps: &Stamps) -> [u64; 5] {
+        let [head, len] = Self::words(tag, status);
+        [head | SAMPLED, len, stamps.submitted, stamps.handed, stamps.taken]
     }
 
     /// Takes the next one of a ring, each word read once. `None`: none is there.

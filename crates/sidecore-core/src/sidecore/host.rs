@@ -8,7 +8,7 @@ use crate::policy::order::Schedule;
 use crate::session::{Class, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
-use crate::wire::{Completion, Fault, Status, Submission};
+use crate::wire::{Fault, Status, Submission};
 use crate::work::Work;
 
 /// How a request is to be done, found once.
@@ -18,6 +18,8 @@ pub struct Plan {
     pub class: Class,
     /// Bytes of input.
     pub size: u32,
+    /// The most bytes that it writes, or why it cannot be done.
+    pub room: Result<u32, Refusal>,
     /// The host's way to the session.
     pub token: u32,
 }
@@ -125,8 +127,8 @@ pub trait Host {
     #[inline]
     fn expect(&mut self, _: &Self::Lane) {}
 
-    /// Writes the next completion.
-    fn write(&mut self, lane: &mut Self::Lane, completion: &Completion);
+    /// Writes the next completion, of which these are the words.
+    fn write<const N: usize>(&mut self, lane: &mut Self::Lane, completion: &[u64; N]);
 
     /// Arms the lane's doorbell: from now on its client rings.
     fn arm(&mut self, lane: &Self::Lane);

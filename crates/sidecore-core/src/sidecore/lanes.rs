@@ -2,6 +2,7 @@
 
 use super::{Defect, Host, Sidecore, rounds::Timers};
 use crate::policy::notify::Ring;
+use crate::stage::Stamps;
 use crate::time::Nanos;
 use crate::wire::{Completion, Fault, Status, Submission};
 use crate::work::{ClientId, LaneId};
@@ -80,8 +81,8 @@ impl Pending {
 /// between two requests each would stop the core until its slot has come from the client's.
 #[derive(Debug)]
 struct Outbox {
-    /// Tags, and how the requests ended.
-    answers: [(u32, Status); BATCH],
+    /// Their words.
+    answers: [[u64; 2]; BATCH],
     len: usize,
     /// Work that was done meanwhile, ns.
     work: Nanos,
@@ -114,7 +115,7 @@ impl<L> Lane<L> {
             client_name: new.client,
             slots: new.slots,
             pending: Pending::new(),
-            outbox: Outbox { answers: [(0, Status::Done { len: 0 }); BATCH], len: 0, work: 0 },
+            outbox: Outbox { answers: [[0; 2]; BATCH], len: 0, work: 0 },
             waits_for_device: false,
             active_at: now,
             dormant: false,
@@ -150,7 +151,7 @@ impl<L> Lane<L> {
     /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
     pub(super) fn push<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status) {
-        self.outbox.answers[self.outbox.len] = (tag, status);
+        self.outbox.answers[self.outbox.len] = Completion::words(tag, status);
         self.outbox.len += 1;
         if self.outbox.len == BATCH {
             self.flush(host);
@@ -158,9 +159,9 @@ impl<L> Lane<L> {
     }
 
     /// Writes a completion with its stage times, after those that wait.
-    pub(super) fn push_sampled<H: Host<Lane = L>>(&mut self, host: &mut H, completion: &Completion) {
+    pub(super) fn push_sampled<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status, stamps: &Stamps) {
         self.flush(host);
-        host.write(&mut self.end, completion);
+        host.write(&mut self.end, &Completion::sampled_words(tag, status, stamps));
     }
 
     /// So much work comes next: completions that would wait for too much are written now.
@@ -175,13 +176,12 @@ impl<L> Lane<L> {
     /// Writes the completions that wait.
     #[inline]
     pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
-        for (tag, status) in &self.outbox.answers[..self.outbox.len] {
-            let completion = Completion { tag: *tag, status: *status, stamps: None };
+        for answer in &self.outbox.answers[..self.outbox.len] {
             if !host.has(Defect::LoseCompletion) {
-                host.write(&mut self.end, &completion);
+                host.write(&mut self.end, answer);
             }
             if host.has(Defect::DuplicateCompletion) {
-                host.write(&mut self.end, &completion);
+                host.write(&mut self.end, answer);
             }
         }
         (self.outbox.len, self.outbox.work) = (0, 0);

@@ -9,7 +9,7 @@ use crate::policy::order::Schedule;
 use crate::session::Refusal;
 use crate::stage::Stamps;
 use crate::time::Nanos;
-use crate::wire::{Completion, Fault, Status};
+use crate::wire::{Fault, Status};
 use crate::work::{LaneId, Work};
 use alloc::boxed::Box;
 
@@ -235,7 +235,7 @@ impl<L, J> Sidecore<L, J> {
                 None => lane.push(host, tag, status),
                 Some(submitted) => {
                     let stamps = self.ran_sampled(host, lane, (device, submitted), work, plan, outcome);
-                    lane.push_sampled(host, &Completion { tag, status, stamps: Some(stamps) });
+                    lane.push_sampled(host, tag, status, &stamps);
                 }
             }
         }
@@ -370,7 +370,7 @@ impl<L, J> Sidecore<L, J> {
         let tag = done.work.tag;
         match stamps {
             None => lane.push(host, tag, status),
-            Some(_) => lane.push_sampled(host, &Completion { tag, status, stamps }),
+            Some(stamps) => lane.push_sampled(host, tag, status, &stamps),
         }
         lane.flush(host);
         host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, job, status, stamps.as_ref());

@@ -55,9 +55,10 @@ proptest! {
         // What an earlier message left in the slot is none of this one's.
         slots[0].0.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         sent.push(&mut Producer::new(), &slots);
-        let mut got = Submission::EMPTY;
-        prop_assert_eq!(got.receive(&mut Consumer::new(), &slots, ARENA), Ok(true));
+        let (mut got, mut seen) = (Submission::EMPTY, Vec::new());
+        prop_assert_eq!(got.receive(&mut Consumer::new(), &slots, ARENA, |extent, _| seen.push(extent)), Ok(true));
         prop_assert!(got == Submission::from(&sent), "{:?} for {:?}", got, sent);
+        prop_assert!(seen.iter().rev().eq(inputs.iter().chain(outputs)), "outputs first, each once");
         prop_assert_eq!((got.tag(), got.op(), got.session(), got.head_len()), (tag, op, session, head_len));
         prop_assert_eq!((got.is_urgent(), got.submitted()), (urgent, submitted));
         prop_assert!(got.inputs().eq(inputs.iter().copied()) && got.outputs().eq(outputs.iter().copied()));
@@ -88,15 +89,21 @@ proptest! {
             1 => Status::Refused(Refusal::from_u8(number as u8 % 9 + 1).unwrap()),
             _ => Status::DeviceFailed { device: number as u8 },
         };
-        let stamps = sampled.then_some(Stamps { submitted: 1, handed: stamp / 2, taken: stamp });
-        let sent = Completion { tag, status, stamps };
+        let stamps = Stamps { submitted: 1, handed: stamp / 2, taken: stamp };
+        let sent = Completion { tag, status, stamps: sampled.then_some(stamps) };
         let slots = [Line::default(), Line::default()];
-        let other = Completion { stamps: Some(Stamps { submitted: 7, handed: 8, taken: 9 }), ..sent };
         let (mut producer, mut consumer) = (Producer::new(), Consumer::new());
-        for sent in [other, other, sent] {
-            sent.push(&mut producer, &slots);
-            prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(sent)));
+        let other = Stamps { submitted: 7, handed: 8, taken: 9 };
+        for _ in 0..2 {
+            producer.push(&slots, &Completion::sampled_words(tag, status, &other));
+            let expected = Completion { stamps: Some(other), ..sent };
+            prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(expected)));
         }
+        match sent.stamps {
+            Some(stamps) => producer.push(&slots, &Completion::sampled_words(tag, status, &stamps)),
+            None => producer.push(&slots, &Completion::words(tag, status)),
+        }
+        prop_assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(sent)));
         prop_assert_eq!(Completion::receive(&mut consumer, &slots), None);
     }
 

@@ -33,13 +33,8 @@ impl Hop {
         }
     }
 
-    pub(super) fn push(&mut self, message: &Message) {
+    pub(super) fn push<const N: usize>(&mut self, message: &[u64; N]) {
         self.producer.push(&self.slots, message);
-        self.unrung = true;
-    }
-
-    pub(super) fn push_completion(&mut self, completion: &Completion) {
-        completion.push(&mut self.producer, &self.slots);
         self.unrung = true;
     }
 

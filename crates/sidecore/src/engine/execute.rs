@@ -31,12 +31,23 @@ impl Scratch {
 }
 
 /// Does the request. Returns the number of bytes written to its output extents.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
 pub(crate) fn execute(
     session: &Session,
     memory: &LaneMemory,
     submission: &Submission,
+    scratch: &mut Scratch,
+) -> Result<u32, Refusal> {
+    perform(session, memory, submission, room(session, submission)?, scratch)
+}
+
+/// As [`execute`], for a request that writes at most `room` bytes by its session's word.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
+pub(crate) fn perform(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    room: usize,
     scratch: &mut Scratch,
 ) -> Result<u32, Refusal> {
     if submission.input_len() >= DIRECT_FROM
@@ -44,34 +55,44 @@ pub(crate) fn execute(
     {
         return written.map(|written| written as u32);
     }
-    let result = compute(session, memory, submission, scratch)?;
+    let result = compute_sized(session, memory, submission, room, scratch)?;
     deliver(memory, submission, result);
     Ok(result.len() as u32)
 }
 
 /// Does the request in private memory and leaves the lane alone. Returns the result.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
 pub(crate) fn compute<'s>(
     session: &Session,
     memory: &LaneMemory,
     submission: &Submission,
     scratch: &'s mut Scratch,
 ) -> Result<&'s [u8], Refusal> {
-    let needed = needed(session, submission)?;
+    compute_sized(session, memory, submission, room(session, submission)?, scratch)
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
+fn compute_sized<'s>(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    room: usize,
+    scratch: &'s mut Scratch,
+) -> Result<&'s [u8], Refusal> {
+    if room as u64 > submission.output_len() {
+        return Err(Refusal::OutputLength);
+    }
     let input = scratch.input.get_mut(..submission.input_len() as usize).ok_or(Refusal::TooLarge)?;
-    let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
+    let output = scratch.output.get_mut(..room).ok_or(Refusal::TooLarge)?;
     gather(memory, submission, input);
     let written = session.run_sized(submission.op(), submission.head_len() as usize, input, output)?;
     Ok(&output[..written])
 }
 
-/// The most bytes that it writes, for which its output extents have room.
-#[inline]
-fn needed(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
+/// The most bytes that it writes.
+fn room(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
-    let needed = session.output_len(submission.op(), submission.head_len() as usize, input_len)?;
-    if needed as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(needed) }
+    session.output_len(submission.op(), submission.head_len() as usize, input_len)
 }
 
 /// Writes a result to the output extents, in order.
@@ -84,18 +105,6 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
         let (part, rest) = result.split_at(result.len().min(span.len()));
         span.copy_from(part);
         result = rest;
-    }
-}
-
-/// Starts the transfer of the first bytes of all extents to this core.
-#[inline]
-pub(crate) fn prefetch(memory: &LaneMemory, submission: &Submission) {
-    // Where both share lines, as in place, they come once and for writing.
-    if submission.output_len() > 0 {
-        submission.outputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch_write());
-    }
-    if submission.input_len() > 0 {
-        submission.inputs().filter_map(|extent| memory.span(extent)).for_each(|span| span.prefetch());
     }
 }
 

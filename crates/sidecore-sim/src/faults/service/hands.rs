@@ -15,7 +15,7 @@ use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Defect, Health, Host, House, Plan, Reply, Turn};
 use sidecore_core::stage::Stamps;
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Fault, Status, Submission};
+use sidecore_core::wire::{Fault, Status, Submission};
 
 /// The world during one step of the service.
 pub(super) struct Hands<'h, 'a> {
@@ -78,11 +78,11 @@ impl Host for Hands<'_, '_> {
 
     fn receive(&mut self, link: &mut u32, place: &mut Submission, _: usize) -> Result<bool, Fault> {
         let hop = &mut self.world.links[*link as usize].submission;
-        place.receive(&mut hop.consumer, &hop.slots, ARENA)
+        place.receive(&mut hop.consumer, &hop.slots, ARENA, |_, _| ())
     }
 
-    fn write(&mut self, link: &mut u32, completion: &Completion) {
-        self.world.links[*link as usize].completion.push_completion(completion);
+    fn write<const N: usize>(&mut self, link: &mut u32, completion: &[u64; N]) {
+        self.world.links[*link as usize].completion.push(completion);
     }
 
     fn arm(&mut self, link: &u32) {
@@ -109,7 +109,7 @@ impl Host for Hands<'_, '_> {
         if submission.input_len() > MAX_REQUEST {
             return Err(Refusal::TooLarge);
         }
-        Ok(Plan { class, size: submission.input_len() as u32, token: submission.session() })
+        Ok(Plan { class, size: submission.input_len() as u32, room: Ok(0), token: submission.session() })
     }
 
     fn run(&mut self, link: &mut u32, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {

@@ -5,8 +5,9 @@ use super::devices::Device;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::Job;
-use crate::engine::execute::{Scratch, execute, prefetch};
+use crate::engine::execute::{Scratch, execute, perform};
 use crate::service::command::{Event, Lane, LaneKey};
+use crate::shm::span::Span;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
 use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
@@ -17,7 +18,7 @@ use sidecore_core::session::{Class, Refusal};
 use sidecore_core::sidecore::{Health, Host, House, Plan, Reply, Turn};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Fault, Status, Submission};
+use sidecore_core::wire::{Fault, Status, Submission};
 use std::collections::HashMap;
 
 /// Submissions that are asked for when more are likely there.
@@ -125,13 +126,16 @@ impl Host for Hands {
     /// Starts the transfers of its payload and of the slot for its completion, too.
     #[inline]
     fn receive(&mut self, lane: &mut Lane, place: &mut Submission, ahead: usize) -> Result<bool, Fault> {
-        let arena_bytes = lane.memory.layout().arena_bytes();
-        if !place.receive(&mut lane.consumer, lane.memory.submission(), arena_bytes)? {
-            return Ok(false);
+        let memory = &*lane.memory;
+        let arena_bytes = memory.layout().arena_bytes();
+        // Outputs come first: lines that an input shares with them, as in place, come once and for writing.
+        let is_there = place.receive(&mut lane.consumer, memory.submission(), arena_bytes, |extent, is_written| {
+            memory.span(extent).inspect(if is_written { Span::prefetch_write } else { Span::prefetch });
+        })?;
+        if is_there {
+            memory.prefetch_completion(lane.producer.pushed() + ahead as u64);
         }
-        prefetch(&lane.memory, place);
-        lane.memory.prefetch_completion(lane.producer.pushed() + ahead as u64);
-        Ok(true)
+        Ok(is_there)
     }
 
     #[inline]
@@ -140,8 +144,8 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn write(&mut self, lane: &mut Lane, completion: &Completion) {
-        completion.push(&mut lane.producer, lane.memory.completion());
+    fn write<const N: usize>(&mut self, lane: &mut Lane, completion: &[u64; N]) {
+        lane.producer.push(lane.memory.completion(), completion);
     }
 
     fn arm(&mut self, lane: &Lane) {
@@ -173,13 +177,15 @@ impl Host for Hands {
         if size > self.max_request {
             return Err(Refusal::TooLarge);
         }
-        Ok(Plan { class, size: size as u32, token })
+        let room = session.output_len(submission.op(), submission.head_len() as usize, size as usize);
+        Ok(Plan { class, size: size as u32, room: room.map(|room| room as u32), token })
     }
 
     #[inline]
     fn run(&mut self, lane: &mut Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal> {
         let session = lane.sessions.at(plan.token).ok_or(Refusal::NoSession)?;
-        let outcome = execute(session, &lane.memory, submission, &mut self.scratch);
+        let outcome =
+            plan.room.and_then(|room| perform(session, &lane.memory, submission, room as usize, &mut self.scratch));
         if let Some(key) = session.key() {
             self.count_now(key, plan.class.op(), outcome);
         }
