@@ -9,7 +9,7 @@ pub mod compare;
 pub mod engine;
 pub mod faults;
 mod names;
-pub mod part;
+mod part;
 pub mod plan;
 pub mod replay;
 pub mod settings;

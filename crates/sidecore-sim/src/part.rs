@@ -1,4 +1,4 @@
 //! Physical parts of which worlds are made.
 
-pub mod cpu;
-pub mod pipe;
+pub(crate) mod cpu;
+pub(crate) mod pipe;

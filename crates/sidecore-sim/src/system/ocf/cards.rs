@@ -156,7 +156,7 @@ impl Cards {
     pub(super) fn used(&self, now: Nanos) -> [f64; 3] {
         let busy =
             self.each.iter().map(|card| card.busy + if card.record.is_empty() { 0 } else { now - card.busy_since });
-        [self.bus.carried(), self.memory.carried(), busy.sum::<Nanos>() as f64]
+        [self.bus.carried, self.memory.carried, busy.sum::<Nanos>() as f64]
     }
 
     fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {

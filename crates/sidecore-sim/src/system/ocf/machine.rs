@@ -161,14 +161,14 @@ impl Machine {
     }
 
     fn counters(&self, now: Nanos) -> Counters {
-        let user = self.cpu.booked(Step::User as usize);
-        let all: f64 = Step::ALL.iter().map(|step| self.cpu.booked(*step as usize)).sum();
+        let user = self.cpu.booked[Step::User as usize];
+        let all: f64 = self.cpu.booked.iter().sum();
         Counters {
             at: now,
             done: self.done,
             latency: self.latency,
             interrupts: self.interrupts,
-            switches: self.cpu.switches(),
+            switches: self.cpu.switches,
             user,
             kernel: all - user,
             used: self.cards.used(now),

@@ -129,7 +129,7 @@ impl Zone {
     pub(super) fn measure(&mut self) {
         self.measuring = true;
         self.found = Totals::default();
-        self.booked = [self.cpu.booked(GUEST), self.cpu.booked(CP)];
+        self.booked = [self.cpu.booked[GUEST], self.cpu.booked[CP]];
     }
 
     /// Adds what was measured in so many ns.
@@ -141,8 +141,8 @@ impl Zone {
         totals.waited += self.found.waited;
         totals.served += self.found.served;
         totals.rested += self.found.rested;
-        totals.guest += self.cpu.booked(GUEST) - self.booked[GUEST];
-        totals.cp += self.cpu.booked(CP) - self.booked[CP];
+        totals.guest += self.cpu.booked[GUEST] - self.booked[GUEST];
+        totals.cp += self.cpu.booked[CP] - self.booked[CP];
         totals.engines += self.found.engines;
         for (total, found) in totals.tasks.iter_mut().zip(self.found.tasks) {
             *total += found;
