@@ -8,6 +8,7 @@ pub(crate) use layout::settings;
 pub(crate) use quantity::{Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ns, NsPerByte, Ratio, Us, balance, notify};
 
 use crate::names::unknown;
+use crate::system::Read;
 use read::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -73,16 +74,16 @@ pub enum Source {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether the texts are values of the system's parameters.
-    holds: fn(&Settings) -> Result<(), Error>,
+    /// Reads the typed settings of the system.
+    model: Read,
     parameters: Vec<Parameter>,
     values: Vec<Option<(String, Source)>>,
 }
 
 impl Settings {
-    /// Nothing is set of these parameters of a system, which says whether texts are values of them.
-    pub(crate) fn new(parameters: Vec<Parameter>, holds: fn(&Self) -> Result<(), Error>) -> Self {
-        Self { holds, values: vec![None; parameters.len()], parameters }
+    /// Nothing is set of these parameters of a system.
+    pub(crate) fn new(parameters: Vec<Parameter>, model: Read) -> Self {
+        Self { model, values: vec![None; parameters.len()], parameters }
     }
 
     /// The typed settings. What is not set has its least value.
@@ -102,8 +103,8 @@ impl Settings {
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
         let before = self.values[index].replace((text.to_owned(), source));
-        let held = (self.holds)(self);
-        held.map_err(|error| error.to_string()).inspect_err(|_| self.values[index] = before)
+        let held = (self.model)(self).map(drop).map_err(|error| error.to_string());
+        held.inspect_err(|_| self.values[index] = before)
     }
 
     /// Number of the parameter of that name, in full or shortened to what follows the last point.

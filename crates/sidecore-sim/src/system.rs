@@ -17,19 +17,30 @@ pub struct System {
     name: &'static str,
     metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
-    holds: fn(&Settings) -> Result<(), Error>,
-    model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
+    model: Read,
 }
+
+/// Reads the typed settings of a system, or says which text is no value for its parameter.
+pub(crate) type Read = fn(&Settings) -> Result<Box<dyn Model>, Error>;
+
+/// Whether something cannot be, the parameter that must change, what is wrong, and what would be right.
+type Rule = (bool, &'static str, String);
 
 /// The typed settings of a system, which can be run.
 pub(crate) trait Model {
+    /// What would contradict itself or physics.
+    fn rules(&self) -> Vec<Rule> {
+        Vec::new()
+    }
+
     /// Whether this can be built, before any run.
     ///
     /// # Errors
     ///
     /// What cannot be, by the parameter that must change.
     fn check(&self) -> Result<(), Impossible> {
-        Ok(())
+        let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
+        broken.map_or(Ok(()), |(_, parameter, message)| Err(Impossible { parameter, message }))
     }
 
     /// One run of settings that were checked.
@@ -38,13 +49,8 @@ pub(crate) trait Model {
 
 impl System {
     const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
-        Self {
-            name,
-            metrics,
-            parameters: Parameter::all_of::<M>,
-            holds: |settings| settings.read::<M>().map(drop),
-            model: |settings| Ok(Box::new(settings.read::<M>()?)),
-        }
+        let model = |settings: &Settings| Ok(Box::new(settings.read::<M>()?) as Box<dyn Model>);
+        Self { name, metrics, parameters: Parameter::all_of::<M>, model }
     }
 
     /// Name in plans.
@@ -64,17 +70,12 @@ impl System {
 
     /// Settings of it, with nothing set.
     pub fn settings(&self) -> Settings {
-        Settings::new(self.parameters(), self.holds)
-    }
-
-    /// The typed settings, as [`Settings::read`].
-    fn model(&self, settings: &Settings) -> Result<Box<dyn Model>, Error> {
-        (self.model)(settings)
+        Settings::new(self.parameters(), self.model)
     }
 
     /// Whether these settings can be built, before any run.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        self.model(settings).expect("settings hold values only").check()
+        (self.model)(settings).expect("settings hold values only").check()
     }
 
     /// One run.
@@ -83,7 +84,7 @@ impl System {
     ///
     /// If the settings are those of another system.
     pub fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        self.model(settings).expect("settings hold values only").run(seed)
+        (self.model)(settings).expect("settings hold values only").run(seed)
     }
 }
 
@@ -96,6 +97,10 @@ pub struct Metric {
     pub unit: &'static str,
     /// What it is, in words.
     pub meaning: &'static str,
+}
+
+const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit, meaning }
 }
 
 /// Settings that contradict each other or physics.
@@ -120,10 +125,13 @@ pub struct Outcome {
     pub values: Vec<f64>,
     /// The part that limited it, with its utilisation: `cpu 98 %`.
     pub limit: String,
-    /// Events handled.
-    pub events: u64,
     /// Hash of the run.
     pub trace: u64,
+}
+
+/// What is used most of these, each with how much of it is used.
+fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
+    parts.iter().fold(parts[0], |most, part| if part.1 > most.1 { *part } else { most })
 }
 
 /// All systems.

@@ -11,7 +11,7 @@ macro_rules! settings {
                 $part:ident: $type:ident $({ $(#![$of_part:meta])* $($(#[$doc:meta])* $name:ident: $kind:ty,)* })? $(;)?
             )*
         }
-        $($choice:ident = $($word:ident)|+;)*
+        $($(#[$of_choice:meta])* $choice:ident = $($word:ident)|+;)*
     ) => {
         $(#[$system_doc])*
         #[derive(Clone, Copy, Debug, serde::Deserialize)]
@@ -31,6 +31,7 @@ macro_rules! settings {
         $(
             #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
             #[serde(rename_all = "kebab-case")]
+            $(#[$of_choice])*
             pub(in crate::system) enum $choice { $($word),+ }
         )*
     };

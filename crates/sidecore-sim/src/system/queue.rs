@@ -2,7 +2,7 @@
 //!
 //! It shows that the engine and its random numbers are right, and how fast the engine is.
 
-use super::{Metric, Model, Outcome};
+use super::{Metric, Model, Outcome, metric};
 use crate::engine::{Engine, World};
 use crate::settings::{Count, Ratio, Us, settings};
 use sidecore_core::time::Nanos;
@@ -25,9 +25,9 @@ settings! {
 }
 
 pub(super) const METRICS: &[Metric] = &[
-    Metric { name: "wait_us", unit: "us", meaning: "mean time from arrival to start of service" },
-    Metric { name: "total_us", unit: "us", meaning: "mean time from arrival to end of service" },
-    Metric { name: "utilisation", unit: "1", meaning: "part of the servers' time that was used" },
+    metric("wait_us", "us", "mean time from arrival to start of service"),
+    metric("total_us", "us", "mean time from arrival to end of service"),
+    metric("utilisation", "1", "part of the servers' time that was used"),
 ];
 
 /// Slow requests of the two-point distribution: one in ten takes 5.5 times the mean, the others half of it.
@@ -56,7 +56,7 @@ impl Model for Queue {
         let utilisation = world.served / (world.gap * f64::from(count) * servers);
         let values = vec![mean(world.waited), mean(world.waited + world.served), utilisation];
         let limit = format!("servers {:.0} %", utilisation * 100.0);
-        Outcome { values, limit, events: engine.events(), trace: engine.trace() }
+        Outcome { values, limit, trace: engine.trace() }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What can be set, and the times that follow from it.
 
-use super::attachment::Attachment;
 use crate::settings::{Bytes, Count, Gbit, Ns, NsPerByte, Ratio, Us, settings};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
@@ -29,7 +28,23 @@ settings! {
             moderation_count: Count<1, 4096>,
             moderation_us: Us<1_000, 1_000_000_000>,
         }
-        integrated: Attachment;
+        /// Ways to attach an interface.
+        integrated: Attachment {
+            /// A thread waits for a register.
+            read_ns: Ns<0, 100_000>,
+            /// A posted write to a register.
+            write_ns: Ns<0, 100_000>,
+            latency_ns: Ns<0, 100_000>,
+            bus_gbit_per_s: Gbit<1_000, 10_000_000>,
+            /// Payload of one burst on the bus.
+            burst_bytes: Bytes<16, 4096>,
+            /// What a burst carries beside its payload.
+            burst_overhead_bytes: Bytes<0, 4096>,
+            /// The driver makes one received buffer visible to the processor.
+            sync_ns: Ns<0, 100_000>,
+            /// Part of the lines that the interface wrote which the processor finds in its cache.
+            cached_part: Ratio<0, 100>,
+        }
         discrete: Attachment;
         cpu: Cpu {
             cores: Count<1, 64>,
@@ -129,25 +144,10 @@ impl Setup {
         self.set.driver.interrupt_ns.get() + f64::from(self.set.driver.reads.get()) * self.attachment.read_ns.get()
     }
 
-    /// Registers that are written after a batch.
-    pub(super) fn rearm(&self) -> f64 {
-        f64::from(self.set.driver.writes.get()) * self.attachment.write_ns.get()
-    }
-
     /// Time that a frame with so much payload holds the link.
     pub(super) fn wire_time(&self, payload: u64) -> f64 {
         ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64
             * (8.0 / self.set.link.gbit_per_s.get())
-    }
-
-    /// Time of the calls by which a client writes a full segment.
-    pub(super) fn write_time(&self) -> f64 {
-        self.segment as f64 / self.io as f64 * self.set.client.call_ns.get()
-    }
-
-    /// Time from the start of a segment to that of the next one, as the sender and the link allow.
-    pub(super) fn send_gap(&self, payload: u64) -> f64 {
-        self.wire_time(payload).max(self.set.client.segment_ns.get())
     }
 
     /// Time that a message of `io` bytes holds bus and link, one after the other.
@@ -179,22 +179,18 @@ impl Setup {
         let reader = &self.set.reader;
         bytes as f64 * (reader.byte_ns.get() + self.line / LINE) + segments as f64 * reader.packet_ns.get()
     }
+}
 
-    /// Time of the calls that copy so many bytes.
-    pub(super) fn call_time(&self, bytes: u64) -> f64 {
-        bytes.div_ceil(self.io) as f64 * self.set.reader.call_ns.get()
+impl Attachment {
+    /// One way between the interface and memory or a hardware thread, ns.
+    pub(super) fn latency(&self) -> Nanos {
+        self.latency_ns.get().round() as Nanos
     }
 
-    /// Processor's time to send a message of `io` bytes.
-    pub(super) fn send_time(&self) -> f64 {
-        let send = self.set.stack.send_ns.get() + self.attachment.write_ns.get();
-        self.io.div_ceil(self.segment) as f64 * send
-    }
-
-    /// From the doorbell of a message until the link has its first frame: the interface reads the descriptor and then
-    /// the payload, each there and back.
-    pub(super) fn fetch_time(&self) -> Nanos {
-        5 * self.attachment.latency()
+    /// Time that a transfer of so many bytes holds the bus, ns.
+    fn bus_time(&self, bytes: u64) -> f64 {
+        let bursts = bytes.div_ceil(u64::from(self.burst_bytes.get()));
+        (bytes + bursts * u64::from(self.burst_overhead_bytes.get())) as f64 * (8.0 / self.bus_gbit_per_s.get())
     }
 }
 
@@ -234,5 +230,12 @@ pub(super) mod tests {
         let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/inic.toml")).unwrap();
         plan.set_all(settings).unwrap();
         Setup::new(&plan.settings.read().unwrap(), Traffic::Stream)
+    }
+
+    #[test]
+    fn bursts_pay_for_their_heads() {
+        // PCI Express of eight lanes, first generation: 2 bytes per ns, 128 bytes of payload for 24 of head and tail.
+        let pci = setup(&["nic.attachment=discrete"]).attachment;
+        assert_eq!((pci.bus_time(8), pci.bus_time(128), pci.bus_time(1514)), (16.0, 76.0, 901.0));
     }
 }

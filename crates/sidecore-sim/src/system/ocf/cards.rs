@@ -82,7 +82,8 @@ pub(super) struct Cards {
     each: Vec<Card>,
     bus: Pipe<Event>,
     memory: Pipe<Event>,
-    done: Vec<Finished>,
+    /// Completions that wait for the software.
+    pub(super) done: Vec<Finished>,
     hardware: Hardware,
 }
 
@@ -140,16 +141,6 @@ impl Cards {
     /// transfer under way goes before.
     pub(super) fn slowdown(&self) -> f64 {
         1.0 + self.bus.under_way() as f64
-    }
-
-    /// Whether completions wait for the software.
-    pub(super) fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
-    /// Moves the completions into an empty list.
-    pub(super) fn take_done(&mut self, into: &mut Vec<Finished>) {
-        std::mem::swap(&mut self.done, into);
     }
 
     /// Bytes that the bus carried, bytes written to memory, and time in which cards had requests, ns; since the start.

@@ -2,7 +2,7 @@
 
 use super::cards::Hardware;
 use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Ratio, Us, balance, settings};
-use crate::system::Impossible;
+use crate::system::Rule;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 
@@ -92,9 +92,10 @@ impl Ocf {
         f64::from(self.client.copies.get()) * self.bytes()
     }
 
-    /// A client's own time for a request, with those copies, ns.
+    /// A client's own time for a request, with those copies and the use of its lane, ns.
     pub(super) fn user(&self) -> f64 {
-        self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get()
+        let lane = if self.service.software == Software::Sidecore { 2.0 * self.service.lane_us.ns() } else { 0.0 };
+        self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get() + lane
     }
 
     /// Time to map the buffer, where it is mapped for each request, ns.
@@ -127,67 +128,40 @@ impl Ocf {
         }
     }
 
-    /// Whether bus and card are as PCI has them.
-    pub(super) fn check_bus(&self) -> Result<(), Impossible> {
-        let (slot, card) = (&self.bus, &self.card);
-        for (parameter, width) in
-            [("bus.width_bits", slot.width_bits.get()), ("card.width_bits", card.width_bits.get())]
-        {
-            if ![32, 64].contains(&width) {
-                return refuse(parameter, format!("PCI has no width of {width} bit: write 32 or 64"));
-            }
-        }
-        let (kind, clocks): (_, &[u32]) =
-            if slot.kind == Kind::Pci { ("pci", &[33, 66]) } else { ("pci-x", &[66, 100, 133]) };
-        let clock = slot.clock_mhz.get();
-        if !clocks.contains(&clock) {
-            return refuse("bus.clock_mhz", format!("{kind} has no clock of {clock} MHz: write one of {clocks:?}"));
-        }
-        match card.clock_mhz.get() {
-            33 | 66 | 100 | 133 => Ok(()),
-            clock => refuse("card.clock_mhz", format!("no PCI card has {clock} MHz: write 33, 66, 100 or 133")),
-        }
+    /// Bus and card must be as PCI has them, a card take the requests, and clients can have so many in flight.
+    pub(super) fn what_cannot_be(&self) -> Vec<Rule> {
+        let Self { client, service, bus, card, .. } = self;
+        let (widths, card_clocks) = ([32, 64], [33, 66, 100, 133]);
+        let (kind, clocks) = if bus.kind == Kind::Pci { ("pci", &[33, 66][..]) } else { ("pci-x", &card_clocks[1..]) };
+        let no_width = |width| format!("PCI has no width of {width} bit: write 32 or 64");
+        let (slot_width, card_width) = (bus.width_bits.get(), card.width_bits.get());
+        let (slot_clock, card_clock) = (bus.clock_mhz.get(), card.clock_mhz.get());
+        let no_clock = format!("{kind} has no clock of {slot_clock} MHz: write one of {clocks:?}");
+        let no_card_clock = format!("no PCI card has {card_clock} MHz: write 33, 66, 100 or 133");
+        let (size, longest, in_flight) = (client.size.get(), card.longest_bytes.get(), client.in_flight.get());
+        let (record, most) = (service.record.get(), card.record.get());
+        let is_sidecore = service.software == Software::Sidecore;
+        let blocked = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
+        let arena = client.arena_kib.get() * 1024;
+        let too_full = format!("{in_flight} requests of {size} bytes do not fit into an arena of {arena}");
+        let count = service.coalesce_count.get();
+        let never = format!("a client with {in_flight} in flight never has {count} completions: write at most that");
+        let coalesces = is_sidecore && service.notify == Wait::Coalesce;
+        vec![
+            (!widths.contains(&slot_width), "bus.width_bits", no_width(slot_width)),
+            (!widths.contains(&card_width), "card.width_bits", no_width(card_width)),
+            (!clocks.contains(&slot_clock), "bus.clock_mhz", no_clock),
+            (!card_clocks.contains(&card_clock), "card.clock_mhz", no_card_clock),
+            (size % 8 != 0, "client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8")),
+            (size > longest, "client.size", format!("the card takes at most {longest} bytes at a time, not {size}")),
+            (
+                record > most,
+                "service.record",
+                format!("the card takes at most {most} requests in a record, not {record}"),
+            ),
+            (!is_sidecore && in_flight != 1, "client.in_flight", blocked),
+            (is_sidecore && in_flight * size > arena, "client.arena_kib", too_full),
+            (coalesces && count > in_flight, "service.coalesce_count", never),
+        ]
     }
-
-    /// Whether a card takes the requests.
-    pub(super) fn check_request(&self) -> Result<(), Impossible> {
-        let (size, longest) = (self.client.size.get(), self.card.longest_bytes.get());
-        if size % 8 != 0 {
-            return refuse("client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8"));
-        }
-        if size > longest {
-            return refuse("client.size", format!("the card takes at most {longest} bytes at a time, not {size}"));
-        }
-        let (record, most) = (self.service.record.get(), self.card.record.get());
-        if record > most {
-            let message = format!("the card takes at most {most} requests in a record, not {record}");
-            return refuse("service.record", message);
-        }
-        Ok(())
-    }
-
-    /// Whether clients can have so many in flight.
-    pub(super) fn check_software(&self) -> Result<(), Impossible> {
-        let (in_flight, size) = (self.client.in_flight.get(), self.client.size.get());
-        if self.service.software == Software::Ocf {
-            let message = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
-            return if in_flight == 1 { Ok(()) } else { refuse("client.in_flight", message) };
-        }
-        let arena = self.client.arena_kib.get() * 1024;
-        if in_flight * size > arena {
-            let message = format!("{in_flight} requests of {size} bytes do not fit into an arena of {arena}");
-            return refuse("client.arena_kib", message);
-        }
-        let count = self.service.coalesce_count.get();
-        if self.service.notify == Wait::Coalesce && count > in_flight {
-            let message =
-                format!("a client with {in_flight} in flight never has {count} completions: write at most that");
-            return refuse("service.coalesce_count", message);
-        }
-        Ok(())
-    }
-}
-
-fn refuse(parameter: &'static str, message: String) -> Result<(), Impossible> {
-    Err(Impossible { parameter, message })
 }

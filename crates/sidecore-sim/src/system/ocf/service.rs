@@ -4,20 +4,18 @@
 //! high priority on the only processor: it runs as soon as it is woken, sleeps when there is nothing to do, and looks at
 //! the cards itself while it is awake, so that cards interrupt only a sleeping sidecore.
 
-mod client;
-
 use super::cards::{Finished, Job};
 use super::machine::{Event, Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
-use client::Client;
 use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
 
 /// Most requests that are taken in one round.
 const ROUND: usize = 32;
@@ -35,10 +33,8 @@ pub(super) struct Service {
     /// The client that is looked at first.
     turn: usize,
     asleep: bool,
-    line_busy: bool,
     /// Each ticket with the number of its request, by its place in the table.
     tickets: Vec<Option<(Ticket, u32)>>,
-    reaped: Vec<Finished>,
     /// Requests that the present round answers, and those that it hands over.
     completed: Vec<u32>,
     handed: Vec<(usize, Job)>,
@@ -48,6 +44,49 @@ pub(super) struct Service {
     wakes: Vec<u32>,
     /// When each card was done with its last request.
     last_done: Vec<Nanos>,
+}
+
+/// A client: its lane, and the loop that keeps so many requests in flight. A slot is one of the requests that it may have in flight.
+#[derive(Debug)]
+struct Client {
+    asleep: bool,
+    /// A moment at which its completions are due is scheduled.
+    timed: bool,
+    submitted_at: Vec<Nanos>,
+    free: Vec<u32>,
+    submitted: VecDeque<u32>,
+    completed: VecDeque<u32>,
+}
+
+impl Client {
+    fn new(in_flight: u32) -> Self {
+        Self {
+            asleep: false,
+            timed: false,
+            submitted_at: vec![0; in_flight as usize],
+            free: (0..in_flight).rev().collect(),
+            submitted: VecDeque::new(),
+            completed: VecDeque::new(),
+        }
+    }
+
+    /// Whether it can go on without an answer.
+    fn has_work(&self) -> bool {
+        !self.free.is_empty() || !self.completed.is_empty()
+    }
+
+    /// Takes a completion, if there is one, and submits a request, if a slot is free. When the completed one was
+    /// submitted.
+    fn step(&mut self, now: Nanos) -> Option<Nanos> {
+        let slot = self.completed.pop_front();
+        let submitted = slot.map(|slot| self.submitted_at[slot as usize]);
+        self.free.extend(slot);
+        if let Some(slot) = self.free.pop() {
+            self.submitted_at[slot as usize] = now;
+            self.submitted.push_back(slot);
+        }
+        submitted
+    }
 }
 
 impl Service {
@@ -62,14 +101,8 @@ impl Service {
             for size in MEASURED {
                 rates.observe(class, size, unloaded(set, size));
             }
-            let classes = [class].into_iter().collect();
-            dispatch.add_device(Capability {
-                classes,
-                immediate: false,
-                depth: set.card.depth.get(),
-                weight: 1,
-                rates,
-            });
+            let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
+            dispatch.add_device(Capability { classes, immediate: false, depth, weight: 1, rates });
         }
         for _ in 0..clients {
             let client = dispatch.add_client(1, credit).expect("the table has room for all clients");
@@ -81,9 +114,7 @@ impl Service {
             clients: (0..clients).map(|_| Client::new(credit)).collect(),
             turn: 0,
             asleep: true,
-            line_busy: false,
             tickets: vec![None; in_flight as usize],
-            reaped: Vec::new(),
             completed: Vec::new(),
             handed: Vec::new(),
             answered: Vec::new(),
@@ -105,8 +136,10 @@ impl Service {
     }
 
     fn has_work(&self, machine: &Machine) -> bool {
-        let submitted = || self.clients.iter().any(Client::has_submitted);
-        machine.cards.has_done() || !self.due.is_empty() || (submitted() && self.dispatch.has_room(Some(self.class)))
+        let submitted = || self.clients.iter().any(|client| !client.submitted.is_empty());
+        !machine.cards.done.is_empty()
+            || !self.due.is_empty()
+            || (submitted() && self.dispatch.has_room(Some(self.class)))
     }
 
     /// Decides what the next round does. Its effects show when its time is over.
@@ -115,9 +148,12 @@ impl Service {
         if !self.has_work(machine) {
             return Self::own(machine, Step::Sleep, host.sleep_us.ns());
         }
-        machine.cards.take_done(&mut self.reaped);
-        for finished in std::mem::take(&mut self.reaped) {
-            self.complete(finished);
+        for Finished { id, card, given, at } in machine.cards.done.drain(..) {
+            let Some((ticket, request)) = self.tickets[id as usize].take() else { continue };
+            // What the card had it to itself.
+            let since = std::mem::replace(&mut self.last_done[card as usize], at).max(given);
+            self.dispatch.complete(ticket, Some(at.saturating_sub(since)));
+            self.completed.push(request);
         }
         self.take(&machine.set, engine.now());
         let reaped = self.completed.len() as f64 * (host.reap_us.ns() + service.lane_us.ns());
@@ -126,32 +162,24 @@ impl Service {
         Self::own(machine, Step::Serve, reaped + taken)
     }
 
-    /// The state machine learns that a request is complete, and how long the card had it to itself.
-    fn complete(&mut self, finished: Finished) {
-        let Some((ticket, request)) = self.tickets[finished.id as usize].take() else { return };
-        let last = std::mem::replace(&mut self.last_done[finished.card as usize], finished.at);
-        self.dispatch.complete(ticket, Some(finished.at.saturating_sub(last.max(finished.given))));
-        self.completed.push(request);
-    }
-
     /// Takes requests from the lanes in turn, within shares and credit, and chooses their cards.
     fn take(&mut self, set: &Ocf, now: Nanos) {
         let count = self.clients.len();
         for step in 0..count {
             let number = (self.turn + step) % count;
             let id = ClientId(number as u32);
-            if !self.clients[number].has_submitted() {
+            if self.clients[number].submitted.is_empty() {
                 self.dispatch.idle(id);
                 continue;
             }
             self.dispatch.refill(id);
             while self.handed.len() < ROUND && self.dispatch.may_take(id) {
-                let Some(slot) = self.clients[number].next_submitted() else { break };
+                let Some(&slot) = self.clients[number].submitted.front() else { break };
                 if !self.place(set, number, slot, now) {
                     self.turn = number;
                     return;
                 }
-                self.clients[number].taken();
+                self.clients[number].submitted.pop_front();
             }
         }
         self.turn = (self.turn + 1) % count;
@@ -177,7 +205,7 @@ impl Service {
         let credit = machine.set.client.in_flight.get();
         for request in self.completed.drain(..) {
             let lane = request / credit;
-            self.clients[lane as usize].completed(request % credit);
+            self.clients[lane as usize].completed.push_back(request % credit);
             self.answered.push(lane);
         }
         self.answered.sort_unstable();
@@ -234,19 +262,11 @@ impl Service {
         }
         let client = &self.clients[number as usize];
         if client.has_work() {
-            return Some(Self::client_section(&set, number, Step::User));
+            return Some(machine.user(number));
         }
-        let rings = self.asleep && client.has_submitted();
-        Some(Self::client_section(&set, number, if rings { Step::Submit } else { Step::Sleep }))
-    }
-
-    fn client_section(set: &Ocf, number: u32, step: Step) -> Section {
-        let time = match step {
-            Step::Submit => set.host.wake_us.ns(),
-            Step::Sleep => set.host.sleep_us.ns(),
-            _ => set.user() + 2.0 * set.service.lane_us.ns(),
-        };
-        Machine::section(step, number, time)
+        let rings = self.asleep && !client.submitted.is_empty();
+        let (step, time) = if rings { (Step::Submit, set.host.wake_us) } else { (Step::Sleep, set.host.sleep_us) };
+        Some(Machine::section(step, number, time.ns()))
     }
 }
 
@@ -258,11 +278,6 @@ fn unloaded(set: &Ocf, size: u32) -> Nanos {
 }
 
 impl Software for Service {
-    fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
-        let section = Self::client_section(&machine.set, client, Step::User);
-        machine.run(section);
-    }
-
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         if section.owner < machine.set.clients() {
             return self.client_ended(machine, engine, section);
@@ -272,7 +287,7 @@ impl Software for Service {
             Step::Serve => Some(self.served(machine, engine)),
             Step::Wake => {
                 for lane in self.wakes.drain(..) {
-                    machine.run(Self::client_section(&machine.set, lane, Step::User));
+                    machine.run(machine.user(lane));
                 }
                 Some(self.round(machine, engine))
             }
@@ -281,7 +296,7 @@ impl Software for Service {
                 (!self.asleep).then(|| self.round(machine, engine))
             }
             Step::Interrupt => {
-                self.line_busy = false;
+                machine.line_busy = false;
                 self.wake(machine);
                 None
             }
@@ -289,12 +304,9 @@ impl Software for Service {
         }
     }
 
-    fn card_done(&mut self, machine: &mut Machine) {
-        if self.asleep && !self.line_busy {
-            self.line_busy = true;
-            let line = machine.interrupt(machine.set.clients() + 1);
-            machine.run(line);
-        }
+    /// Awake, it looks at the cards itself.
+    fn is_interrupted(&self) -> bool {
+        self.asleep
     }
 
     fn due(&mut self, machine: &mut Machine, lane: u32) {

@@ -44,9 +44,10 @@ pub(super) struct Guest {
     runnable: u32,
     /// Requests that the kernel holds back, since the virtual queue is full.
     held: u32,
-    in_flight: u32,
+    /// Requests sent whose replies it has not taken.
+    pub(super) in_flight: u32,
     /// When each reply in the virtual queue became ready.
-    replies: VecDeque<Nanos>,
+    pub(super) replies: VecDeque<Nanos>,
     /// The kernel is to look as soon as the virtual CPU can.
     told: bool,
     /// The pass that is under way took a reply.
@@ -70,26 +71,6 @@ impl Guest {
     pub(super) fn tell(&mut self) -> Step {
         self.told = true;
         if self.step == Step::Idle { self.enter(Step::Dispatch) } else { Step::Idle }
-    }
-
-    /// A reply came to the virtual queue.
-    pub(super) fn reply(&mut self, now: Nanos) {
-        self.replies.push_back(now);
-    }
-
-    /// Requests sent whose replies it has not taken.
-    pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Whether a reply waits.
-    pub(super) fn has_reply(&self) -> bool {
-        !self.replies.is_empty()
-    }
-
-    /// Looks without being told, before it sleeps.
-    pub(super) fn look(&mut self) -> Step {
-        self.receive()
     }
 
     /// The step under way is done: what it did, and the next one.
@@ -119,7 +100,8 @@ impl Guest {
         }
     }
 
-    fn receive(&mut self) -> Step {
+    /// The kernel looks whether there is a reply.
+    pub(super) fn receive(&mut self) -> Step {
         self.got = false;
         if self.in_flight > 0 { self.enter(Step::Receive) } else { self.send() }
     }
@@ -171,10 +153,10 @@ mod tests {
         let mut guest = Guest::new(7);
         let first = guest.begin(1);
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Request, Send, Receive, Idle]);
-        guest.reply(5);
+        guest.replies.push_back(5);
         let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Receive, Request, Send, Receive, Idle]);
-        assert_eq!((guest.in_flight(), guest.has_reply()), (1, false));
+        assert_eq!((guest.in_flight, guest.replies.len()), (1, 0));
     }
 
     #[test]
@@ -182,13 +164,13 @@ mod tests {
         let mut guest = Guest::new(2);
         let first = guest.begin(3);
         steps(&mut guest, first);
-        assert_eq!((guest.in_flight(), guest.held), (2, 1));
-        guest.reply(5);
+        assert_eq!((guest.in_flight, guest.held), (2, 1));
+        guest.replies.push_back(5);
         let first = guest.tell();
         let seen = steps(&mut guest, first);
         // The held request goes as the reply is taken; the thread's next one is held.
         assert_eq!(seen[2..4], [Step::Receive, Step::Send]);
-        assert_eq!((guest.in_flight(), guest.held), (2, 1));
+        assert_eq!((guest.in_flight, guest.held), (2, 1));
     }
 
     #[test]
@@ -197,7 +179,7 @@ mod tests {
         guest.begin(2);
         while guest.finish().1 != Step::Send {}
         assert_eq!(guest.finish(), (Effect::Sent, Step::Receive));
-        guest.reply(9);
+        guest.replies.push_back(9);
         assert_eq!(guest.finish(), (Effect::Took(9), Step::Request));
     }
 

@@ -38,17 +38,6 @@ pub(super) struct Task {
     wait: Wait,
 }
 
-/// What a task with nothing to do does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    /// Looks again at once.
-    Spin,
-    /// Looks at that instant.
-    Until(Nanos),
-    /// Sleeps until it is woken.
-    Park,
-}
-
 impl Task {
     /// A task that sleeps until its first look. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
     pub(super) fn new(look: Look, poll: Poll, interval: Nanos, cost: Nanos) -> Self {
@@ -87,25 +76,21 @@ impl Task {
         }
     }
 
-    /// Nothing is left to do.
-    pub(super) fn rest(&mut self, now: Nanos) -> Rest {
+    /// Nothing is left to do: how it waits.
+    pub(super) fn rest(&mut self, now: Nanos) -> Step {
         let rest = match &mut self.wait {
             Wait::Adaptive { interval, found } => {
                 let factor = if std::mem::take(found) { 1.0 / self.poll.growth } else { self.poll.growth };
                 *interval = ((*interval as f64 * factor) as Nanos).clamp(self.poll.least, self.poll.most);
-                Rest::Until(now + *interval)
+                Step::Nap { until: now + *interval }
             }
-            Wait::Told => Rest::Park,
-            Wait::Notify { waiter, .. } => match waiter.step(now) {
-                Step::Spin => Rest::Spin,
-                Step::Nap { until } => Rest::Until(until),
-                Step::Park => Rest::Park,
-            },
+            Wait::Told => Step::Park,
+            Wait::Notify { waiter, .. } => waiter.step(now),
         };
         self.doing = match rest {
-            Rest::Spin => Doing::Looking,
-            Rest::Until(_) => Doing::Napping,
-            Rest::Park => Doing::Parked,
+            Step::Spin => Doing::Looking,
+            Step::Nap { .. } => Doing::Napping,
+            Step::Park => Doing::Parked,
         };
         rest
     }
@@ -128,24 +113,11 @@ impl Task {
     }
 }
 
-/// An adapter: engines that work side by side.
-#[derive(Debug)]
-pub(super) struct Adapter {
-    /// When each engine is free.
-    free: Vec<Nanos>,
-}
-
-impl Adapter {
-    pub(super) fn new(engines: u32) -> Self {
-        Self { free: vec![0; engines as usize] }
-    }
-
-    /// A request begins on the first free engine. When it is done.
-    pub(super) fn begin(&mut self, now: Nanos, time: Nanos) -> Nanos {
-        let Some(engine) = self.free.iter_mut().min() else { return now + time };
-        *engine = now.max(*engine) + time;
-        *engine
-    }
+/// A request begins on the engine of an adapter that is free first; of each is known when it is free. When it is done.
+pub(super) fn begin(engines: &mut [Nanos], now: Nanos, time: Nanos) -> Nanos {
+    let engine = engines.iter_mut().min().expect("an adapter has an engine");
+    *engine = now.max(*engine) + time;
+    *engine
 }
 
 #[cfg(test)]
@@ -160,9 +132,9 @@ mod tests {
         let mut task = Task::new(Look::Adaptive, POLL, 0, 0);
         let mut rest = || task.rest(1_000);
         let seen = [rest(), rest(), rest(), rest()];
-        assert_eq!(seen, [1_100, 1_200, 1_300, 1_300].map(Rest::Until));
+        assert_eq!(seen, [1_100, 1_200, 1_300, 1_300].map(|until| Step::Nap { until }));
         task.found(1_000);
-        assert_eq!((task.rest(1_000), task.interval()), (Rest::Until(1_150), 150));
+        assert_eq!((task.rest(1_000), task.interval()), (Step::Nap { until: 1_150 }, 150));
         for _ in 0..3 {
             task.found(1_000);
             task.rest(1_000);
@@ -174,20 +146,20 @@ mod tests {
     #[test]
     fn a_told_task_parks_and_is_rung_each_time() {
         let mut task = Task::new(Look::Told, POLL, 0, 0);
-        assert_eq!((task.rest(10), task.ring(20), task.ring(20)), (Rest::Park, Ring::Now, Ring::Now));
+        assert_eq!((task.rest(10), task.ring(20), task.ring(20)), (Step::Park, Ring::Now, Ring::Now));
     }
 
     #[test]
     fn a_policy_of_the_service_decides_when_it_is_rung() {
         let mut task = Task::new(Look::Notify(Notify::Park), POLL, 0, 0);
-        assert_eq!((task.rest(10), task.doing, task.ring(20)), (Rest::Park, Doing::Parked, Ring::Now));
+        assert_eq!((task.rest(10), task.doing, task.ring(20)), (Step::Park, Doing::Parked, Ring::Now));
         let mut task = Task::new(Look::Notify(Notify::Coalesce { count: 2, delay: 1_000 }), POLL, 0, 0);
         assert_eq!((task.ring(0), task.due(1_000), task.ring(1_001)), (Ring::At(1_000), Ring::Now, Ring::Now));
     }
 
     #[test]
     fn engines_work_side_by_side() {
-        let mut adapter = Adapter::new(2);
-        assert_eq!([adapter.begin(5, 10), adapter.begin(5, 10), adapter.begin(6, 10)], [15, 15, 25]);
+        let mut engines = [0; 2];
+        assert_eq!([5, 5, 6].map(|now| begin(&mut engines, now, 10)), [15, 15, 25]);
     }
 }

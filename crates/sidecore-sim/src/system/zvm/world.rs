@@ -1,8 +1,8 @@
 //! Guests, host and adapters together.
 
 use super::guest::{Effect, Guest, Step};
-use super::host::{Adapter, Doing, Rest, Task};
-use super::parameters::{CP, GUEST, Pickup, Zvm};
+use super::host::{self, Doing, Task};
+use super::parameters::{CP, GUEST, Zvm};
 use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
@@ -73,9 +73,9 @@ pub(super) struct Zone {
     /// Guests to be told of replies.
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
-    adapters: Vec<Adapter>,
+    /// When each engine of each adapter is free.
+    adapters: Vec<Vec<Nanos>>,
     found: Totals,
-    measuring: bool,
     booked: [f64; 2],
 }
 
@@ -86,6 +86,7 @@ impl Zone {
         let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
         let (enqueue, dequeue, look) = set.looks();
         let (guests, poll) = (set.guest.count.get(), set.poll());
+        let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
         let mut pickup = Vec::with_capacity(guests as usize);
         for guest in 0..guests {
             let offset = engine.random().below(set.tick());
@@ -93,7 +94,9 @@ impl Zone {
                 0 => (classes[0], set.adapter.sign_us.nanos()),
                 _ => (classes[1], set.adapter.verify_us.nanos()),
             };
-            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(set, look), armed: None });
+            // A guest does not own its CPU and never spins.
+            let waiter = look.map(|policy| Waiter::new(policy, cost, false));
+            pickup.push(Pending { class, service, offset, ticking: false, waiter, armed: None });
             engine.schedule(offset, Event::Begin(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
@@ -111,42 +114,29 @@ impl Zone {
             submitted: VecDeque::new(),
             replied: VecDeque::new(),
             to_tell: VecDeque::new(),
-            dispatch: dispatch(set, look),
-            adapters: (0..set.adapter.count.get()).map(|_| Adapter::new(set.adapter.engines.get())).collect(),
+            dispatch: dispatch(set, look.unwrap_or(Notify::Park)),
+            adapters: vec![vec![0; set.adapter.engines.get() as usize]; set.adapter.count.get() as usize],
             found: Totals::default(),
-            measuring: false,
             booked: [0.0; 2],
             set: *set,
         }
     }
 
-    /// Intervals of the tasks' timers.
-    pub(super) fn intervals(&self) -> [Nanos; 2] {
-        [ENQUEUE, DEQUEUE].map(|task| self.tasks[task].interval())
-    }
-
-    /// From now on it is measured.
-    pub(super) fn measure(&mut self) {
-        self.measuring = true;
-        self.found = Totals::default();
+    /// From now on it is measured, and added to that.
+    pub(super) fn measure(&mut self, totals: Totals) {
+        self.found = totals;
         self.booked = [self.cpu.booked[GUEST], self.cpu.booked[CP]];
     }
 
-    /// Adds what was measured in so many ns.
-    pub(super) fn add_to(&self, totals: &mut Totals, time: Nanos) {
-        totals.time += time as f64;
-        totals.handed += self.found.handed;
-        totals.returned += self.found.returned;
-        totals.taken += self.found.taken;
-        totals.waited += self.found.waited;
-        totals.served += self.found.served;
-        totals.rested += self.found.rested;
-        totals.guest += self.cpu.booked[GUEST] - self.booked[GUEST];
-        totals.cp += self.cpu.booked[CP] - self.booked[CP];
-        totals.engines += self.found.engines;
-        for (total, found) in totals.tasks.iter_mut().zip(self.found.tasks) {
-            *total += found;
-        }
+    /// The totals with what was measured in so many ns, and the intervals of the tasks' timers.
+    pub(super) fn measured(self, time: Nanos) -> (Totals, [Nanos; 2]) {
+        let found = Totals {
+            time: self.found.time + time as f64,
+            guest: self.found.guest + self.cpu.booked[GUEST] - self.booked[GUEST],
+            cp: self.found.cp + self.cpu.booked[CP] - self.booked[CP],
+            ..self.found
+        };
+        (found, self.tasks.map(|task| task.interval()))
     }
 
     /// A virtual CPU goes on.
@@ -184,7 +174,7 @@ impl Zone {
     /// Nothing runs in the guest: how does it learn of replies?
     fn guest_sleeps(&mut self, engine: &mut Engine<Event>, guest: u32) {
         let index = guest as usize;
-        if self.guests[index].in_flight() == 0 {
+        if self.guests[index].in_flight == 0 {
             return;
         }
         let now = engine.now();
@@ -195,8 +185,8 @@ impl Zone {
             Some(Waiting::Nap { until }) => {
                 engine.schedule(until, Event::Tick(guest));
             }
-            Some(Waiting::Park | Waiting::Spin) if self.guests[index].has_reply() => {
-                let look = self.guests[index].look();
+            Some(Waiting::Park | Waiting::Spin) if !self.guests[index].replies.is_empty() => {
+                let look = self.guests[index].receive();
                 self.step(engine, guest, look);
             }
             Some(Waiting::Park | Waiting::Spin) => pickup.armed = Some(now),
@@ -286,9 +276,9 @@ impl Zone {
             return self.work(engine, task, Doing::Moving, Level::Kernel, time);
         }
         match self.tasks[task].rest(engine.now()) {
-            Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
-            Rest::Until(at) => self.tasks[task].timer = Some(engine.schedule(at, Event::Poll(task))),
-            Rest::Park => {}
+            Waiting::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
+            Waiting::Nap { until } => self.tasks[task].timer = Some(engine.schedule(until, Event::Poll(task))),
+            Waiting::Park => {}
         }
         if task == ENQUEUE && self.tasks[task].is_told() && !self.submitted.is_empty() {
             self.make_room(engine);
@@ -320,7 +310,7 @@ impl Zone {
         self.found.handed += 1;
         self.found.waited += (now - submitted) as f64;
         self.found.engines += service as f64;
-        let done = self.adapters[device].begin(now, service);
+        let done = host::begin(&mut self.adapters[device], now, service);
         engine.schedule(done, Event::Reply(ticket, done - now));
     }
 
@@ -332,7 +322,7 @@ impl Zone {
         let guest = done.work.lane.0;
         self.found.returned += 1;
         self.found.served += (now - done.handed) as f64;
-        self.guests[guest as usize].reply(now);
+        self.guests[guest as usize].replies.push_back(now);
         if self.pickup[guest as usize].waiter.is_some() {
             let ring = self.dispatch.announce(now, done.work.lane);
             self.announce(engine, guest, ring);
@@ -406,25 +396,12 @@ impl World for Zone {
     }
 }
 
-/// The policy of the service for a guest's wait, where it decides. A guest does not own its CPU and never spins.
-fn waiter(set: &Zvm, look: Pickup) -> Option<Waiter> {
-    let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
-    match look {
-        Pickup::Kernel => None,
-        Pickup::Notify(policy) => Some(Waiter::new(policy, cost, false)),
-    }
-}
-
 /// Tables of the service: a client with a lane for each guest, a device for each adapter.
-fn dispatch(set: &Zvm, look: Pickup) -> Dispatch {
+fn dispatch(set: &Zvm, notify: Notify) -> Dispatch {
     let (guests, adapters, depth) = (set.guest.count.get(), set.adapter.count.get(), set.adapter.depth.get());
     let in_flight = adapters * depth;
     let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
     let mut dispatch = Dispatch::new(limits, set.service.balance);
-    let notify = match look {
-        Pickup::Kernel => Notify::Park,
-        Pickup::Notify(policy) => policy,
-    };
     for _ in 0..guests {
         let client = dispatch.add_client(1, u32::MAX);
         client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
