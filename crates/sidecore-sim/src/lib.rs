@@ -16,6 +16,4 @@ pub mod settings;
 pub mod speed;
 pub mod system;
 pub mod table;
-
 pub mod waiting;
-pub mod world;

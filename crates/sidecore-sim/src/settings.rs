@@ -76,14 +76,14 @@ pub enum Source {
 pub struct Settings {
     /// Reads the typed settings of the system.
     model: Read,
-    parameters: Vec<Parameter>,
-    values: Vec<Option<(String, Source)>>,
+    /// The parameters, with the text and the source of what is set.
+    entries: Vec<(Parameter, Option<(String, Source)>)>,
 }
 
 impl Settings {
     /// Nothing is set of these parameters of a system.
     pub(crate) fn new(parameters: Vec<Parameter>, model: Read) -> Self {
-        Self { model, values: vec![None; parameters.len()], parameters }
+        Self { model, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
     /// The typed settings. What is not set has its least value.
@@ -102,9 +102,9 @@ impl Settings {
     /// If there is no such parameter or the text is no value for it: what is wrong, and what is accepted.
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
-        let before = self.values[index].replace((text.to_owned(), source));
+        let before = self.entries[index].1.replace((text.to_owned(), source));
         let held = (self.model)(self).map(drop).map_err(|error| error.to_string());
-        held.inspect_err(|_| self.values[index] = before)
+        held.inspect_err(|_| self.entries[index].1 = before)
     }
 
     /// Number of the parameter of that name, in full or shortened to what follows the last point.
@@ -113,7 +113,7 @@ impl Settings {
     ///
     /// If there is none, or the short name fits several.
     pub fn find(&self, name: &str) -> Result<usize, String> {
-        let names = || self.parameters.iter().map(|parameter| parameter.name.as_str());
+        let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {
             return Ok(index);
         }
@@ -131,12 +131,12 @@ impl Settings {
 
     /// The parameters, with the text and the source of what is set.
     pub fn iter(&self) -> impl Iterator<Item = (&Parameter, Option<&(String, Source)>)> {
-        self.parameters.iter().zip(self.values.iter().map(Option::as_ref))
+        self.entries.iter().map(|(parameter, value)| (parameter, value.as_ref()))
     }
 
     /// The parameter of that number.
     pub fn parameter(&self, index: usize) -> &Parameter {
-        &self.parameters[index]
+        &self.entries[index].0
     }
 
     /// The text that a parameter is set to.

@@ -1,29 +1,18 @@
 //! A plan's table: one run for each case, one cell for each row and column.
 
-use crate::plan::{Axis, Plan, PlanError};
+use crate::plan::{Axis, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
-use crate::system::{Impossible, Outcome, System};
+use crate::system::{Outcome, System};
 use std::ops::ControlFlow;
 
 /// Called after each run with how many are done and how many there are; `Break` stops the table there.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
-/// What a table goes over and shows.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// Rows.
-    pub rows: Axis,
-    /// Columns.
-    pub columns: Axis,
-    /// The metric in each cell, where no axis goes over metrics.
-    pub cell: Option<usize>,
-}
-
 /// One run of a table.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was set for it beside the table's settings: parameter and value.
-    pub case: Vec<(String, String)>,
+    pub case: Changes,
     /// What it found.
     pub outcome: Outcome,
 }
@@ -38,32 +27,6 @@ pub struct Table {
     /// Whether it was stopped before its end.
     pub stopped: bool,
     system: &'static System,
-}
-
-impl Shape {
-    /// That of the plan's own table.
-    pub fn of(plan: &Plan) -> Self {
-        Self { rows: plan.rows.clone(), columns: plan.columns.clone(), cell: plan.cell }
-    }
-
-    /// The cases that must be run: each value of each axis that is a parameter.
-    fn cases(&self) -> Vec<Vec<(String, String)>> {
-        let mut cases = Vec::new();
-        for row in values(&self.rows) {
-            for column in values(&self.columns) {
-                cases.push(row.iter().chain(&column).cloned().collect());
-            }
-        }
-        cases
-    }
-}
-
-/// The settings along an axis; over metrics there is one case without any.
-fn values(axis: &Axis) -> Vec<Vec<(String, String)>> {
-    match axis {
-        Axis::Metrics(_) => vec![Vec::new()],
-        Axis::Parameter { name, values } => values.iter().map(|value| vec![(name.clone(), value.clone())]).collect(),
-    }
 }
 
 /// Runs the system for each case. All cases are checked before the first run.
@@ -98,23 +61,20 @@ fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Resul
         let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
         settings.set(name, value, Source::Plan).map_err(wrong)?;
     }
-    let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let wrong = |message: Impossible| {
-        PlanError::in_file(&plan.path, None, &format!("with {}: {message}", described.join(", ")))
-    };
-    plan.check(&settings).map_err(wrong)?;
+    plan.system.check(&settings).map_err(|impossible| {
+        let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        PlanError::in_file(&plan.path, None, &format!("with {}: {impossible}", described.join(", ")))
+    })?;
     Ok(settings)
 }
 
 impl Table {
     /// The run of that row and column, where it was done.
     pub fn run_of(&self, row: usize, column: usize) -> Option<&Run> {
-        let rows = matches!(self.shape.rows, Axis::Parameter { .. });
-        let columns = matches!(self.shape.columns, Axis::Parameter { .. });
-        let index = match (rows, columns) {
-            (true, true) => row * self.shape.columns.len() + column,
-            (true, false) => row,
-            (false, _) => column,
+        let index = match (&self.shape.rows, &self.shape.columns) {
+            (Axis::Metrics(_), _) => column,
+            (_, Axis::Metrics(_)) => row,
+            (_, columns) => row * columns.len() + column,
         };
         self.runs.get(index)
     }

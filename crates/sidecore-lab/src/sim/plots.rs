@@ -18,7 +18,7 @@ pub(super) struct Plot {
 /// The plots of a plan, named after its file.
 pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
     let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-    match plan.cell {
+    match plan.shape.cell {
         Some(metric) => vec![curves(plan, sheets, metric, format!("{stem}.svg"))],
         None => plan.plot.iter().map(|metric| bar_plot(plan, sheets, *metric, &stem)).collect(),
     }
@@ -27,20 +27,23 @@ pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
 /// The last row of each table over its columns.
 fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     let metric = &plan.system.metrics()[metric];
-    let last = plan.rows.len() - 1;
+    let last = plan.shape.rows.len() - 1;
     let line = |(colour, sheet): (usize, &Sheet)| {
         let labels = sheet.table.column_labels();
         let point = |c: usize| Some((labels[c].parse().ok()?, sheet.table.value(last, c)?));
         Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect() }
     };
-    let of_size = plan.columns.title() == "size";
-    let across =
-        Axis::new(plan.columns.title(), Scale::Log2, if of_size { |size| bytes(size.round() as u64) } else { digits });
+    let of_size = plan.shape.columns.title() == "size";
+    let across = Axis::new(
+        plan.shape.columns.title(),
+        Scale::Log2,
+        if of_size { |size| bytes(size.round() as u64) } else { digits },
+    );
     let up = Axis::new(format!("{}, {}", metric.name, metric.unit), Scale::Linear, digits);
     let drawn: Vec<Line> = sheets.iter().enumerate().map(line).collect();
     let names = sheets.iter().enumerate().map(|(i, sheet)| format!("{} {}", colour_name(i), sheet.variant));
-    let row = match &plan.rows {
-        plan::Axis::Parameter { values, .. } => format!("{} {}", plan.rows.title(), values[last]),
+    let row = match &plan.shape.rows {
+        plan::Axis::Parameter { values, .. } => format!("{} {}", plan.shape.rows.title(), values[last]),
         plan::Axis::Metrics(_) => String::new(),
     };
     let caption = format!("{} at {row}: {}.", metric.meaning, names.collect::<Vec<_>>().join(", "));

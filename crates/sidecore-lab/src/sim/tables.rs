@@ -93,8 +93,8 @@ fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
 fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
     let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
     let last = own.table.runs.len() - 1;
-    let figures: Vec<(usize, usize)> = match plan.cell {
-        Some(metric) => [last + 1 - plan.columns.len(), last].map(|run| (run, metric)).to_vec(),
+    let figures: Vec<(usize, usize)> = match plan.shape.cell {
+        Some(metric) => [last + 1 - plan.shape.columns.len(), last].map(|run| (run, metric)).to_vec(),
         None => plan.plot.iter().map(|metric| (last, *metric)).collect(),
     };
     let rows = figures
@@ -142,7 +142,7 @@ fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<(Grid, Option<Grid>)> {
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let table = &sheet.table;
     let shape = &table.shape;
-    let unit = plan.cell.map(|metric| &plan.system.metrics()[metric]);
+    let unit = plan.shape.cell.map(|metric| &plan.system.metrics()[metric]);
     let what = unit.map_or(String::new(), |metric| format!(", {} in {}", metric.name, metric.unit));
     let mut grid = Grid::new(format!("{}: {}{what}", plan.title, sheet.variant), &headings(table));
     for (r, label) in table.row_labels().into_iter().enumerate() {

@@ -1,8 +1,8 @@
 //! What the policies are tried on.
 
 use super::LOADS;
+use super::pool::{Card, Change, Run, Sizes, Traffic};
 use crate::engine::Random;
-use crate::world::pool::{Card, Change, Run, Sizes, Traffic};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 
@@ -12,14 +12,8 @@ pub(super) const POOLS: &str = "pools";
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
 
-const AS_THEY_COME: &[(Balance, Order)] = &[
-    (Balance::RoundRobin, Order::Fifo),
-    (Balance::Sed, Order::Fifo),
-    (Balance::Eft, Order::Fifo),
-    (Balance::Tokens, Order::Fifo),
-    (Balance::Priced, Order::Fifo),
-];
-const ALSO_SHORTEST: &[(Balance, Order)] = &[
+/// All policies; of those, the ones that serve as requests come.
+const POLICIES: [(Balance, Order); 7] = [
     (Balance::RoundRobin, Order::Fifo),
     (Balance::Sed, Order::Fifo),
     (Balance::Eft, Order::Fifo),
@@ -28,6 +22,7 @@ const ALSO_SHORTEST: &[(Balance, Order)] = &[
     (Balance::Eft, Order::Shortest),
     (Balance::Priced, Order::Shortest),
 ];
+const AS_THEY_COME: &[(Balance, Order)] = POLICIES.split_at(5).0;
 
 /// Devices and requests, and the policies that are tried on them.
 pub(super) struct Case {
@@ -43,8 +38,8 @@ pub(super) fn all(seeds: u64) -> Vec<Case> {
     let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
     cases.push(single("regression", regression(Traffic::Closed(64))));
-    cases.push(case("heavy tail", 1, ALSO_SHORTEST, heavy_tail()));
-    cases.push(case("alike", 1, ALSO_SHORTEST, alike()));
+    cases.push(case("heavy tail", 1, &POLICIES, heavy_tail()));
+    cases.push(case("alike", 1, &POLICIES, alike()));
     cases.push(single("slowed", slowed()));
     cases.push(single("misled", misled()));
     let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, AS_THEY_COME, random_pool(seed, load))));
@@ -102,15 +97,7 @@ pub fn random_pool(seed: u64, load: f64) -> Run {
     for (part, _) in &mut parts {
         *part /= sum;
     }
-    Run {
-        cards,
-        sizes: Sizes::Mix(parts),
-        traffic: Traffic::Open(load),
-        requests: REQUESTS,
-        balance: Balance::Eft,
-        order: Order::Fifo,
-        change: None,
-    }
+    Run { cards, sizes: Sizes::Mix(parts), requests: REQUESTS, ..regression(Traffic::Open(load)) }
 }
 
 /// Even over the logarithm. Only square roots and products, which are the same on every machine.

@@ -1,7 +1,27 @@
 //! What the rows or columns of a table go over.
 
+use super::Changes;
 use crate::settings::Settings;
 use crate::system::{Metric, System};
+
+/// What a table goes over and shows.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Rows.
+    pub rows: Axis,
+    /// Columns.
+    pub columns: Axis,
+    /// The metric in each cell, where no axis goes over metrics.
+    pub cell: Option<usize>,
+}
+
+impl Shape {
+    /// The cases that must be run: each value of each axis that is a parameter.
+    pub(crate) fn cases(&self) -> Vec<Changes> {
+        let (rows, columns) = (self.rows.cases(), self.columns.cases());
+        rows.iter().flat_map(|row| columns.iter().map(|column| [&row[..], column].concat())).collect()
+    }
+}
 
 /// The rows or the columns of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +46,16 @@ impl Axis {
         }
         let name = settings.parameter(settings.find(name)?).name.clone();
         Ok(Self::Parameter { name, values: labels.to_vec() })
+    }
+
+    /// The settings along it; over metrics there is one case without any.
+    fn cases(&self) -> Vec<Changes> {
+        match self {
+            Self::Metrics(_) => vec![Changes::new()],
+            Self::Parameter { name, values } => {
+                values.iter().map(|value| vec![(name.clone(), value.clone())]).collect()
+            }
+        }
     }
 
     /// Whether it goes over metrics.

@@ -1,8 +1,7 @@
 //! Reading a plan: typed structs by serde, with the places of what they hold, so that each error names its line.
 
-use super::axis::{Axis, metric};
-use super::error::PlanError;
-use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
+use super::axis::{Axis, Shape, metric};
+use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
 use crate::names::unknown;
 use crate::settings::{Origin, Settings, Source};
 use crate::system::{self, System};
@@ -168,12 +167,24 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
-    understand(&File::load(path)?)
-}
+impl Plan {
+    /// Reads a plan and everything that it includes, and checks that it can be run.
+    ///
+    /// # Errors
+    ///
+    /// With file, line and remedy, if it cannot be read, names something unknown, has a wrong unit or is impossible.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        understand(&File::load(path)?)
+    }
 
-pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
-    understand(&File { path: path.to_owned(), text: text.to_owned() })
+    /// Understands the text of a plan that stands, or would stand, at that path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        understand(&File { path: path.to_owned(), text: text.to_owned() })
+    }
 }
 
 fn understand(file: &File) -> Result<Plan, PlanError> {
@@ -200,25 +211,22 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
         return Err(PlanError::in_file(&file.path, None, &message));
     }
-    let (rows, columns, cell) = table(file, &written.table, system, &settings)?;
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let plan = Plan {
         path: file.path.clone(),
         title: written.title,
         about: written.about,
         system,
-        rows,
-        columns,
-        cell,
+        shape: shape(file, &written.table, system, &settings)?,
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
         variants: written.variant.iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
         headings: written.heading.iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|impossible| {
-        let place =
-            places.get(impossible.parameter).map_or((file.path.as_path(), None), |(path, line)| (path, Some(*line)));
-        PlanError::in_file(place.0, place.1, &impossible.to_string())
+    system.check(&plan.settings).map_err(|impossible| {
+        let place = places.get(impossible.parameter);
+        let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
+        PlanError::in_file(path, line, &impossible.to_string())
     })?;
     Ok(plan)
 }
@@ -269,12 +277,7 @@ impl Parameters {
     }
 }
 
-fn table(
-    file: &File,
-    table: &Spanned<Table>,
-    system: &System,
-    settings: &Settings,
-) -> Result<(Axis, Axis, Option<usize>), PlanError> {
+fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settings) -> Result<Shape, PlanError> {
     let wrong = |message: String| Err(file.wrong(table)(message));
     let Table { rows, columns, cell } = table.get_ref();
     let (rows, columns) = (axis(file, rows, system, settings)?, axis(file, columns, system, settings)?);
@@ -287,7 +290,7 @@ fn table(
     match (rows.is_metrics(), columns.is_metrics(), cell) {
         (false, false, None) => wrong("the table does not say what is in a cell: add cell = \"METRIC\"".to_owned()),
         (true, true, _) => wrong("rows and columns both go over metrics: give one of them a parameter".to_owned()),
-        _ => Ok((rows, columns, cell)),
+        _ => Ok(Shape { rows, columns, cell }),
     }
 }
 

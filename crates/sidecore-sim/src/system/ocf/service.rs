@@ -9,6 +9,7 @@ use super::machine::{Event, Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
+use crate::part::tables;
 use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -46,7 +47,8 @@ pub(super) struct Service {
     last_done: Vec<Nanos>,
 }
 
-/// A client: its lane, and the loop that keeps so many requests in flight. A slot is one of the requests that it may have in flight.
+/// A client: its lane, and the loop that keeps so many requests in flight. A slot is one
+/// of the requests that it may have in flight.
 #[derive(Debug)]
 struct Client {
     asleep: bool,
@@ -94,22 +96,16 @@ impl Service {
         let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
         let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
         let in_flight = clients * credit;
-        let mut dispatch =
-            Dispatch::new(Limits { lanes: clients, clients, in_flight, quantum: QUANTUM }, set.service.balance);
-        for _ in 0..cards {
-            let mut rates = Rates::new();
-            for size in MEASURED {
-                rates.observe(class, size, unloaded(set, size));
-            }
-            let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
-            dispatch.add_device(Capability { classes, immediate: false, depth, weight: 1, rates });
+        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM };
+        let mut rates = Rates::new();
+        for size in MEASURED {
+            rates.observe(class, size, unloaded(set, size));
         }
-        for _ in 0..clients {
-            let client = dispatch.add_client(1, credit).expect("the table has room for all clients");
-            dispatch.add_lane(client, set.notify()).expect("the table has room for all lanes");
-        }
+        let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
+        let card = Capability { classes, immediate: false, depth, weight: 1, rates };
+        let devices = std::iter::repeat_n(card, cards as usize);
         Self {
-            dispatch,
+            dispatch: tables(limits, set.service.balance, set.notify(), credit, devices),
             class,
             clients: (0..clients).map(|_| Client::new(credit)).collect(),
             turn: 0,

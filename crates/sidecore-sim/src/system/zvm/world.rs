@@ -6,6 +6,7 @@ use super::parameters::{CP, GUEST, Zvm};
 use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
+use crate::part::tables;
 use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -103,6 +104,11 @@ impl Zone {
             let at = engine.random().below(poll.least);
             engine.schedule(at, Event::Poll(task));
         }
+        let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
+        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
+        let adapter =
+            || Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
+        let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
             cpu: Cpu::new(set.cpu(), Event::Done),
             guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get())).collect(),
@@ -114,7 +120,8 @@ impl Zone {
             submitted: VecDeque::new(),
             replied: VecDeque::new(),
             to_tell: VecDeque::new(),
-            dispatch: dispatch(set, look.unwrap_or(Notify::Park)),
+            // A client with a lane for each guest, a device for each adapter.
+            dispatch: tables(limits, set.service.balance, look.unwrap_or(Notify::Park), u32::MAX, adapters),
             adapters: vec![vec![0; set.adapter.engines.get() as usize]; set.adapter.count.get() as usize],
             found: Totals::default(),
             booked: [0.0; 2],
@@ -394,22 +401,4 @@ impl World for Zone {
             }
         }
     }
-}
-
-/// Tables of the service: a client with a lane for each guest, a device for each adapter.
-fn dispatch(set: &Zvm, notify: Notify) -> Dispatch {
-    let (guests, adapters, depth) = (set.guest.count.get(), set.adapter.count.get(), set.adapter.depth.get());
-    let in_flight = adapters * depth;
-    let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
-    let mut dispatch = Dispatch::new(limits, set.service.balance);
-    for _ in 0..guests {
-        let client = dispatch.add_client(1, u32::MAX);
-        client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
-    }
-    for _ in 0..adapters {
-        let capability =
-            Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
-        dispatch.add_device(capability).expect("there are fewer adapters than devices may be");
-    }
-    dispatch
 }
