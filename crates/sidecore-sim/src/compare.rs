@@ -119,13 +119,9 @@ pub fn compare(
     }
     let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
     let rows = Axis::named(&published.corner, &labels(&known), plan.system, &settings).map_err(wrong)?;
-    let over = match &plan.shape.columns {
-        Axis::Metrics(_) => "metric",
-        Axis::Parameter { name, .. } => name,
-    };
-    let columns = Axis::named(over, &published.columns, plan.system, &settings).map_err(wrong)?;
+    let columns = Axis::named(&plan.shape.columns.name, &published.columns, plan.system, &settings).map_err(wrong)?;
     let cell = plan.shape.cell;
-    if cell.is_none() && ![&rows, &columns].iter().any(|axis| matches!(axis, Axis::Metrics(_))) {
+    if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
     }
     let table = table::run(plan, &settings, &Shape { rows, columns, cell }, seed, progress)?;

@@ -14,8 +14,10 @@ use std::fmt::{self, Display, Formatter};
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.
 #[derive(Debug)]
 pub struct System {
-    name: &'static str,
-    metrics: &'static [Metric],
+    /// Name in plans.
+    pub name: &'static str,
+    /// What a run of it yields, in the order of [`Outcome::values`].
+    pub metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
     model: Read,
 }
@@ -51,16 +53,6 @@ impl System {
     const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
         let model = |settings: &Settings| Ok(Box::new(settings.read::<M>()?) as Box<dyn Model>);
         Self { name, metrics, parameters: Parameter::all_of::<M>, model }
-    }
-
-    /// Name in plans.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What a run of it yields, in the order of [`Outcome::values`].
-    pub fn metrics(&self) -> &'static [Metric] {
-        self.metrics
     }
 
     /// Everything about it that can be set.

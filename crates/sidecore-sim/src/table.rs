@@ -2,7 +2,7 @@
 
 use crate::plan::{Axis, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
-use crate::system::{Outcome, System};
+use crate::system::Outcome;
 use std::ops::ControlFlow;
 
 /// Called after each run with how many are done and how many there are; `Break` stops the table there.
@@ -26,7 +26,6 @@ pub struct Table {
     pub runs: Vec<Run>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
-    system: &'static System,
 }
 
 /// Runs the system for each case. All cases are checked before the first run.
@@ -43,7 +42,7 @@ pub fn run(
 ) -> Result<Table, PlanError> {
     let cases = shape.cases();
     let prepared = cases.iter().map(|case| prepare(plan, settings, case)).collect::<Result<Vec<_>, _>>()?;
-    let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false, system: plan.system };
+    let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false };
     for (case, settings) in cases.into_iter().zip(&prepared) {
         let outcome = plan.system.run(settings, seed);
         table.runs.push(Run { case, outcome });
@@ -71,36 +70,16 @@ fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Resul
 impl Table {
     /// The run of that row and column, where it was done.
     pub fn run_of(&self, row: usize, column: usize) -> Option<&Run> {
-        let index = match (&self.shape.rows, &self.shape.columns) {
-            (Axis::Metrics(_), _) => column,
-            (_, Axis::Metrics(_)) => row,
-            (_, columns) => row * columns.len() + column,
-        };
-        self.runs.get(index)
-    }
-
-    /// Number of the metric of that row and column.
-    pub fn metric_of(&self, row: usize, column: usize) -> usize {
-        match (&self.shape.rows, &self.shape.columns) {
-            (Axis::Metrics(metrics), _) => metrics[row],
-            (_, Axis::Metrics(metrics)) => metrics[column],
-            _ => self.shape.cell.unwrap_or(0),
-        }
+        let Shape { rows, columns, .. } = &self.shape;
+        let along = |axis: &Axis, at| if axis.is_metrics() { (0, 1) } else { (at, axis.labels.len()) };
+        let ((row, _), (column, of)) = (along(rows, row), along(columns, column));
+        self.runs.get(row * of + column)
     }
 
     /// The value of that cell, where it was run and measured.
     pub fn value(&self, row: usize, column: usize) -> Option<f64> {
-        let value = self.run_of(row, column)?.outcome.values.get(self.metric_of(row, column)).copied()?;
-        value.is_finite().then_some(value)
-    }
-
-    /// Labels of the rows.
-    pub fn row_labels(&self) -> Vec<String> {
-        self.shape.rows.labels(self.system)
-    }
-
-    /// Labels of the columns.
-    pub fn column_labels(&self) -> Vec<String> {
-        self.shape.columns.labels(self.system)
+        let Shape { rows, columns, cell } = &self.shape;
+        let metric = rows.metrics.get(row).or(columns.metrics.get(column)).or(cell.as_ref())?;
+        self.run_of(row, column)?.outcome.values.get(*metric).copied().filter(|value| value.is_finite())
     }
 }

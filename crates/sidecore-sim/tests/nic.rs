@@ -24,7 +24,7 @@ fn plan(settings: &[&str]) -> Plan {
 fn value(settings: &[&str], attachment: &str, metric: &str) -> f64 {
     let mut plan = plan(settings);
     plan.set_all(&[format!("nic.attachment={attachment}")]).unwrap();
-    let metric = plan.system.metrics().iter().position(|known| known.name == metric).unwrap();
+    let metric = plan.system.metrics.iter().position(|known| known.name == metric).unwrap();
     plan.system.run(&plan.settings, 1).values[metric]
 }
 

@@ -1,7 +1,7 @@
 //! The tables of a plan: its own, and one for each variant.
 
 use super::stop::Steps;
-use sidecore_sim::plan::{Axis, Plan};
+use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::Settings;
 use sidecore_sim::table::{self, Table};
 
@@ -21,8 +21,7 @@ pub(super) fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
     for variant in &plan.variants {
         all.push((variant.name.clone(), plan.with(&variant.set).map_err(|error| error.to_string())?));
     }
-    let runs = |axis: &Axis| if axis.is_metrics() { 1 } else { axis.len() };
-    let each = runs(&shape.rows) * runs(&shape.columns);
+    let each = shape.cases().len();
     let mut steps = Steps::new("sim", all.len() * each)?;
     let mut sheets = Vec::new();
     for (variant, settings) in all {

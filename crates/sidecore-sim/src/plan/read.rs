@@ -194,7 +194,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let (own, parts): (DeTable<'_>, DeTable<'_>) = root.into_inner().into_iter().partition(is_own);
     let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
     let name = written.system.get_ref();
-    let known = || system::ALL.iter().map(System::name);
+    let known = || system::ALL.iter().map(|system| system.name);
     let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
     let mut parameters = Parameters { settings: system.settings(), places: HashMap::new() };
     if let Some(first) = written.include.get(MAX_INCLUDES) {
@@ -281,7 +281,7 @@ fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settin
     let wrong = |message: String| Err(file.wrong(table)(message));
     let Table { rows, columns, cell } = table.get_ref();
     let (rows, columns) = (axis(file, rows, system, settings)?, axis(file, columns, system, settings)?);
-    let cells = rows.len() * columns.len();
+    let cells = rows.labels.len() * columns.labels.len();
     if cells > MAX_CELLS {
         return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
     }
@@ -308,8 +308,8 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, settings: &Settings)
         return Err(file.wrong(values)(message));
     }
     let axis = Axis::named(name.get_ref(), &labels, system, settings).map_err(file.wrong(name))?;
-    if let Axis::Parameter { name, values: labels } = &axis {
-        labels.iter().try_for_each(|label| settings.accepts(name, label)).map_err(file.wrong(values))?;
+    if !axis.is_metrics() {
+        labels.iter().try_for_each(|label| settings.accepts(&axis.name, label)).map_err(file.wrong(values))?;
     }
     Ok(axis)
 }
