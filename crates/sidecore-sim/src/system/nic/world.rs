@@ -206,20 +206,21 @@ impl Nic {
         engine.after(time as Nanos, Event::Take(number));
     }
 
-    fn take(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let (packets, doorbells) = self.queues[number as usize].take();
-        let time = self.setup.driver_time(packets, doorbells);
-        self.add(Count::Driver, time);
-        engine.after(time as Nanos, Event::Driven(number));
-    }
-
+    /// The stack takes the next packet of the batch, if there is one. Under moderation the driver sleeps after its batch;
+    /// elsewhere it looks first whether more came.
     fn deliver_next(&mut self, engine: &mut Engine<Event>, number: u32) {
-        if self.queues[number as usize].batch.is_empty() {
-            return self.end_batch(engine, number);
+        let queue = &self.queues[number as usize];
+        if !queue.batch.is_empty() {
+            let time = self.setup.stack_time();
+            self.add(Count::Stack, time);
+            engine.after(time as Nanos, Event::Delivered(number));
+        } else if !queue.is_moderated() && !queue.landed.is_empty() {
+            self.begin(engine, number, 0.0);
+        } else {
+            let (driver, attachment) = (&self.setup.set.driver, &self.setup.attachment);
+            self.add(Count::Driver, f64::from(driver.writes.get()) * attachment.write_ns.get());
+            self.wait(engine, number);
         }
-        let time = self.setup.stack_time();
-        self.add(Count::Stack, time);
-        engine.after(time as Nanos, Event::Delivered(number));
     }
 
     fn delivered(&mut self, engine: &mut Engine<Event>, number: u32) {
@@ -234,17 +235,6 @@ impl Nic {
             }
         }
         self.deliver_next(engine, number);
-    }
-
-    /// Under moderation the driver sleeps after its batch; elsewhere it looks first whether more came.
-    fn end_batch(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let queue = &self.queues[number as usize];
-        if !queue.is_moderated() && !queue.landed.is_empty() {
-            return self.begin(engine, number, 0.0);
-        }
-        let (driver, attachment) = (&self.setup.set.driver, &self.setup.attachment);
-        self.add(Count::Driver, f64::from(driver.writes.get()) * attachment.write_ns.get());
-        self.wait(engine, number);
     }
 
     /// The driver found nothing, and its policy says how it waits.
@@ -300,15 +290,6 @@ impl Nic {
         }
         let section = Section { owner: connection, level: Level::User, account: 0, time: sum as Nanos };
         self.readers.run(engine, section);
-    }
-
-    fn section_done(&mut self, engine: &mut Engine<Event>, processor: u32) {
-        let number = self.readers.finish(engine, processor).owner;
-        match self.connections[number as usize].reader {
-            Reader::Copying(bytes) => self.copied(engine, number, bytes),
-            Reader::Sending => self.answered(engine, number),
-            Reader::Waking | Reader::Asleep => self.copy(engine, number),
-        }
     }
 
     /// The reader copies what is there, or sleeps.
@@ -408,7 +389,12 @@ impl World for Nic {
                 self.begin(engine, number, self.setup.interrupt());
             }
             Event::Look(queue) => self.look(engine, queue),
-            Event::Take(queue) => self.take(engine, queue),
+            Event::Take(number) => {
+                let (packets, doorbells) = self.queues[number as usize].take();
+                let time = self.setup.driver_time(packets, doorbells);
+                self.add(Count::Driver, time);
+                engine.after(time as Nanos, Event::Driven(number));
+            }
             Event::Driven(queue) => {
                 self.queues[queue as usize].refill();
                 while let Some(packet) = self.queues[queue as usize].next_held() {
@@ -417,7 +403,14 @@ impl World for Nic {
                 self.deliver_next(engine, queue);
             }
             Event::Delivered(queue) => self.delivered(engine, queue),
-            Event::Section(processor) => self.section_done(engine, processor),
+            Event::Section(processor) => {
+                let number = self.readers.finish(engine, processor).owner;
+                match self.connections[number as usize].reader {
+                    Reader::Copying(bytes) => self.copied(engine, number, bytes),
+                    Reader::Sending => self.answered(engine, number),
+                    Reader::Waking | Reader::Asleep => self.copy(engine, number),
+                }
+            }
         }
     }
 }

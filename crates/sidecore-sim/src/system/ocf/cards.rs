@@ -177,7 +177,8 @@ impl Cards {
             Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
             Stage::Drain => (0.0, (first, any), (first, any)),
         };
-        card.under_way = u8::from(time > 0.0) + u8::from(bus.0 > 0.0) + u8::from(memory.0 > 0.0);
+        // The beginning is one more, which ends at once.
+        card.under_way = 1 + [time, bus.0, memory.0].map(|work| u8::from(work > 0.0)).iter().sum::<u8>();
         if time > 0.0 {
             engine.after(time.round() as Nanos, Event::Engine(number));
         }
@@ -187,22 +188,15 @@ impl Cards {
         if memory.0 > 0.0 {
             self.memory.start(engine, number, memory.0, memory.1);
         }
-        if self.each[number as usize].under_way == 0 {
-            self.advance(engine, number);
-        }
+        self.ended(engine, number);
     }
 
     /// Something of the card's present stage ended.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
         let card = &mut self.each[number as usize];
         card.under_way -= 1;
-        if card.under_way == 0 {
-            self.advance(engine, number);
-        }
-    }
-
-    fn advance(&mut self, engine: &mut Engine<Event>, number: u32) {
-        match self.each[number as usize].stage {
+        match card.stage {
+            _ if card.under_way > 0 => {}
             Stage::Fetch => self.begin(engine, number, Stage::Fill),
             Stage::Fill => self.begin(engine, number, Stage::Stream),
             Stage::Stream => self.begin(engine, number, Stage::Drain),

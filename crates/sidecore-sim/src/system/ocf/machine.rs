@@ -47,12 +47,12 @@ pub(super) enum Step {
     Reap,
 }
 
-impl Step {
-    const ALL: [Self; 9] = [User, Submit, Sleep, Return, Serve, Wake, Look, Interrupt, Reap];
+const STEPS: [Step; 9] = [User, Submit, Sleep, Return, Serve, Wake, Look, Interrupt, Reap];
 
+impl Step {
     /// The step that a section is.
     pub(super) fn of(section: Section) -> Self {
-        Self::ALL[section.account]
+        STEPS[section.account]
     }
 
     fn level(self) -> Level {
@@ -98,21 +98,6 @@ pub(super) struct Machine {
 pub(super) type Counters = [f64; 10];
 
 impl Machine {
-    pub(super) fn new(set: &Ocf) -> Self {
-        let (switch, accounts) = (set.host.switch_us.nanos(), Step::ALL.len());
-        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch, accounts };
-        Self {
-            cards: Cards::new(set.hardware()),
-            set: *set,
-            cpu: Cpu::new(shape, Event::Cpu),
-            ready: Vec::new(),
-            line_busy: false,
-            interrupts: 0,
-            done: 0,
-            latency: 0.0,
-        }
-    }
-
     /// A section for the end of [`Software::ended`] or for [`Machine::run`].
     pub(super) fn section(step: Step, owner: u32, time: f64) -> Section {
         Section { owner, level: step.level(), account: step as usize, time: time.round() as Nanos }
@@ -215,7 +200,19 @@ pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, 
         engine.schedule(at, Event::Start(client));
     }
     let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
-    let mut world = Running { machine: Machine::new(set), software };
+    let shape =
+        Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: set.host.switch_us.nanos(), accounts: STEPS.len() };
+    let machine = Machine {
+        cards: Cards::new(set.hardware()),
+        set: *set,
+        cpu: Cpu::new(shape, Event::Cpu),
+        ready: Vec::new(),
+        line_busy: false,
+        interrupts: 0,
+        done: 0,
+        latency: 0.0,
+    };
+    let mut world = Running { machine, software };
     let [before, after] = [warm, warm + COUNTED].map(|requests| {
         while world.machine.done < requests && engine.step(&mut world, END) {}
         world.machine.counters(engine.now())

@@ -77,7 +77,6 @@ pub(super) struct Zone {
     /// When each engine of each adapter is free.
     adapters: Vec<Vec<Nanos>>,
     found: Totals,
-    booked: [f64; 2],
 }
 
 impl Zone {
@@ -124,7 +123,6 @@ impl Zone {
             dispatch: tables(limits, set.service.balance, look.unwrap_or(Notify::Park), u32::MAX, adapters),
             adapters: vec![vec![0; set.adapter.engines.get() as usize]; set.adapter.count.get() as usize],
             found: Totals::default(),
-            booked: [0.0; 2],
             set: *set,
         }
     }
@@ -132,17 +130,13 @@ impl Zone {
     /// From now on it is measured, and added to that.
     pub(super) fn measure(&mut self, totals: Totals) {
         self.found = totals;
-        self.booked = [self.cpu.booked[GUEST], self.cpu.booked[CP]];
+        (self.cpu.booked[GUEST], self.cpu.booked[CP]) = (totals.guest, totals.cp);
     }
 
     /// The totals with what was measured in so many ns, and the intervals of the tasks' timers.
     pub(super) fn measured(self, time: Nanos) -> (Totals, [Nanos; 2]) {
-        let found = Totals {
-            time: self.found.time + time as f64,
-            guest: self.found.guest + self.cpu.booked[GUEST] - self.booked[GUEST],
-            cp: self.found.cp + self.cpu.booked[CP] - self.booked[CP],
-            ..self.found
-        };
+        let (guest, cp) = (self.cpu.booked[GUEST], self.cpu.booked[CP]);
+        let found = Totals { time: self.found.time + time as f64, guest, cp, ..self.found };
         (found, self.tasks.map(|task| task.interval()))
     }
 
@@ -188,7 +182,13 @@ impl Zone {
         let pickup = &mut self.pickup[index];
         let wait = pickup.waiter.as_mut().map(|waiter| waiter.step(now));
         match wait {
-            None => self.arm_timer(engine, guest),
+            None if std::mem::replace(&mut pickup.ticking, true) => {}
+            // The kernel's poll timer: one at a time, on its grid.
+            None => {
+                let tick = self.set.tick();
+                let at = pickup.offset + ((now - pickup.offset) / tick + 1) * tick;
+                engine.schedule(at, Event::Tick(guest));
+            }
             Some(Waiting::Nap { until }) => {
                 engine.schedule(until, Event::Tick(guest));
             }
@@ -197,16 +197,6 @@ impl Zone {
                 self.step(engine, guest, look);
             }
             Some(Waiting::Park | Waiting::Spin) => pickup.armed = Some(now),
-        }
-    }
-
-    /// The kernel's poll timer: one at a time, on its grid.
-    fn arm_timer(&mut self, engine: &mut Engine<Event>, guest: u32) {
-        let pickup = &mut self.pickup[guest as usize];
-        if !std::mem::replace(&mut pickup.ticking, true) {
-            let elapsed = engine.now() - pickup.offset;
-            let at = pickup.offset + (elapsed / self.set.tick() + 1) * self.set.tick();
-            engine.schedule(at, Event::Tick(guest));
         }
     }
 
@@ -252,16 +242,6 @@ impl Zone {
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
-    fn task_done(&mut self, engine: &mut Engine<Event>, task: usize) {
-        match self.tasks[task].doing {
-            Doing::Moving if task == ENQUEUE => self.hand_over(engine),
-            Doing::Moving => self.take_back(engine),
-            Doing::Injecting(guest) => self.tell(engine, guest),
-            Doing::Parked | Doing::Napping | Doing::Looking => {}
-        }
-        self.task_goes_on(engine, task);
-    }
-
     /// A task takes what is there, or rests.
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
         let host = &self.set.host;
@@ -287,14 +267,12 @@ impl Zone {
             Waiting::Nap { until } => self.tasks[task].timer = Some(engine.schedule(until, Event::Poll(task))),
             Waiting::Park => {}
         }
-        if task == ENQUEUE && self.tasks[task].is_told() && !self.submitted.is_empty() {
-            self.make_room(engine);
-        }
-    }
-
-    /// The adapters are full: the dequeue task looks before its timer ends.
-    fn make_room(&mut self, engine: &mut Engine<Event>) {
-        if let Some(timer) = self.tasks[DEQUEUE].timer.take() {
+        // The adapters are full: the dequeue task looks before its timer ends.
+        if task == ENQUEUE
+            && self.tasks[task].is_told()
+            && !self.submitted.is_empty()
+            && let Some(timer) = self.tasks[DEQUEUE].timer.take()
+        {
             engine.cancel(timer);
             self.poll(engine, DEQUEUE);
         }
@@ -365,7 +343,16 @@ impl World for Zone {
                 let owner = self.cpu.finish(engine, processor).owner;
                 match owner.checked_sub(self.guests.len() as u32) {
                     Some(INTERRUPT) => self.ring(engine, DEQUEUE),
-                    Some(task) => self.task_done(engine, task as usize),
+                    Some(task) => {
+                        let task = task as usize;
+                        match self.tasks[task].doing {
+                            Doing::Moving if task == ENQUEUE => self.hand_over(engine),
+                            Doing::Moving => self.take_back(engine),
+                            Doing::Injecting(guest) => self.tell(engine, guest),
+                            Doing::Parked | Doing::Napping | Doing::Looking => {}
+                        }
+                        self.task_goes_on(engine, task);
+                    }
                     None => self.guest_done(engine, owner),
                 }
             }
