@@ -3,11 +3,7 @@
 //! A device is one server with a queue; a request takes it a fixed time and a time per byte. What dispatch believes of
 //! it is learnt: a few observations at the start, as the service makes them, and then what each request took.
 
-mod sizes;
-
-pub(super) use sizes::Sizes;
-
-use crate::engine::{Engine, World};
+use crate::engine::{Engine, Random, World};
 use crate::part::tables;
 use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
@@ -53,6 +49,44 @@ impl Card {
 
     fn reported(&self, took: f64) -> Nanos {
         (took * self.reports).round() as Nanos
+    }
+}
+
+/// Sizes of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// So many bytes with that probability each; probabilities sum to 1.
+    Mix(Vec<(f64, u32)>),
+    /// Pareto with shape 1 between two sizes, bytes: half as many requests of double the size, and each octave has the
+    /// same part of the bytes.
+    Pareto(u32, u32),
+}
+
+impl Sizes {
+    fn draw(&self, random: &mut Random) -> u32 {
+        let uniform = random.uniform();
+        match self {
+            Self::Mix(parts) => {
+                let mut sum = 0.0;
+                let found = parts.iter().find(|(part, _)| {
+                    sum += part;
+                    uniform < sum
+                });
+                found.or(parts.last()).map_or(0, |(_, size)| *size)
+            }
+            Self::Pareto(least, most) => {
+                let (least, most) = (f64::from(*least), f64::from(*most));
+                (least / (1.0 - uniform * (1.0 - least / most))) as u32
+            }
+        }
+    }
+
+    /// Probability and mean size of each kind: the sizes themselves, or quarters of octaves.
+    fn kinds(&self) -> Vec<(f64, f64)> {
+        match self {
+            Self::Mix(parts) => parts.iter().map(|(part, size)| (*part, f64::from(*size))).collect(),
+            Self::Pareto(least, most) => pareto_kinds(f64::from(*least), f64::from(*most)),
+        }
     }
 }
 
@@ -332,12 +366,8 @@ impl<'a> Pool<'a> {
         let rank = (times.len() * 99 / 100).min(times.len().saturating_sub(1));
         let p99 = if times.is_empty() { 0.0 } else { *times.select_nth_unstable(rank).1 as f64 };
         let elapsed = (now - self.since).max(1) as f64;
-        Result {
-            stable: self.in_system < OVERFLOW as u32 && growth < GROWTH,
-            mean,
-            p99,
-            carried: self.done as f64 / elapsed / capacity,
-        }
+        let stable = self.in_system < OVERFLOW as u32 && growth < GROWTH;
+        Result { stable, mean, p99, carried: self.done as f64 / elapsed / capacity }
     }
 }
 
@@ -370,4 +400,40 @@ fn capability(card: &Card) -> Capability {
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
     Capability { classes: Classes::all(), immediate: false, depth: u32::MAX, weight, rates }
+}
+
+fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {
+    let step = 2.0_f64.sqrt().sqrt();
+    let norm = 1.0 - least / most;
+    let mut kinds = Vec::new();
+    let mut from = least;
+    while from < most {
+        let to = (from * step).min(most);
+        let part = (least / from - least / to) / norm;
+        // The density falls with the square of the size: the mean lies near the geometric one.
+        kinds.push((part, (from * to).sqrt()));
+        from = to;
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(sizes: &Sizes) -> f64 {
+        let mut random = Random::new(3);
+        (0..1_000_000).map(|_| f64::from(sizes.draw(&mut random))).sum::<f64>() / 1e6
+    }
+
+    #[test]
+    fn what_is_drawn_is_what_the_program_is_told() {
+        for sizes in [Sizes::Mix(vec![(0.95, 256), (0.05, 16_384)]), Sizes::Pareto(64, 65_536)] {
+            let kinds = sizes.kinds();
+            let total: f64 = kinds.iter().map(|(part, _)| part).sum();
+            let expected: f64 = kinds.iter().map(|(part, size)| part * size).sum();
+            let drawn = mean(&sizes);
+            assert!((total - 1.0).abs() < 1e-9 && (drawn / expected - 1.0).abs() < 0.02, "{drawn} {expected}");
+        }
+    }
 }

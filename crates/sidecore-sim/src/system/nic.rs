@@ -7,7 +7,6 @@
 //! [`Waiter`](sidecore_core::policy::notify::Waiter). Modelled after: Liao and Bhuyan, "Performance Measurement of an
 //! Integrated NIC Architecture with 10GbE", HOTI 2009, pages 52 to 59, and the driver of that interface in illumos.
 
-mod connection;
 mod queue;
 mod setup;
 mod world;

@@ -1,12 +1,11 @@
 //! What happens, event by event.
 
-use super::connection::{Connection, Reader, Serial};
-use super::queue::{Packet, Queue, State};
+use super::queue::{Connection, Packet, Queue, Reader, Serial, State};
 use super::setup::{Setup, Traffic};
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::fullest;
-use sidecore_core::policy::notify::{Ring, Step};
+use sidecore_core::policy::notify::{Notify, Ring, Step};
 use sidecore_core::time::Nanos;
 
 /// A driver that polls asks its policy again after this time, ns. What lands is seen at once.
@@ -214,7 +213,7 @@ impl Nic {
             let time = self.setup.stack_time();
             self.add(Count::Stack, time);
             engine.after(time as Nanos, Event::Delivered(number));
-        } else if !queue.is_moderated() && !queue.landed.is_empty() {
+        } else if !matches!(queue.waiter.policy(), Notify::Coalesce { .. }) && !queue.landed.is_empty() {
             self.begin(engine, number, 0.0);
         } else {
             let (driver, attachment) = (&self.setup.set.driver, &self.setup.attachment);

@@ -16,7 +16,7 @@ use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most requests that are taken in one round.
 const ROUND: usize = 32;
@@ -34,13 +34,12 @@ pub(super) struct Service {
     /// The client that is looked at first.
     turn: usize,
     asleep: bool,
-    /// Each ticket with the number of its request, by its place in the table.
-    tickets: Vec<Option<(Ticket, u32)>>,
+    /// Tickets of requests that cards have, by their places in the table.
+    tickets: Vec<Option<Ticket>>,
     /// Requests that the present round answers, and those that it hands over.
-    completed: Vec<u32>,
+    completed: Vec<Work>,
     handed: Vec<(usize, Job)>,
-    /// Lanes with completions of the present round, and those whose moment has come.
-    answered: Vec<u32>,
+    /// Lanes with completions whose moment has come.
     due: Vec<u32>,
     wakes: Vec<u32>,
     /// When each card was done with its last request.
@@ -113,7 +112,6 @@ impl Service {
             tickets: vec![None; in_flight as usize],
             completed: Vec::new(),
             handed: Vec::new(),
-            answered: Vec::new(),
             due: Vec::new(),
             wakes: Vec::new(),
             last_done: vec![0; cards as usize],
@@ -145,11 +143,11 @@ impl Service {
             return Self::own(machine, Step::Sleep, host.sleep_us.ns());
         }
         for Finished { id, card, given, at } in machine.cards.done.drain(..) {
-            let Some((ticket, request)) = self.tickets[id as usize].take() else { continue };
+            let Some(ticket) = self.tickets[id as usize].take() else { continue };
             // What the card had it to itself.
             let since = std::mem::replace(&mut self.last_done[card as usize], at).max(given);
-            self.dispatch.complete(ticket, Some(at.saturating_sub(since)));
-            self.completed.push(request);
+            let done = self.dispatch.complete(ticket, Some(at.saturating_sub(since)));
+            self.completed.extend(done.map(|done| done.work));
         }
         self.take(&machine.set, engine.now());
         let reaped = self.completed.len() as f64 * (host.reap_us.ns() + service.lane_us.ns());
@@ -188,7 +186,7 @@ impl Service {
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return false;
         };
-        self.tickets[ticket.index()] = Some((ticket, number as u32 * set.client.in_flight.get() + slot));
+        self.tickets[ticket.index()] = Some(ticket);
         self.handed.push((device, Job { id: ticket.index() as u32, size }));
         true
     }
@@ -198,15 +196,11 @@ impl Service {
         for (card, job) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, job);
         }
-        let credit = machine.set.client.in_flight.get();
-        for request in self.completed.drain(..) {
-            let lane = request / credit;
-            self.clients[lane as usize].completed.push_back(request % credit);
-            self.answered.push(lane);
+        let answered: BTreeSet<u32> = self.completed.iter().map(|work| work.lane.0).collect();
+        for Work { lane, tag, .. } in self.completed.drain(..) {
+            self.clients[lane.0 as usize].completed.push_back(tag);
         }
-        self.answered.sort_unstable();
-        self.answered.dedup();
-        for lane in std::mem::take(&mut self.answered) {
+        for lane in answered {
             let ring = self.dispatch.announce(engine.now(), LaneId(lane));
             self.ring(engine, lane, ring);
         }
