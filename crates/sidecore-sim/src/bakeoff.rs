@@ -9,7 +9,7 @@ mod pool;
 use cases::Case;
 pub use cases::random_pool;
 use pool::Traffic;
-pub use pool::{Result as Judged, Run};
+pub use pool::{Judged, Run};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
@@ -68,32 +68,21 @@ pub struct Bakeoff {
 impl Bakeoff {
     /// How often each policy was good in the random pools, by load and policy.
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |(load, balance)| self.summary(load, balance);
-        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
-    }
-
-    /// How often this policy was good at this load, one of [`LOADS`].
-    pub fn summary(&self, load: f64, balance: Balance) -> Summary {
-        let of = |line: &&Line| line.scenario == cases::POOLS && line.load == Some(load) && line.balance == balance;
-        let lines = || self.lines.iter().filter(of);
-        let near = |part: fn((f64, f64)) -> f64| {
-            lines().filter(|line| line.ratio.is_some_and(|ratio| part(ratio) <= NEAR)).count()
+        let of = |(load, balance)| {
+            let is_of = |line: &&Line| (line.scenario, line.load, line.balance) == (cases::POOLS, Some(load), balance);
+            let lines: Vec<&Line> = self.lines.iter().filter(is_of).collect();
+            let ratios: Vec<(f64, f64)> = lines.iter().filter_map(|line| line.ratio).collect();
+            Summary {
+                load,
+                balance,
+                pools: lines.len(),
+                stable: ratios.len(),
+                near_mean: ratios.iter().filter(|(mean, _)| *mean <= NEAR).count(),
+                near_p99: ratios.iter().filter(|(_, p99)| *p99 <= NEAR).count(),
+                worst: ratios.iter().map(|(_, p99)| *p99).fold(0.0, f64::max),
+            }
         };
-        Summary {
-            load,
-            balance,
-            pools: lines().count(),
-            stable: lines().filter(|line| line.found.stable).count(),
-            near_mean: near(|ratio| ratio.0),
-            near_p99: near(|ratio| ratio.1),
-            worst: lines().filter_map(|line| line.ratio).map(|ratio| ratio.1).fold(0.0, f64::max),
-        }
-    }
-
-    /// The line of a single case.
-    pub fn line(&self, scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> Option<&Line> {
-        let case = (scenario, load, balance, order);
-        self.lines.iter().find(|line| (line.scenario, line.load, line.balance, line.order) == case)
+        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
     }
 }
 

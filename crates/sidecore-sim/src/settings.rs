@@ -83,11 +83,7 @@ impl Settings {
         Self { model, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
-    /// The typed settings. What is not set has its least value.
-    ///
-    /// # Errors
-    ///
-    /// If a text is no value for its parameter.
+    /// The typed settings, if all texts are values for their parameters. What is not set has its least value.
     pub(crate) fn read<M: DeserializeOwned>(&self) -> Result<M, Error> {
         M::deserialize(Reader::new(&|name, _| self.text(name).map(str::to_owned)))
     }
@@ -104,12 +100,8 @@ impl Settings {
         held.inspect_err(|_| self.entries[index].1 = before)
     }
 
-    /// Number of the parameter of that name, in full or shortened to what follows the last point.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or the short name fits several.
-    pub fn find(&self, name: &str) -> Result<usize, String> {
+    /// Number of the parameter of that name, in full or shortened to what follows the last point; or why there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<usize, String> {
         let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {
             return Ok(index);
@@ -132,7 +124,7 @@ impl Settings {
     }
 
     /// The parameter of that number.
-    pub fn parameter(&self, index: usize) -> &Parameter {
+    pub(crate) fn parameter(&self, index: usize) -> &Parameter {
         &self.entries[index].0
     }
 

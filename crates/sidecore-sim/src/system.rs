@@ -35,11 +35,7 @@ pub(crate) trait Model {
         Vec::new()
     }
 
-    /// Whether this can be built, before any run.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be, by the parameter that must change.
+    /// What cannot be, by the parameter that must change, before any run.
     fn check(&self) -> Result<(), Impossible> {
         let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
         broken.map_or(Ok(()), |(_, parameter, message)| Err(Impossible { parameter, message }))

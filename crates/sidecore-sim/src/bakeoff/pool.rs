@@ -131,7 +131,7 @@ pub struct Run {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Result {
+pub struct Judged {
     /// Whether the devices carried the load: see [`Run::go`].
     pub stable: bool,
     /// Mean time in the system, ns.
@@ -164,7 +164,7 @@ impl Run {
     ///
     /// Stable is a run that was not broken off at [`OVERFLOW`] and in which the mean number of requests in the system
     /// did not grow from the second third to the last by more than 0.2 % of the arrivals between their middles.
-    pub fn go(&self, seed: u64) -> Result {
+    pub fn go(&self, seed: u64) -> Judged {
         let capacity = self.capacity();
         let mut engine = Engine::new(seed);
         let mut pool = Pool::new(self, capacity);
@@ -197,7 +197,6 @@ struct Task {
 }
 
 /// A device.
-#[derive(Debug)]
 struct Server {
     card: Card,
     queue: VecDeque<Task>,
@@ -229,7 +228,6 @@ impl Server {
     }
 }
 
-#[derive(Debug)]
 struct Pool<'a> {
     run: &'a Run,
     dispatch: Dispatch,
@@ -357,7 +355,7 @@ impl<'a> Pool<'a> {
         (f64::from(self.run.requests) * WARM_UP) as u32
     }
 
-    fn result(mut self, now: Nanos, capacity: f64) -> Result {
+    fn result(mut self, now: Nanos, capacity: f64) -> Judged {
         let third = f64::from(self.run.requests) / 3.0;
         let [_, second, last] = self.thirds.map(|sum| sum as f64 / third);
         let growth = (last - second) / third;
@@ -367,7 +365,7 @@ impl<'a> Pool<'a> {
         let p99 = if times.is_empty() { 0.0 } else { *times.select_nth_unstable(rank).1 as f64 };
         let elapsed = (now - self.since).max(1) as f64;
         let stable = self.in_system < OVERFLOW as u32 && growth < GROWTH;
-        Result { stable, mean, p99, carried: self.done as f64 / elapsed / capacity }
+        Judged { stable, mean, p99, carried: self.done as f64 / elapsed / capacity }
     }
 }
 

@@ -79,7 +79,6 @@ struct Processor {
 }
 
 /// All processors of a machine.
-#[derive(Debug)]
 pub(crate) struct Cpu<E> {
     shape: Shape,
     processors: Vec<Processor>,

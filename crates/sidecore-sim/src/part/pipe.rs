@@ -19,7 +19,6 @@ struct Transfer {
 }
 
 /// A shared capacity.
-#[derive(Debug)]
 pub(crate) struct Pipe<E> {
     capacity: f64,
     transfers: Vec<Transfer>,

@@ -3,7 +3,7 @@
 use super::axis::{Axis, Shape, metric};
 use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
 use crate::names::unknown;
-use crate::settings::{Origin, Settings, Source};
+use crate::settings::{Origin, Parameter, Settings, Source};
 use crate::system::{self, System};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -71,7 +71,7 @@ struct Range {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenVariant {
-    name: Spanned<String>,
+    name: String,
     set: Set,
 }
 
@@ -196,17 +196,16 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let name = written.system.get_ref();
     let known = || system::ALL.iter().map(|system| system.name);
     let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
-    let mut parameters = Parameters { settings: system.settings(), places: HashMap::new() };
+    let (mut settings, mut places) = (system.settings(), Places::new());
     if let Some(first) = written.include.get(MAX_INCLUDES) {
         return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
     }
     for include in &written.include {
         let beside = file.path.parent().unwrap_or(Path::new("."));
         let included = File::load(&beside.join(include.get_ref()))?;
-        parameters.read(&included, included.parse()?.into_inner())?;
+        sections(&included, included.parse()?.into_inner(), &mut settings, &mut places)?;
     }
-    parameters.read(file, parts)?;
-    let Parameters { settings, places } = parameters;
+    sections(file, parts, &mut settings, &mut places)?;
     if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
         return Err(PlanError::in_file(&file.path, None, &message));
@@ -219,8 +218,8 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         system,
         shape: shape(file, &written.table, system, &settings)?,
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
-        variants: written.variant.iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
-        headings: written.heading.iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
+        variants: written.variant.into_iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
+        headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
         settings,
     };
     system.check(&plan.settings).map_err(|impossible| {
@@ -231,50 +230,41 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// The parameters, and where they are set.
-struct Parameters {
-    settings: Settings,
-    places: HashMap<String, (PathBuf, usize)>,
+/// Where parameters are set: file and line.
+type Places = HashMap<String, (PathBuf, usize)>;
+
+/// Reads the sections of a file.
+fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &mut Places) -> Result<(), PlanError> {
+    for (part, section) in parts {
+        let known = || settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
+        if !known().any(|known| known == part.get_ref()) {
+            return Err(file.wrong(&part)(unknown("part", part.get_ref(), known())));
+        }
+        let DeValue::Table(section) = section.into_inner() else {
+            return Err(file.wrong(&part)("a part is a table".to_owned()));
+        };
+        for (name, value) in section {
+            let full = format!("{}.{}", part.get_ref(), name.get_ref());
+            let index = settings.find(&full).map_err(file.wrong(&name))?;
+            let (value, source) = value_of(file, settings.parameter(index), value)?;
+            settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
+            places.insert(full, (file.path.clone(), file.line(name.span().start)));
+        }
+    }
+    Ok(())
 }
 
-impl Parameters {
-    /// Reads the sections of a file.
-    fn read(&mut self, file: &File, sections: DeTable<'_>) -> Result<(), PlanError> {
-        for (part, section) in sections {
-            let parts = || self.settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
-            if !parts().any(|known| known == part.get_ref()) {
-                return Err(file.wrong(&part)(unknown("part", part.get_ref(), parts())));
-            }
-            let DeValue::Table(section) = section.into_inner() else {
-                return Err(file.wrong(&part)("a part is a table".to_owned()));
-            };
-            for (name, value) in section {
-                let full = format!("{}.{}", part.get_ref(), name.get_ref());
-                let index = self.settings.find(&full).map_err(file.wrong(&name))?;
-                self.value(file, index, value)?;
-                self.places.insert(full, (file.path.clone(), file.line(name.span().start)));
-            }
-        }
-        Ok(())
+/// A plain value, or one with its unit, origin and meaning.
+fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<(Spanned<Scalar>, Source), PlanError> {
+    if !value.get_ref().is_table() {
+        return Ok((file.read(value, "")?, Source::Plan));
     }
-
-    /// A plain value, or one with its unit, origin and meaning.
-    fn value(&mut self, file: &File, index: usize, value: Spanned<DeValue<'_>>) -> Result<(), PlanError> {
-        let parameter = self.settings.parameter(index).clone();
-        let (value, source) = if value.get_ref().is_table() {
-            let Documented { value, unit, origin, meaning } = file.read(value, &format!("{} ", parameter.name))?;
-            if unit.get_ref() != parameter.unit {
-                let (name, own) = (&parameter.name, parameter.unit);
-                let message = format!("{name} is in {own}: convert the value and write unit = \"{own}\"");
-                return Err(file.wrong(&unit)(message));
-            }
-            (value, Source::Documented(origin, meaning))
-        } else {
-            (file.read(value, "")?, Source::Plan)
-        };
-        let text = value.get_ref().to_string();
-        self.settings.set(&parameter.name, &text, source).map_err(file.wrong(&value))
+    let Parameter { name, unit: own } = of;
+    let Documented { value, unit, origin, meaning } = file.read(value, &format!("{name} "))?;
+    if unit.get_ref() != own {
+        return Err(file.wrong(&unit)(format!("{name} is in {own}: convert the value and write unit = \"{own}\"")));
     }
+    Ok((value, Source::Documented(origin, meaning)))
 }
 
 fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settings) -> Result<Shape, PlanError> {
@@ -338,12 +328,12 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-/// `{ name = value, … }` as settings.
-fn changes(file: &File, set: &Set, settings: &Settings) -> Result<Changes, PlanError> {
+/// `{ name = value, … }` as settings; where a number is meant, `{}` stands for it.
+fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Result<Changes, PlanError> {
     let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
         let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
         let (name, text) = (&settings.parameter(index).name, value.get_ref().to_string());
-        if text != NUMBER {
+        if text != NUMBER || !is_number {
             settings.accepts(name, &text).map_err(file.wrong(value))?;
         }
         Ok((name.clone(), text))
@@ -351,23 +341,15 @@ fn changes(file: &File, set: &Set, settings: &Settings) -> Result<Changes, PlanE
     set.iter().map(change).collect()
 }
 
-fn sets_number(set: &Changes) -> bool {
-    set.iter().any(|(_, value)| value == NUMBER)
+fn variant(file: &File, written: WrittenVariant, settings: &Settings) -> Result<Variant, PlanError> {
+    Ok(Variant { set: changes(file, &written.set, settings, false)?, name: written.name })
 }
 
-fn variant(file: &File, written: &WrittenVariant, settings: &Settings) -> Result<Variant, PlanError> {
-    let set = changes(file, &written.set, settings)?;
-    if sets_number(&set) {
-        return Err(file.wrong(&written.name)(format!("{NUMBER} stands for a number in headings only")));
-    }
-    Ok(Variant { name: written.name.get_ref().clone(), set })
-}
-
-fn heading(file: &File, written: &WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
-    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings)?);
-    if sets_number(&set) && says.matches(NUMBER).count() != 1 {
+fn heading(file: &File, written: WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
+    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings, true)?);
+    if set.iter().any(|(_, value)| value == NUMBER) && says.matches(NUMBER).count() != 1 {
         let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
         return Err(file.wrong(&written.says)(message));
     }
-    Ok(Heading { says: says.clone(), set })
+    Ok(Heading { says: written.says.into_inner(), set })
 }

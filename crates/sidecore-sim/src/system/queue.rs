@@ -66,7 +66,6 @@ enum Event {
     Departure,
 }
 
-#[derive(Debug)]
 struct Servers {
     service: Distribution,
     time: f64,

@@ -34,7 +34,6 @@ pub(super) enum Who {
 }
 
 /// One lane with its two sides. Costs are in ns.
-#[derive(Debug)]
 pub(super) struct Lane {
     set: Machine,
     /// The sidecore's part of a request, with the operation.
@@ -238,7 +237,6 @@ enum State {
 }
 
 /// One side of a lane: a thread on a core of its own that works, and waits as its policy says.
-#[derive(Debug)]
 pub(super) struct Side {
     who: Who,
     wake: Wake,

@@ -31,7 +31,6 @@ pub(super) enum State {
 }
 
 /// A receive queue.
-#[derive(Debug)]
 pub(super) struct Queue {
     pub(super) state: State,
     pub(super) moderator: Moderator,

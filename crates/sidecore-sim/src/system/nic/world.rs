@@ -70,7 +70,6 @@ pub(super) enum Count {
 pub(super) type Tally = [f64; Count::Bus as usize + 1];
 
 /// The machine and its clients.
-#[derive(Debug)]
 pub(super) struct Nic {
     setup: Setup,
     link: Serial,

@@ -77,7 +77,6 @@ struct Card {
 }
 
 /// All cards, their bus and the memory.
-#[derive(Debug)]
 pub(super) struct Cards {
     each: Vec<Card>,
     bus: Pipe<Event>,

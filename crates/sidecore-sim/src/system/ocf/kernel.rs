@@ -8,7 +8,6 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// The framework and the processes that use it, each with a session of its own and one request at a time.
-#[derive(Debug)]
 pub(super) struct Kernel {
     submitted: Vec<Nanos>,
     /// Requests for the kernel's thread.

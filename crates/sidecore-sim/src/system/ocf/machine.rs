@@ -79,7 +79,6 @@ pub(super) trait Software {
 }
 
 /// Processor, cards and counters.
-#[derive(Debug)]
 pub(super) struct Machine {
     pub(super) set: Ocf,
     pub(super) cards: Cards,
@@ -143,7 +142,6 @@ impl Machine {
 }
 
 /// The machine with its software.
-#[derive(Debug)]
 pub(super) struct Running<S> {
     machine: Machine,
     software: S,

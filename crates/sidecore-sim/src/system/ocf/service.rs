@@ -26,7 +26,6 @@ const QUANTUM: Nanos = 100_000;
 const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
 
 /// The sidecore and its clients.
-#[derive(Debug)]
 pub(super) struct Service {
     dispatch: Dispatch,
     class: Class,
@@ -48,7 +47,6 @@ pub(super) struct Service {
 
 /// A client: its lane, and the loop that keeps so many requests in flight. A slot is one
 /// of the requests that it may have in flight.
-#[derive(Debug)]
 struct Client {
     asleep: bool,
     /// A moment at which its completions are due is scheduled.

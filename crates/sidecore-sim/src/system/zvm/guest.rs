@@ -36,7 +36,6 @@ pub(super) enum Effect {
 }
 
 /// One guest.
-#[derive(Debug)]
 pub(super) struct Guest {
     step: Step,
     depth: u32,

@@ -21,7 +21,6 @@ pub(super) enum Doing {
 }
 
 /// How a task waits.
-#[derive(Debug)]
 enum Wait {
     Adaptive { interval: Nanos, found: bool },
     Told,
@@ -29,7 +28,6 @@ enum Wait {
 }
 
 /// One of the host's tasks.
-#[derive(Debug)]
 pub(super) struct Task {
     pub(super) doing: Doing,
     /// When it looks next, while it naps.

@@ -45,7 +45,6 @@ pub(super) enum Event {
 }
 
 /// How one guest waits for replies.
-#[derive(Debug)]
 struct Pending {
     /// What it asks for in this block, and how long an adapter's engine takes for it.
     class: Class,
@@ -60,7 +59,6 @@ struct Pending {
 }
 
 /// The whole machine.
-#[derive(Debug)]
 pub(super) struct Zone {
     set: Zvm,
     cpu: Cpu<Event>,
