@@ -121,7 +121,7 @@ impl Plan {
             self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
         }
         let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
-        self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.to_string()))
+        self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.message))
     }
 
     /// The settings of a variant.
@@ -135,7 +135,7 @@ impl Plan {
             let wrong = |message: String| PlanError::of_setting(&format!("{name}={value}"), &message);
             settings.set(name, value, Source::Plan).map_err(wrong)?;
         }
-        self.system.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.to_string()))?;
+        self.system.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.message))?;
         Ok(settings)
     }
 }

@@ -9,7 +9,6 @@ mod zvm;
 use crate::settings::{Parameter, Settings};
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
-use std::fmt::{self, Display, Formatter};
 
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.
 #[derive(Debug)]
@@ -38,7 +37,8 @@ pub(crate) trait Model {
     /// What cannot be, by the parameter that must change, before any run.
     fn check(&self) -> Result<(), Impossible> {
         let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
-        broken.map_or(Ok(()), |(_, parameter, message)| Err(Impossible { parameter, message }))
+        let impossible = |parameter, why| Impossible { parameter, message: format!("{parameter}: {why}") };
+        broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
     }
 
     /// One run of settings that were checked.
@@ -96,14 +96,8 @@ const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -
 pub struct Impossible {
     /// The parameter that must change.
     pub parameter: &'static str,
-    /// What is wrong, and what would be right.
+    /// Its name, what is wrong, and what would be right.
     pub message: String,
-}
-
-impl Display for Impossible {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.parameter, self.message)
-    }
 }
 
 /// What a run found.

@@ -62,7 +62,7 @@ fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Resul
     }
     plan.system.check(&settings).map_err(|impossible| {
         let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        PlanError::in_file(&plan.path, None, &format!("with {}: {impossible}", described.join(", ")))
+        PlanError::in_file(&plan.path, None, &format!("with {}: {}", described.join(", "), impossible.message))
     })?;
     Ok(settings)
 }

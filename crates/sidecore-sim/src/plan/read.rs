@@ -211,6 +211,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         return Err(PlanError::in_file(&file.path, None, &message));
     }
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
+    let variant = |WrittenVariant { name, set }| Ok(Variant { name, set: changes(file, &set, &settings, false)? });
     let plan = Plan {
         path: file.path.clone(),
         title: written.title,
@@ -218,14 +219,14 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         system,
         shape: shape(file, &written.table, system, &settings)?,
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
-        variants: written.variant.into_iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
+        variants: written.variant.into_iter().map(variant).collect::<Result<_, _>>()?,
         headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
         settings,
     };
     system.check(&plan.settings).map_err(|impossible| {
         let place = places.get(impossible.parameter);
         let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
-        PlanError::in_file(path, line, &impossible.to_string())
+        PlanError::in_file(path, line, &impossible.message)
     })?;
     Ok(plan)
 }
@@ -339,10 +340,6 @@ fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Resu
         Ok((name.clone(), text))
     };
     set.iter().map(change).collect()
-}
-
-fn variant(file: &File, written: WrittenVariant, settings: &Settings) -> Result<Variant, PlanError> {
-    Ok(Variant { set: changes(file, &written.set, settings, false)?, name: written.name })
 }
 
 fn heading(file: &File, written: WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {

@@ -12,7 +12,7 @@ const PREAMBLE_AND_GAP: u64 = 20;
 /// Shortest Ethernet frame, bytes.
 const SHORTEST_FRAME: u64 = 64;
 /// A line of the cache, and an entry of the completion ring, bytes.
-const LINE: f64 = 64.0;
+pub(super) const LINE: f64 = 64.0;
 const COMPLETION: u64 = 8;
 
 /// Time of a step.
@@ -113,7 +113,7 @@ pub(super) struct Setup {
     /// Payload of a full frame, bytes.
     pub(super) segment: u64,
     /// The processor waits for a line that the interface wrote.
-    line: f64,
+    pub(super) line: f64,
 }
 
 impl Setup {
@@ -160,24 +160,6 @@ impl Setup {
     /// Time that a frame with so much payload and its completion hold the bus.
     pub(super) fn bus_time(&self, payload: u64) -> f64 {
         self.attachment.bus_time(payload + IP_TCP + ETHERNET) + self.attachment.bus_time(COMPLETION)
-    }
-
-    /// Driver's time for a batch of so many packets, with so many doorbells for fresh buffers.
-    pub(super) fn driver_time(&self, packets: u64, doorbells: u64) -> f64 {
-        let driver = &self.set.driver;
-        let packet = driver.packet_ns.get() + driver.lines.get() * self.line + self.attachment.sync_ns.get();
-        packets as f64 * packet + doorbells as f64 * self.attachment.write_ns.get()
-    }
-
-    /// Stack's time for a packet.
-    pub(super) fn stack_time(&self) -> f64 {
-        self.set.stack.packet_ns.get() + self.set.stack.lines.get() * self.line
-    }
-
-    /// Time to copy so many bytes out, and of that what does not depend on the size of the calls.
-    pub(super) fn copy_time(&self, bytes: u64, segments: u64) -> f64 {
-        let reader = &self.set.reader;
-        bytes as f64 * (reader.byte_ns.get() + self.line / LINE) + segments as f64 * reader.packet_ns.get()
     }
 }
 

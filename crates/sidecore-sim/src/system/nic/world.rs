@@ -1,7 +1,7 @@
 //! What happens, event by event.
 
 use super::queue::{Connection, Packet, Queue, Reader, Serial, State};
-use super::setup::{Setup, Traffic};
+use super::setup::{LINE, NetworkInterface, Setup, Traffic};
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::fullest;
@@ -152,11 +152,6 @@ impl Nic {
         engine.schedule(at, Event::Arrived(Packet { connection, bytes: bytes as u32 }));
     }
 
-    /// Connections are spread evenly over the queues.
-    fn queue_of(&self, packet: Packet) -> u32 {
-        packet.connection % self.queues.len() as u32
-    }
-
     /// The interface writes a frame to memory.
     fn write(&mut self, engine: &mut Engine<Event>, packet: Packet) {
         let at = self.bus.carry(engine.now(), self.setup.bus_time(u64::from(packet.bytes)));
@@ -164,7 +159,7 @@ impl Nic {
     }
 
     fn landed(&mut self, engine: &mut Engine<Event>, packet: Packet) {
-        let (now, number) = (engine.now(), self.queue_of(packet));
+        let (now, number) = (engine.now(), packet.connection % self.queues.len() as u32);
         self.book_polling(now, number);
         let queue = &mut self.queues[number as usize];
         queue.landed.push_back(packet);
@@ -187,9 +182,7 @@ impl Nic {
                 self.add(Count::Interrupts, 1.0);
                 engine.after(self.setup.attachment.latency(), Event::Interrupt(number));
             }
-            Ring::At(at) if queue.timer.is_none() => {
-                queue.timer = Some(engine.schedule(at, Event::Moderated(number)));
-            }
+            Ring::At(at) if queue.timer.is_none() => queue.timer = Some(engine.schedule(at, Event::Moderated(number))),
             Ring::At(_) | Ring::Nothing => {}
         }
     }
@@ -209,7 +202,8 @@ impl Nic {
     fn deliver_next(&mut self, engine: &mut Engine<Event>, number: u32) {
         let queue = &self.queues[number as usize];
         if !queue.batch.is_empty() {
-            let time = self.setup.stack_time();
+            let Setup { set: NetworkInterface { stack, .. }, line, .. } = &self.setup;
+            let time = stack.packet_ns.get() + stack.lines.get() * line;
             self.add(Count::Stack, time);
             engine.after(time as Nanos, Event::Delivered(number));
         } else if !matches!(queue.waiter.policy(), Notify::Coalesce { .. }) && !queue.landed.is_empty() {
@@ -299,8 +293,10 @@ impl Nic {
         }
         let (bytes, segments) = connection.take(self.setup.io, self.setup.segment);
         connection.reader = Reader::Copying(bytes);
-        let call = bytes.div_ceil(self.setup.io) as f64 * self.setup.set.reader.call_ns.get();
-        self.spend(engine, number, &[(Count::Copy, self.setup.copy_time(bytes, segments)), (Count::Call, call)]);
+        let Setup { set: NetworkInterface { reader, .. }, line, io, .. } = &self.setup;
+        let copy = bytes as f64 * (reader.byte_ns.get() + line / LINE) + segments as f64 * reader.packet_ns.get();
+        let call = bytes.div_ceil(*io) as f64 * reader.call_ns.get();
+        self.spend(engine, number, &[(Count::Copy, copy), (Count::Call, call)]);
     }
 
     fn copied(&mut self, engine: &mut Engine<Event>, number: u32, bytes: u64) {
@@ -367,7 +363,8 @@ impl World for Nic {
             Event::Written(connection) => self.send(engine, connection, self.setup.segment),
             Event::Ping(connection) => self.ping(engine, connection),
             Event::Arrived(packet) => {
-                let queue = self.queue_of(packet) as usize;
+                // Connections are spread evenly over the queues.
+                let queue = packet.connection as usize % self.queues.len();
                 if self.queues[queue].accept(packet) {
                     self.write(engine, packet);
                 }
@@ -389,7 +386,9 @@ impl World for Nic {
             Event::Look(queue) => self.look(engine, queue),
             Event::Take(number) => {
                 let (packets, doorbells) = self.queues[number as usize].take();
-                let time = self.setup.driver_time(packets, doorbells);
+                let Setup { set: NetworkInterface { driver, .. }, attachment, line, .. } = &self.setup;
+                let packet = driver.packet_ns.get() + driver.lines.get() * line + attachment.sync_ns.get();
+                let time = packets as f64 * packet + doorbells as f64 * attachment.write_ns.get();
                 self.add(Count::Driver, time);
                 engine.after(time as Nanos, Event::Driven(number));
             }

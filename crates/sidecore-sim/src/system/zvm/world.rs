@@ -187,9 +187,7 @@ impl Zone {
                 let at = pickup.offset + ((now - pickup.offset) / tick + 1) * tick;
                 engine.schedule(at, Event::Tick(guest));
             }
-            Some(Waiting::Nap { until }) => {
-                engine.schedule(until, Event::Tick(guest));
-            }
+            Some(Waiting::Nap { until }) => _ = engine.schedule(until, Event::Tick(guest)),
             Some(Waiting::Park | Waiting::Spin) if !self.guests[index].replies.is_empty() => {
                 let look = self.guests[index].receive();
                 self.step(engine, guest, look);
@@ -209,9 +207,7 @@ impl Zone {
     fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             Ring::Now => self.wake(engine, task),
-            Ring::At(at) => {
-                engine.schedule(at, Event::Due(task));
-            }
+            Ring::At(at) => _ = engine.schedule(at, Event::Due(task)),
             Ring::Nothing => {}
         }
     }
@@ -324,9 +320,7 @@ impl Zone {
                     self.to_tell.push_back(guest);
                 }
             }
-            Ring::At(at) => {
-                engine.schedule(at, Event::Announce(guest));
-            }
+            Ring::At(at) => _ = engine.schedule(at, Event::Announce(guest)),
             Ring::Nothing => {}
         }
     }
