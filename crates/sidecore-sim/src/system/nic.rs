@@ -7,16 +7,15 @@
 //! [`Waiter`](sidecore_core::policy::notify::Waiter). Modelled after: Liao and Bhuyan, "Performance Measurement of an
 //! Integrated NIC Architecture with 10GbE", HOTI 2009, pages 52 to 59, and the driver of that interface in illumos.
 
+mod parameters;
 mod queue;
-mod setup;
 mod world;
 
 use super::{Metric, Model, Outcome, Rule, metric};
 use crate::engine::Engine;
-pub(super) use setup::NetworkInterface;
-use setup::{Setup, Traffic};
+pub(super) use parameters::NetworkInterface;
 use sidecore_core::time::Nanos;
-use world::{Count, Nic, Tally};
+use world::{Count, Nic, Tally, Traffic};
 
 /// Segments that all windows together may have in flight: each is a pending event.
 const MOST_IN_FLIGHT: u64 = 1 << 17;
@@ -59,8 +58,8 @@ impl Model for NetworkInterface {
     }
 
     fn run(&self, seed: u64) -> Outcome {
-        let (measured, limit, trace) = measure(Setup::new(self, Traffic::Stream), seed);
-        let (pinged, _, pings) = measure(Setup::new(self, Traffic::PingPong), seed);
+        let (measured, limit, trace) = measure(self, Traffic::Stream, seed);
+        let (pinged, _, pings) = measure(self, Traffic::PingPong, seed);
         let of = |count: Count| measured[count as usize];
         let per_packet = |work| of(work) / of(Count::Packets) / 1e3;
         let per_second = |count| of(count) / (MEASURED as f64 / 1e9);
@@ -84,9 +83,9 @@ impl Model for NetworkInterface {
 }
 
 /// What happened in the measured time, what was busiest in it, and the hash of the run.
-fn measure(setup: Setup, seed: u64) -> (Tally, String, u64) {
+fn measure(set: &NetworkInterface, traffic: Traffic, seed: u64) -> (Tally, String, u64) {
     let mut engine = Engine::new(seed);
-    let mut world = Nic::new(setup);
+    let mut world = Nic::new(set, traffic);
     world.start(&mut engine);
     let [before, after] = [WARM_UP, WARM_UP + MEASURED].map(|until| {
         engine.run(&mut world, until);

@@ -1,7 +1,7 @@
 //! What stands between sender and application. A receive queue: its ring of buffers, its completions, and the driver that
 //! serves it. A connection: the sender's window, and the thread that copies out what came.
 
-use super::setup::Setup;
+use super::parameters::NetworkInterface;
 use crate::engine::Timer;
 use sidecore_core::policy::notify::{Moderator, Waiter};
 use sidecore_core::time::Nanos;
@@ -51,18 +51,18 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(setup: &Setup) -> Self {
+    pub(super) fn new(set: &NetworkInterface) -> Self {
         Self {
             state: State::Armed(0),
-            moderator: Moderator::new(setup.set.policy()),
-            waiter: Waiter::new(setup.set.policy(), setup.interrupt() as Nanos, true),
+            moderator: Moderator::new(set.policy()),
+            waiter: Waiter::new(set.policy(), set.interrupt() as Nanos, true),
             timer: None,
             landed: VecDeque::new(),
             batch: VecDeque::new(),
             held: VecDeque::new(),
-            posted: setup.set.nic.ring.get(),
+            posted: set.nic.ring.get(),
             unposted: 0,
-            kick: setup.set.driver.kick.get(),
+            kick: set.driver.kick.get(),
         }
     }
 
@@ -169,14 +169,14 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::tests::setup;
+    use super::super::parameters::tests::set;
     use super::*;
 
     const PACKET: Packet = Packet { connection: 3, bytes: 1_460 };
 
     fn queue(ring: u32, kick: u32) -> Queue {
         let (kick, ring) = (format!("driver.kick={kick}"), format!("nic.ring={ring}"));
-        Queue::new(&setup(&[&kick, "nic.moderation_count=4", &ring]))
+        Queue::new(&set(&[&kick, "nic.moderation_count=4", &ring]))
     }
 
     #[test]

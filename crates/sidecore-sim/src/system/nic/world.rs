@@ -1,7 +1,7 @@
 //! What happens, event by event.
 
+use super::parameters::{LINE, NetworkInterface};
 use super::queue::{Connection, Packet, Queue, Reader, Serial, State};
-use super::setup::{LINE, NetworkInterface, Setup, Traffic};
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::fullest;
@@ -69,9 +69,23 @@ pub(super) enum Count {
 /// Sums since the start, by [`Count`].
 pub(super) type Tally = [f64; Count::Bus as usize + 1];
 
+/// What the clients send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// As much as their windows allow.
+    Stream,
+    /// One client sends one message and waits for the answer.
+    PingPong,
+}
+
 /// The machine and its clients.
 pub(super) struct Nic {
-    setup: Setup,
+    set: NetworkInterface,
+    traffic: Traffic,
+    /// Bytes of a call, and of a message.
+    io: u64,
+    /// Hardware threads that are left for readers.
+    threads: u32,
     link: Serial,
     bus: Serial,
     queues: Vec<Queue>,
@@ -82,26 +96,32 @@ pub(super) struct Nic {
 
 impl Nic {
     /// Everything is idle.
-    pub(super) fn new(setup: Setup) -> Self {
-        let shape = Shape { cores: setup.processors(), threads: 1, shared_speed: 1.0, switch: 0, accounts: 1 };
-        let ping = setup.traffic == Traffic::PingPong;
-        let connections = if ping { 1 } else { setup.set.client.connections.get() };
+    pub(super) fn new(set: &NetworkInterface, traffic: Traffic) -> Self {
+        let (connections, io) = match traffic {
+            Traffic::Stream => (set.client.connections.get(), set.client.io_bytes.get()),
+            Traffic::PingPong => (1, set.client.ping_bytes.get()),
+        };
+        let threads = set.processors() - set.nic.queues.get();
+        let shape = Shape { cores: threads, threads: 1, shared_speed: 1.0, switch: 0, accounts: 1 };
         Self {
+            set: *set,
+            traffic,
+            io: io.into(),
+            threads,
             link: Serial::default(),
             bus: Serial::default(),
-            queues: (0..setup.set.nic.queues.get()).map(|_| Queue::new(&setup)).collect(),
+            queues: (0..set.nic.queues.get()).map(|_| Queue::new(set)).collect(),
             connections: vec![Connection::default(); connections as usize],
             readers: Cpu::new(shape, Event::Section),
             tally: Tally::default(),
-            setup,
         }
     }
 
     /// Clients begin, and drivers wait.
     pub(super) fn start(&mut self, engine: &mut Engine<Event>) {
-        let window = u64::from(self.setup.set.client.window_bytes.get());
+        let window = u64::from(self.set.client.window_bytes.get());
         for connection in 0..self.connections.len() as u32 {
-            match self.setup.traffic {
+            match self.traffic {
                 Traffic::Stream => self.return_credit(engine, connection, window),
                 Traffic::PingPong => _ = engine.after(0, Event::Ping(connection)),
             }
@@ -127,7 +147,7 @@ impl Nic {
     /// The part that was busiest in so many ns, and how busy.
     pub(super) fn limit(&self, measured: &Tally, time: f64) -> String {
         let of = |counts: &[Count]| counts.iter().map(|count| measured[*count as usize]).sum::<f64>() / time;
-        let threads = self.setup.processors().min(self.connections.len() as u32);
+        let threads = self.threads.min(self.connections.len() as u32);
         let (name, part) = fullest(&[
             ("sender", of(&[Count::Link])),
             ("bus", of(&[Count::Bus])),
@@ -140,22 +160,22 @@ impl Nic {
 
     /// The sender hears of free window after its own delay, which varies.
     fn return_credit(&mut self, engine: &mut Engine<Event>, connection: u32, bytes: u64) {
-        let half = self.setup.set.client.turnaround_us.ns() / 2.0;
+        let half = self.set.client.turnaround_us.ns() / 2.0;
         let delay = half + engine.random().exponential(half);
         engine.after(delay as Nanos, Event::Credit(connection, bytes));
     }
 
     /// A frame goes onto the link behind those that are waiting, as fast as sender and link allow.
     fn send(&mut self, engine: &mut Engine<Event>, connection: u32, bytes: u64) {
-        let gap = self.setup.wire_time(bytes).max(self.setup.set.client.segment_ns.get());
+        let gap = self.set.wire_time(bytes).max(self.set.client.segment_ns.get());
         let at = self.link.carry(engine.now(), gap);
         engine.schedule(at, Event::Arrived(Packet { connection, bytes: bytes as u32 }));
     }
 
     /// The interface writes a frame to memory.
     fn write(&mut self, engine: &mut Engine<Event>, packet: Packet) {
-        let at = self.bus.carry(engine.now(), self.setup.bus_time(u64::from(packet.bytes)));
-        engine.schedule(at + self.setup.attachment.latency(), Event::Landed(packet));
+        let at = self.bus.carry(engine.now(), self.set.bus_time(u64::from(packet.bytes)));
+        engine.schedule(at + self.set.attachment().latency(), Event::Landed(packet));
     }
 
     fn landed(&mut self, engine: &mut Engine<Event>, packet: Packet) {
@@ -180,7 +200,7 @@ impl Nic {
                 _ = queue.timer.take().and_then(|timer| engine.cancel(timer));
                 queue.state = State::Ringing(since);
                 self.add(Count::Interrupts, 1.0);
-                engine.after(self.setup.attachment.latency(), Event::Interrupt(number));
+                engine.after(self.set.attachment().latency(), Event::Interrupt(number));
             }
             Ring::At(at) if queue.timer.is_none() => queue.timer = Some(engine.schedule(at, Event::Moderated(number))),
             Ring::At(_) | Ring::Nothing => {}
@@ -202,15 +222,15 @@ impl Nic {
     fn deliver_next(&mut self, engine: &mut Engine<Event>, number: u32) {
         let queue = &self.queues[number as usize];
         if !queue.batch.is_empty() {
-            let Setup { set: NetworkInterface { stack, .. }, line, .. } = &self.setup;
-            let time = stack.packet_ns.get() + stack.lines.get() * line;
+            let stack = &self.set.stack;
+            let time = stack.packet_ns.get() + stack.lines.get() * self.set.line();
             self.add(Count::Stack, time);
             engine.after(time as Nanos, Event::Delivered(number));
         } else if !matches!(queue.waiter.policy(), Notify::Coalesce { .. }) && !queue.landed.is_empty() {
             self.begin(engine, number, 0.0);
         } else {
-            let (driver, attachment) = (&self.setup.set.driver, &self.setup.attachment);
-            self.add(Count::Driver, f64::from(driver.writes.get()) * attachment.write_ns.get());
+            let registers = f64::from(self.set.driver.writes.get());
+            self.add(Count::Driver, registers * self.set.attachment().write_ns.get());
             self.wait(engine, number);
         }
     }
@@ -223,7 +243,7 @@ impl Nic {
             if connection.reader == Reader::Asleep {
                 connection.reader = Reader::Waking;
                 self.add(Count::Switches, 1.0);
-                self.spend(engine, packet.connection, &[(Count::Wake, self.setup.set.reader.wake_ns.get().round())]);
+                self.spend(engine, packet.connection, &[(Count::Wake, self.set.reader.wake_ns.get().round())]);
             }
         }
         self.deliver_next(engine, number);
@@ -259,10 +279,10 @@ impl Nic {
         let State::Napping(since) = queue.state else { return self.wait(engine, number) };
         queue.waiter.parked(since, now);
         if queue.landed.is_empty() {
-            self.add(Count::Poll, self.setup.set.driver.interrupt_ns.get());
+            self.add(Count::Poll, self.set.driver.interrupt_ns.get());
             return self.wait(engine, number);
         }
-        self.begin(engine, number, self.setup.set.driver.interrupt_ns.get());
+        self.begin(engine, number, self.set.driver.interrupt_ns.get());
     }
 
     /// A driver that polls has polled until now.
@@ -291,11 +311,12 @@ impl Nic {
             connection.reader = Reader::Asleep;
             return;
         }
-        let (bytes, segments) = connection.take(self.setup.io, self.setup.segment);
+        let (bytes, segments) = connection.take(self.io, self.set.segment());
         connection.reader = Reader::Copying(bytes);
-        let Setup { set: NetworkInterface { reader, .. }, line, io, .. } = &self.setup;
-        let copy = bytes as f64 * (reader.byte_ns.get() + line / LINE) + segments as f64 * reader.packet_ns.get();
-        let call = bytes.div_ceil(*io) as f64 * reader.call_ns.get();
+        let reader = &self.set.reader;
+        let copy =
+            bytes as f64 * (reader.byte_ns.get() + self.set.line() / LINE) + segments as f64 * reader.packet_ns.get();
+        let call = bytes.div_ceil(self.io) as f64 * reader.call_ns.get();
         self.spend(engine, number, &[(Count::Copy, copy), (Count::Call, call)]);
     }
 
@@ -303,15 +324,15 @@ impl Nic {
         let connection = &mut self.connections[number as usize];
         connection.unread -= bytes;
         self.tally[Count::Bytes as usize] += bytes as f64;
-        match self.setup.traffic {
+        match self.traffic {
             Traffic::Stream => self.return_credit(engine, number, bytes),
             Traffic::PingPong => {
                 connection.message += bytes;
-                if connection.message >= self.setup.io {
+                if connection.message >= self.io {
                     connection.message = 0;
                     connection.reader = Reader::Sending;
-                    let frames = self.setup.io.div_ceil(self.setup.segment) as f64;
-                    let send = self.setup.set.stack.send_ns.get() + self.setup.attachment.write_ns.get();
+                    let frames = self.io.div_ceil(self.set.segment()) as f64;
+                    let send = self.set.stack.send_ns.get() + self.set.attachment().write_ns.get();
                     return self.spend(engine, number, &[(Count::Call, frames * send)]);
                 }
             }
@@ -322,8 +343,10 @@ impl Nic {
     /// The answer is on its way: from its doorbell on the interface reads the descriptor and then the payload, each there
     /// and back. The client has it after link and its own delay.
     fn answered(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let fetch = 5 * self.setup.attachment.latency();
-        let rest = self.setup.message_time() + self.setup.set.client.turnaround_us.ns();
+        let fetch = 5 * self.set.attachment().latency();
+        let (full, last) = ((self.io - 1) / self.set.segment(), (self.io - 1) % self.set.segment() + 1);
+        let time = |payload| self.set.wire_time(payload) + self.set.bus_time(payload);
+        let rest = full as f64 * time(self.set.segment()) + time(last) + self.set.client.turnaround_us.ns();
         engine.after(fetch + rest as Nanos, Event::Ping(number));
         self.copy(engine, number);
     }
@@ -335,9 +358,9 @@ impl Nic {
             self.add(Count::RoundTrips, 1.0);
             self.add(Count::RoundTripTime, (engine.now() - sent) as f64);
         }
-        let mut left = self.setup.io;
+        let mut left = self.io;
         while left > 0 {
-            let bytes = left.min(self.setup.segment);
+            let bytes = left.min(self.set.segment());
             self.send(engine, number, bytes);
             left -= bytes;
         }
@@ -350,17 +373,17 @@ impl World for Nic {
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
         match event {
             Event::Credit(connection, bytes) => {
-                let Setup { set, io, segment, .. } = &self.setup;
+                let segment = self.set.segment();
                 // Time of the calls by which a client writes a full segment.
-                let time = *segment as f64 / *io as f64 * set.client.call_ns.get();
+                let time = segment as f64 / self.io as f64 * self.set.client.call_ns.get();
                 let sender = &mut self.connections[connection as usize];
                 sender.credit += bytes;
-                for _ in 0..sender.segments(*segment) {
+                for _ in 0..sender.segments(segment) {
                     let written = sender.writing.carry(engine.now(), time);
                     engine.schedule(written, Event::Written(connection));
                 }
             }
-            Event::Written(connection) => self.send(engine, connection, self.setup.segment),
+            Event::Written(connection) => self.send(engine, connection, self.set.segment()),
             Event::Ping(connection) => self.ping(engine, connection),
             Event::Arrived(packet) => {
                 // Connections are spread evenly over the queues.
@@ -381,13 +404,13 @@ impl World for Nic {
                 if let State::Ringing(since) = queue.state {
                     queue.waiter.parked(since, engine.now());
                 }
-                self.begin(engine, number, self.setup.interrupt());
+                self.begin(engine, number, self.set.interrupt());
             }
             Event::Look(queue) => self.look(engine, queue),
             Event::Take(number) => {
                 let (packets, doorbells) = self.queues[number as usize].take();
-                let Setup { set: NetworkInterface { driver, .. }, attachment, line, .. } = &self.setup;
-                let packet = driver.packet_ns.get() + driver.lines.get() * line + attachment.sync_ns.get();
+                let (NetworkInterface { driver, .. }, attachment) = (&self.set, self.set.attachment());
+                let packet = driver.packet_ns.get() + driver.lines.get() * self.set.line() + attachment.sync_ns.get();
                 let time = packets as f64 * packet + doorbells as f64 * attachment.write_ns.get();
                 self.add(Count::Driver, time);
                 engine.after(time as Nanos, Event::Driven(number));

@@ -93,76 +93,6 @@ settings! {
     Wait = Moderated | Spin | Park | BreakEven | Learn | Timer;
 }
 
-/// What the clients send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Traffic {
-    /// As much as their windows allow.
-    Stream,
-    /// One client sends one message and waits for the answer.
-    PingPong,
-}
-
-/// One run, times in ns.
-#[derive(Clone, Debug)]
-pub(super) struct Setup {
-    pub(super) set: NetworkInterface,
-    pub(super) traffic: Traffic,
-    pub(super) attachment: Attachment,
-    /// Bytes of a call, and of a message.
-    pub(super) io: u64,
-    /// Payload of a full frame, bytes.
-    pub(super) segment: u64,
-    /// The processor waits for a line that the interface wrote.
-    pub(super) line: f64,
-}
-
-impl Setup {
-    pub(super) fn new(set: &NetworkInterface, traffic: Traffic) -> Self {
-        let attachment = match set.nic.attachment {
-            Attached::Integrated => set.integrated,
-            Attached::Discrete => set.discrete,
-        };
-        let cached = attachment.cached_part.get();
-        let io = if traffic == Traffic::PingPong { set.client.ping_bytes.get() } else { set.client.io_bytes.get() };
-        Self {
-            set: *set,
-            traffic,
-            attachment,
-            io: u64::from(io),
-            segment: set.segment(),
-            line: cached * set.cpu.l2_ns.get() + (1.0 - cached) * set.cpu.memory_ns.get(),
-        }
-    }
-
-    /// Hardware threads that are left for readers.
-    pub(super) fn processors(&self) -> u32 {
-        self.set.processors() - self.set.nic.queues.get()
-    }
-
-    /// Entry of an interrupt and the registers that are read then.
-    pub(super) fn interrupt(&self) -> f64 {
-        self.set.driver.interrupt_ns.get() + f64::from(self.set.driver.reads.get()) * self.attachment.read_ns.get()
-    }
-
-    /// Time that a frame with so much payload holds the link.
-    pub(super) fn wire_time(&self, payload: u64) -> f64 {
-        ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64
-            * (8.0 / self.set.link.gbit_per_s.get())
-    }
-
-    /// Time that a message of `io` bytes holds bus and link, one after the other.
-    pub(super) fn message_time(&self) -> f64 {
-        let (full, rest) = ((self.io - 1) / self.segment, (self.io - 1) % self.segment + 1);
-        let time = |payload| self.wire_time(payload) + self.bus_time(payload);
-        full as f64 * time(self.segment) + time(rest)
-    }
-
-    /// Time that a frame with so much payload and its completion hold the bus.
-    pub(super) fn bus_time(&self, payload: u64) -> f64 {
-        self.attachment.bus_time(payload + IP_TCP + ETHERNET) + self.attachment.bus_time(COMPLETION)
-    }
-}
-
 impl Attachment {
     /// One way between the interface and memory or a hardware thread, ns.
     pub(super) fn latency(&self) -> Nanos {
@@ -177,6 +107,37 @@ impl Attachment {
 }
 
 impl NetworkInterface {
+    /// How the interface is attached in this run.
+    pub(super) fn attachment(&self) -> &Attachment {
+        match self.nic.attachment {
+            Attached::Integrated => &self.integrated,
+            Attached::Discrete => &self.discrete,
+        }
+    }
+
+    /// The processor waits for a line that the interface wrote, ns.
+    pub(super) fn line(&self) -> f64 {
+        let cached = self.attachment().cached_part.get();
+        cached * self.cpu.l2_ns.get() + (1.0 - cached) * self.cpu.memory_ns.get()
+    }
+
+    /// Entry of an interrupt and the registers that are read then, ns.
+    pub(super) fn interrupt(&self) -> f64 {
+        self.driver.interrupt_ns.get() + f64::from(self.driver.reads.get()) * self.attachment().read_ns.get()
+    }
+
+    /// Time that a frame with so much payload holds the link, ns.
+    pub(super) fn wire_time(&self, payload: u64) -> f64 {
+        ((payload + IP_TCP + ETHERNET).max(SHORTEST_FRAME) + PREAMBLE_AND_GAP) as f64
+            * (8.0 / self.link.gbit_per_s.get())
+    }
+
+    /// Time that a frame with so much payload and its completion hold the bus, ns.
+    pub(super) fn bus_time(&self, payload: u64) -> f64 {
+        let attachment = self.attachment();
+        attachment.bus_time(payload + IP_TCP + ETHERNET) + attachment.bus_time(COMPLETION)
+    }
+
     /// Payload of a full frame, bytes.
     pub(super) fn segment(&self) -> u64 {
         u64::from(self.link.mtu_bytes.get()) - IP_TCP
@@ -207,17 +168,17 @@ pub(super) mod tests {
     use crate::plan::Plan;
     use std::path::Path;
 
-    /// The stream of the published plan with these settings.
-    pub(in super::super) fn setup(settings: &[&str]) -> Setup {
+    /// The published plan with these settings.
+    pub(in super::super) fn set(settings: &[&str]) -> NetworkInterface {
         let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/inic.toml")).unwrap();
         plan.set_all(settings).unwrap();
-        Setup::new(&plan.settings.read().unwrap(), Traffic::Stream)
+        plan.settings.read().unwrap()
     }
 
     #[test]
     fn bursts_pay_for_their_heads() {
         // PCI Express of eight lanes, first generation: 2 bytes per ns, 128 bytes of payload for 24 of head and tail.
-        let pci = setup(&["nic.attachment=discrete"]).attachment;
+        let pci = *set(&["nic.attachment=discrete"]).attachment();
         assert_eq!((pci.bus_time(8), pci.bus_time(128), pci.bus_time(1514)), (16.0, 76.0, 901.0));
     }
 }
