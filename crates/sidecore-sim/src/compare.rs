@@ -16,8 +16,8 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Published {
     /// Its file.
     pub path: PathBuf,
-    /// Its comment lines, without their `#`.
-    pub notes: Vec<String>,
+    /// Its comment lines, without their `#`, in lower case.
+    pub notes: String,
     /// Heading of the first column.
     pub corner: String,
     /// First field of each row, and the values behind it; `None` where a field is empty.
@@ -64,7 +64,8 @@ impl Published {
         let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
         let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
         let text = read_text(path, MAX_BYTES).map_err(|message| wrong(None, &message))?;
-        let notes = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim().to_owned())).collect();
+        let notes: Vec<&str> = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim())).collect();
+        let notes = notes.join(" ").to_lowercase();
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
         let mut heading = reader.headers().map_err(unreadable)?.iter().map(str::to_owned);
@@ -130,8 +131,7 @@ pub fn compare(
 
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
-    let heading = published.notes.join(" ").to_lowercase();
-    let found = plan.headings.iter().flat_map(|known| known.found_in(&heading));
+    let found = plan.headings.iter().flat_map(|known| known.found_in(&published.notes));
     let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
     let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
     let settings = plan.with(&set).map_err(wrong)?;

@@ -41,7 +41,19 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Table, PlanError> {
     let cases = shape.cases();
-    let prepared = cases.iter().map(|case| prepare(plan, settings, case)).collect::<Result<Vec<_>, _>>()?;
+    let wrong = |message: &str| PlanError::in_file(&plan.path, None, message);
+    let prepare = |case: &Changes| {
+        let mut settings = settings.clone();
+        for (name, value) in case {
+            settings.set(name, value, Source::Plan).map_err(|message| wrong(&message))?;
+        }
+        plan.system.check(&settings).map_err(|impossible| {
+            let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            wrong(&format!("with {}: {}", described.join(", "), impossible.message))
+        })?;
+        Ok(settings)
+    };
+    let prepared = cases.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
     let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false };
     for (case, settings) in cases.into_iter().zip(&prepared) {
         let outcome = plan.system.run(settings, seed);
@@ -52,19 +64,6 @@ pub fn run(
         }
     }
     Ok(table)
-}
-
-fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Result<Settings, PlanError> {
-    let mut settings = settings.clone();
-    for (name, value) in case {
-        let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
-        settings.set(name, value, Source::Plan).map_err(wrong)?;
-    }
-    plan.system.check(&settings).map_err(|impossible| {
-        let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        PlanError::in_file(&plan.path, None, &format!("with {}: {}", described.join(", "), impossible.message))
-    })?;
-    Ok(settings)
 }
 
 impl Table {

@@ -43,8 +43,8 @@ impl Card {
     }
 
     /// Time for so many bytes, ns.
-    pub fn time(&self, size: u32) -> f64 {
-        (self.fixed + self.per_byte * f64::from(size)).max(1.0)
+    fn time(&self, size: f64) -> f64 {
+        (self.fixed + self.per_byte * size).max(1.0)
     }
 
     fn reported(&self, took: f64) -> Nanos {
@@ -153,10 +153,7 @@ impl Run {
     pub fn capacity(&self) -> f64 {
         let kinds = self.sizes.kinds();
         let mix: Vec<f64> = kinds.iter().map(|(part, _)| *part).collect();
-        let time = |kind: usize, device: usize| {
-            let Card { fixed, per_byte, .. } = self.cards[device];
-            Some((fixed + per_byte * kinds[kind].1).max(1.0))
-        };
+        let time = |kind: usize, device: usize| Some(self.cards[device].time(kinds[kind].1));
         Program::new(self.cards.len(), kinds.len()).solve(self.cards.len(), &mix, time).unwrap_or(0.0)
     }
 
@@ -211,7 +208,7 @@ impl Server {
         let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.schedule.rank);
         let index = if first.schedule.rank == 0 { 0 } else { ranked()?.0 };
         let mut task = self.queue.remove(index)?;
-        let time = self.card.time(task.size) / f64::from(task.schedule.chunks);
+        let time = self.card.time(task.size.into()) / f64::from(task.schedule.chunks);
         (task.spent, task.left) = (task.spent + time, task.left - 1);
         self.serving = Some(task);
         Some(time)
@@ -238,6 +235,8 @@ struct Pool<'a> {
     waiting: VecDeque<(Nanos, u32)>,
     /// Mean time between two arrivals, ns.
     gap: f64,
+    /// Requests that are not counted.
+    warm_up: u32,
     arrivals: u32,
     in_system: u32,
     over: bool,
@@ -263,6 +262,7 @@ impl<'a> Pool<'a> {
             requests: vec![(0, 0); limits.in_flight as usize],
             waiting: VecDeque::new(),
             gap: 1.0 / (capacity * load),
+            warm_up: (f64::from(run.requests) * WARM_UP) as u32,
             arrivals: 0,
             in_system: 0,
             over: false,
@@ -288,7 +288,7 @@ impl<'a> Pool<'a> {
             let gap = engine.random().exponential(self.gap);
             engine.after(gap.round() as Nanos, Event::Arrival);
         }
-        if self.arrivals == self.warm_up() {
+        if self.arrivals == self.warm_up {
             (self.since, self.done) = (engine.now(), 0);
         }
         let size = self.run.sizes.draw(engine.random());
@@ -334,7 +334,7 @@ impl<'a> Pool<'a> {
         self.dispatch.announce(engine.now(), LANE);
         self.in_system -= 1;
         self.done += 1;
-        if self.arrivals >= self.warm_up() {
+        if self.arrivals >= self.warm_up {
             self.times.push(engine.now() - self.requests[task.ticket.index()].0);
         }
         while let Some(ticket) = self.dispatch.release(engine.now(), device) {
@@ -349,10 +349,6 @@ impl<'a> Pool<'a> {
         if let Traffic::Closed(_) = self.run.traffic {
             engine.after(0, Event::Arrival);
         }
-    }
-
-    fn warm_up(&self) -> u32 {
-        (f64::from(self.run.requests) * WARM_UP) as u32
     }
 
     fn result(mut self, now: Nanos, capacity: f64) -> Judged {
@@ -393,7 +389,7 @@ impl World for Pool<'_> {
 fn capability(card: &Card) -> Capability {
     let mut rates = Rates::new();
     for size in MEASURED {
-        rates.observe(Class::NOOP, size, card.reported(card.time(size)));
+        rates.observe(Class::NOOP, size, card.reported(card.time(size.into())));
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;

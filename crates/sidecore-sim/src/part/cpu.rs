@@ -101,13 +101,9 @@ impl<E: Copy> Cpu<E> {
 
     /// The section is to run as soon as its level allows.
     pub(crate) fn run(&mut self, engine: &mut Engine<E>, section: Section) {
-        if let Some(free) = self.free_processor(&section) {
-            self.start(engine, free, section.whole());
-        } else if let Some(victim) = self.victim(section.level) {
-            self.interrupt(engine, victim);
-            self.start(engine, victim, section.whole());
-        } else {
-            self.waiting[section.level as usize].push_back(section);
+        match self.free_processor(&section).or_else(|| self.interrupt(engine, section.level)) {
+            Some(processor) => self.start(engine, processor, section.whole()),
+            None => self.waiting[section.level as usize].push_back(section),
         }
     }
 
@@ -166,11 +162,18 @@ impl<E: Copy> Cpu<E> {
         (0..self.processors.len()).filter(idle).min_by_key(rank)
     }
 
-    /// An interrupt takes the processor with the lowest level, a kernel section one with a user.
-    fn victim(&self, level: Level) -> Option<usize> {
+    /// An interrupt takes the processor with the lowest level, a kernel section one with a user: what runs there goes on
+    /// when what interrupts it is done.
+    fn interrupt(&mut self, engine: &mut Engine<E>, level: Level) -> Option<usize> {
         let level_at = |index: &usize| self.processors[*index].running.map(|running| running.section.level);
         let lowest = (0..self.processors.len()).min_by_key(level_at)?;
-        level_at(&lowest).is_some_and(|running| running < level).then_some(lowest)
+        level_at(&lowest).filter(|running| *running < level)?;
+        self.settle(engine.now(), lowest);
+        let processor = &mut self.processors[lowest];
+        let running = processor.running.take()?;
+        engine.cancel(running.timer);
+        processor.interrupted.push((running.section, running.left));
+        Some(lowest)
     }
 
     fn sibling(&self, index: usize) -> Option<usize> {
@@ -197,16 +200,6 @@ impl<E: Copy> Cpu<E> {
     fn speed(&self, index: usize) -> f64 {
         let shared = self.sibling(index).is_some_and(|sibling| self.processors[sibling].running.is_some());
         if shared { self.shape.shared_speed } else { 1.0 }
-    }
-
-    /// Takes the running section off; it goes on here when what interrupts it is done.
-    fn interrupt(&mut self, engine: &mut Engine<E>, index: usize) {
-        self.settle(engine.now(), index);
-        let processor = &mut self.processors[index];
-        if let Some(running) = processor.running.take() {
-            engine.cancel(running.timer);
-            processor.interrupted.push((running.section, running.left));
-        }
     }
 
     /// The next section on a processor: waiting interrupts, what was interrupted here in the kernel, waiting kernel

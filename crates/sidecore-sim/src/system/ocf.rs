@@ -16,7 +16,7 @@ use super::{Metric, Model, Outcome, Rule, fullest, metric};
 use kernel::Kernel;
 use machine::Counters;
 pub(super) use parameters::Ocf;
-use parameters::Software;
+use parameters::{Kind, Software, Wait};
 use service::Service;
 
 pub(super) const METRICS: &[Metric] = &[
@@ -37,8 +37,41 @@ pub(super) const METRICS: &[Metric] = &[
 const LIMITING: f64 = 90.0;
 
 impl Model for Ocf {
+    /// Bus and card must be as PCI has them, the card take the requests, and clients can have so many in flight.
     fn rules(&self) -> Vec<Rule> {
-        self.what_cannot_be()
+        let Self { client, service, bus, card, .. } = self;
+        let (widths, card_clocks) = ([32, 64], [33, 66, 100, 133]);
+        let (kind, clocks) = if bus.kind == Kind::Pci { ("pci", &[33, 66][..]) } else { ("pci-x", &card_clocks[1..]) };
+        let no_width = |width| format!("PCI has no width of {width} bit: write 32 or 64");
+        let (slot_width, card_width) = (bus.width_bits.get(), card.width_bits.get());
+        let (slot_clock, card_clock) = (bus.clock_mhz.get(), card.clock_mhz.get());
+        let no_clock = format!("{kind} has no clock of {slot_clock} MHz: write one of {clocks:?}");
+        let no_card_clock = format!("no PCI card has {card_clock} MHz: write 33, 66, 100 or 133");
+        let (size, longest, in_flight) = (client.size.get(), card.longest_bytes.get(), client.in_flight.get());
+        let (record, most) = (service.record.get(), card.record.get());
+        let is_sidecore = service.software == Software::Sidecore;
+        let blocked = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
+        let arena = client.arena_kib.get() * 1024;
+        let too_full = format!("{in_flight} requests of {size} bytes do not fit into an arena of {arena}");
+        let count = service.coalesce_count.get();
+        let never = format!("a client with {in_flight} in flight never has {count} completions: write at most that");
+        let coalesces = is_sidecore && service.notify == Wait::Coalesce;
+        vec![
+            (!widths.contains(&slot_width), "bus.width_bits", no_width(slot_width)),
+            (!widths.contains(&card_width), "card.width_bits", no_width(card_width)),
+            (!clocks.contains(&slot_clock), "bus.clock_mhz", no_clock),
+            (!card_clocks.contains(&card_clock), "card.clock_mhz", no_card_clock),
+            (size % 8 != 0, "client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8")),
+            (size > longest, "client.size", format!("the card takes at most {longest} bytes at a time, not {size}")),
+            (
+                record > most,
+                "service.record",
+                format!("the card takes at most {most} requests in a record, not {record}"),
+            ),
+            (!is_sidecore && in_flight != 1, "client.in_flight", blocked),
+            (is_sidecore && in_flight * size > arena, "client.arena_kib", too_full),
+            (coalesces && count > in_flight, "service.coalesce_count", never),
+        ]
     }
 
     fn run(&self, seed: u64) -> Outcome {

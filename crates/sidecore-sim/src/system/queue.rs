@@ -40,8 +40,7 @@ impl Model for Queue {
         let (servers, time) = (f64::from(self.server.count.get()), self.server.time_us.ns());
         let count = self.arrivals.count.get();
         let mut world = Servers {
-            service: self.server.distribution,
-            time,
+            service: self.server,
             gap: time / (servers * self.arrivals.load.get()),
             free: self.server.count.get(),
             left: count,
@@ -67,8 +66,7 @@ enum Event {
 }
 
 struct Servers {
-    service: Distribution,
-    time: f64,
+    service: Server,
     gap: f64,
     free: u32,
     left: u32,
@@ -79,12 +77,12 @@ struct Servers {
 
 impl Servers {
     fn start(&mut self, engine: &mut Engine<Event>, arrived: Nanos) {
-        let random = engine.random();
-        let time = match self.service {
-            Distribution::Exponential => random.exponential(self.time),
-            Distribution::TwoPoint if random.uniform() < SLOW_PART => self.time * SLOW,
-            Distribution::TwoPoint => self.time * FAST,
-            Distribution::Constant => self.time,
+        let (random, mean) = (engine.random(), self.service.time_us.ns());
+        let time = match self.service.distribution {
+            Distribution::Exponential => random.exponential(mean),
+            Distribution::TwoPoint if random.uniform() < SLOW_PART => mean * SLOW,
+            Distribution::TwoPoint => mean * FAST,
+            Distribution::Constant => mean,
         };
         self.waited += (engine.now() - arrived) as f64;
         self.served += time;
