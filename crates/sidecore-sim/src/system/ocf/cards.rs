@@ -125,9 +125,7 @@ impl Cards {
             }
             Event::Memory => {
                 while let Some(card) = self.memory.finish(engine) {
-                    if card != WRITE_BACK {
-                        self.ended(engine, card);
-                    }
+                    self.ended(engine, card);
                 }
             }
             Event::Engine(card) => self.ended(engine, card),
@@ -190,9 +188,9 @@ impl Cards {
         self.ended(engine, number);
     }
 
-    /// Something of the card's present stage ended.
+    /// Something of the card's present stage ended, or what no card waits for.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.each[number as usize];
+        let Some(card) = self.each.get_mut(number as usize) else { return };
         card.under_way -= 1;
         match card.stage {
             _ if card.under_way > 0 => {}

@@ -20,70 +20,52 @@ pub(super) enum Doing {
     Injecting(u32),
 }
 
-/// How a task waits.
-enum Wait {
-    Adaptive { interval: Nanos, found: bool },
-    Told,
-    Notify { waiter: Box<Waiter>, moderator: Moderator },
-}
-
 /// One of the host's tasks.
 pub(super) struct Task {
     pub(super) doing: Doing,
     /// When it looks next, while it naps.
     pub(super) timer: Option<Timer>,
     poll: Poll,
-    wait: Wait,
+    /// Interval of its timer, ns, and whether it found something since the last one.
+    pub(super) interval: Nanos,
+    found: bool,
+    /// Whether it is told of each piece of work.
+    pub(super) is_told: bool,
+    /// What decides instead of its timer, where it waits as the service does.
+    policy: Option<(Box<Waiter>, Moderator)>,
 }
 
 impl Task {
     /// A task that sleeps until its first look. `interval`: the first one of its timer; `cost`: CPU time of its wake-up, ns.
     pub(super) fn new(look: Look, poll: Poll, interval: Nanos, cost: Nanos) -> Self {
-        let wait = match look {
-            Look::Adaptive => Wait::Adaptive { interval: interval.clamp(poll.least, poll.most), found: false },
-            Look::Told => Wait::Told,
-            Look::Notify(policy) => {
-                Wait::Notify { waiter: Box::new(Waiter::new(policy, cost, true)), moderator: Moderator::new(policy) }
-            }
+        let interval = interval.clamp(poll.least, poll.most);
+        let (is_told, policy) = match look {
+            Look::Adaptive => (false, None),
+            Look::Told => (true, None),
+            Look::Notify(policy) => (false, Some((Box::new(Waiter::new(policy, cost, true)), Moderator::new(policy)))),
         };
-        Self { doing: Doing::Napping, timer: None, poll, wait }
-    }
-
-    /// Interval of its timer, ns; 0 if it has none.
-    pub(super) fn interval(&self) -> Nanos {
-        match self.wait {
-            Wait::Adaptive { interval, .. } => interval,
-            Wait::Told | Wait::Notify { .. } => 0,
-        }
-    }
-
-    /// Whether it is told of each piece of work.
-    pub(super) fn is_told(&self) -> bool {
-        matches!(self.wait, Wait::Told)
+        Self { doing: Doing::Napping, timer: None, poll, interval, found: false, is_told, policy }
     }
 
     /// It found something.
     pub(super) fn found(&mut self, now: Nanos) {
-        match &mut self.wait {
-            Wait::Adaptive { found, .. } => *found = true,
-            Wait::Told => {}
-            Wait::Notify { waiter, moderator } => {
-                waiter.end(now);
-                moderator.rung();
-            }
+        self.found = true;
+        if let Some((waiter, moderator)) = &mut self.policy {
+            waiter.end(now);
+            moderator.rung();
         }
     }
 
     /// Nothing is left to do: how it waits.
     pub(super) fn rest(&mut self, now: Nanos) -> Step {
-        let rest = match &mut self.wait {
-            Wait::Adaptive { interval, found } => {
-                let factor = if std::mem::take(found) { 1.0 / self.poll.growth } else { self.poll.growth };
-                *interval = ((*interval as f64 * factor) as Nanos).clamp(self.poll.least, self.poll.most);
-                Step::Nap { until: now + *interval }
+        let rest = match &mut self.policy {
+            Some((waiter, _)) => waiter.step(now),
+            None if self.is_told => Step::Park,
+            None => {
+                let factor = if std::mem::take(&mut self.found) { 1.0 / self.poll.growth } else { self.poll.growth };
+                self.interval = ((self.interval as f64 * factor) as Nanos).clamp(self.poll.least, self.poll.most);
+                Step::Nap { until: now + self.interval }
             }
-            Wait::Told => Step::Park,
-            Wait::Notify { waiter, .. } => waiter.step(now),
         };
         self.doing = match rest {
             Step::Spin => Doing::Looking,
@@ -95,19 +77,16 @@ impl Task {
 
     /// Work came for it: is it woken, if it sleeps?
     pub(super) fn ring(&mut self, now: Nanos) -> Ring {
-        match &mut self.wait {
-            Wait::Adaptive { .. } => Ring::Nothing,
-            Wait::Told => Ring::Now,
-            Wait::Notify { moderator, .. } => moderator.completed(now, 1, false),
+        match &mut self.policy {
+            Some((_, moderator)) => moderator.completed(now, 1, false),
+            None if self.is_told => Ring::Now,
+            None => Ring::Nothing,
         }
     }
 
     /// The time of an earlier [`Ring::At`] has come.
     pub(super) fn due(&mut self, now: Nanos) -> Ring {
-        match &mut self.wait {
-            Wait::Adaptive { .. } | Wait::Told => Ring::Nothing,
-            Wait::Notify { moderator, .. } => moderator.due(now),
-        }
+        self.policy.as_mut().map_or(Ring::Nothing, |(_, moderator)| moderator.due(now))
     }
 }
 
@@ -132,12 +111,12 @@ mod tests {
         let seen = [rest(), rest(), rest(), rest()];
         assert_eq!(seen, [1_100, 1_200, 1_300, 1_300].map(|until| Step::Nap { until }));
         task.found(1_000);
-        assert_eq!((task.rest(1_000), task.interval()), (Step::Nap { until: 1_150 }, 150));
+        assert_eq!((task.rest(1_000), task.interval), (Step::Nap { until: 1_150 }, 150));
         for _ in 0..3 {
             task.found(1_000);
             task.rest(1_000);
         }
-        assert_eq!(task.interval(), 50);
+        assert_eq!(task.interval, 50);
         assert_eq!((task.doing, task.ring(1_000)), (Doing::Napping, Ring::Nothing));
     }
 

@@ -135,7 +135,7 @@ impl Zone {
     pub(super) fn measured(self, time: Nanos) -> (Totals, [Nanos; 2]) {
         let (guest, cp) = (self.cpu.booked[GUEST], self.cpu.booked[CP]);
         let found = Totals { time: self.found.time + time as f64, guest, cp, ..self.found };
-        (found, self.tasks.map(|task| task.interval()))
+        (found, self.tasks.map(|task| task.interval))
     }
 
     /// A virtual CPU goes on.
@@ -217,7 +217,7 @@ impl Zone {
         if self.tasks[task].doing != Doing::Parked {
             return;
         }
-        if self.tasks[task].is_told() {
+        if self.tasks[task].is_told {
             self.task_goes_on(engine, task);
         } else {
             let (level, time) = match task {
@@ -241,7 +241,7 @@ impl Zone {
         let host = &self.set.host;
         let (there, time) = match task {
             ENQUEUE => {
-                let post = if self.tasks[task].is_told() { host.post_us.nanos() } else { 0 };
+                let post = if self.tasks[task].is_told { host.post_us.nanos() } else { 0 };
                 (!self.submitted.is_empty() && self.dispatch.has_room(None), post + host.enqueue_us.nanos())
             }
             _ => (!self.replied.is_empty(), host.dequeue_us.nanos()),
@@ -263,7 +263,7 @@ impl Zone {
         }
         // The adapters are full: the dequeue task looks before its timer ends.
         if task == ENQUEUE
-            && self.tasks[task].is_told()
+            && self.tasks[task].is_told
             && !self.submitted.is_empty()
             && let Some(timer) = self.tasks[DEQUEUE].timer.take()
         {
@@ -371,7 +371,7 @@ impl World for Zone {
             }
             Event::Reply(ticket, took) => {
                 self.replied.push_back((ticket, took));
-                if self.tasks[DEQUEUE].is_told() {
+                if self.tasks[DEQUEUE].is_told {
                     let (owner, time) = (self.guests.len() as u32 + INTERRUPT, self.set.host.interrupt_us.nanos());
                     self.cpu.run(engine, Section { owner, level: Level::Interrupt, account: CP, time });
                 } else {
