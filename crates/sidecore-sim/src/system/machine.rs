@@ -138,7 +138,7 @@ impl Model for Machine {
         let (load, policy) = (self.client.load.get(), self.service.notify);
         let arrival = if load > 0.0 {
             let capacity = lane(self, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
-            Arrival::Open { gap: 1e9 / (capacity * load) }
+            Arrival::Open(1e9 / (capacity * load))
         } else {
             Arrival::Closed(self.client.depth.get().into())
         };

@@ -14,7 +14,6 @@ mod tests;
 
 use super::{Metric, Model, Outcome, Rule, fullest, metric};
 use kernel::Kernel;
-use machine::Counters;
 pub(super) use parameters::Ocf;
 use parameters::{Kind, Software, Wait};
 use service::Service;
@@ -79,25 +78,21 @@ impl Model for Ocf {
             Software::Sidecore => machine::run(self, Service::new(self), seed),
             Software::Ocf => machine::run(self, Kernel::new(self.clients()), seed),
         };
-        let (values, limit) = found(self, counted);
+        let [elapsed, done, latency, interrupts, switches, user, kernel, bus, memory, card] = counted;
+        let per_second = |count: f64| count * 1e9 / elapsed.max(1.0);
+        let percent = |used: f64, capacity: f64| used * 100.0 / (capacity * elapsed.max(1.0));
+        let ops = per_second(done);
+        let mbit = ops * self.bytes() * 8.0 / 1e6;
+        let (kernel, user) = (percent(kernel, 1.0), percent(user, 1.0));
+        let (hardware, cards) = (self.hardware(), f64::from(self.card.count.get()));
+        let (bus, memory, card) = (percent(bus, hardware.bus), percent(memory, hardware.memory), percent(card, cards));
+        let rated = mbit * 100.0 / (self.card.rated_mbit_per_s.get() * cards);
+        let (interrupts, switches) = (per_second(interrupts), per_second(switches));
+        let latency = latency / done / 1e3;
+        let values = vec![mbit, ops, latency, kernel, user, interrupts, switches, card, bus, memory, rated];
+        let limit = limit(&[("cpu", kernel + user), ("bus", bus), ("memory", memory)], ("card", card));
         Outcome { values, limit, trace }
     }
-}
-
-/// The metrics, and what limited.
-fn found(set: &Ocf, counted: Counters) -> (Vec<f64>, String) {
-    let [elapsed, done, latency, interrupts, switches, user, kernel, bus, memory, card] = counted;
-    let per_second = |count: f64| count * 1e9 / elapsed.max(1.0);
-    let percent = |used: f64, capacity: f64| used * 100.0 / (capacity * elapsed.max(1.0));
-    let ops = per_second(done);
-    let mbit = ops * set.bytes() * 8.0 / 1e6;
-    let (kernel, user) = (percent(kernel, 1.0), percent(user, 1.0));
-    let (hardware, cards) = (set.hardware(), f64::from(set.card.count.get()));
-    let (bus, memory, card) = (percent(bus, hardware.bus), percent(memory, hardware.memory), percent(card, cards));
-    let rated = mbit * 100.0 / (set.card.rated_mbit_per_s.get() * cards);
-    let (interrupts, switches) = (per_second(interrupts), per_second(switches));
-    let limit = limit(&[("cpu", kernel + user), ("bus", bus), ("memory", memory)], ("card", card));
-    (vec![mbit, ops, latency / done / 1e3, kernel, user, interrupts, switches, card, bus, memory, rated], limit)
 }
 
 /// The part that limits: of those that all share the one with the highest utilisation, else the cards, which are busy

@@ -12,7 +12,7 @@ pub(super) enum Arrival {
     /// Always so many in flight.
     Closed(u64),
     /// At random times, in the mean so far apart, ns.
-    Open { gap: f64 },
+    Open(f64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ pub(super) fn lane(set: &Machine, arrival: Arrival, policy: Notify, requests: u6
     let of = |curve: &Curve| set.op().map_or(0.0, |_| curve.at(size));
     let sampling = set.lane.sample_ns.get() / f64::from(set.service.sample_every.get());
     // Each step of an open load takes more: a look at the clock, a doorbell of its own.
-    let open = if matches!(arrival, Arrival::Open { .. }) { set.client.open_ns.get() / 2.0 } else { 0.0 };
+    let open = if matches!(arrival, Arrival::Open(_)) { set.client.open_ns.get() / 2.0 } else { 0.0 };
     let mut lane = Lane {
         set: *set,
         serve: set.lane.request_ns.get() + sampling + of(&set.r#move) + set.op().map_or(0.0, of),
@@ -151,7 +151,7 @@ impl Lane {
         // When the next request is to be submitted, if one is left; under closed load any time.
         let (open, due) = match self.arrival {
             Arrival::Closed(depth) => (false, (self.in_flight < depth).then_some(0)),
-            Arrival::Open { .. } => (true, Some(self.next as Nanos)),
+            Arrival::Open(_) => (true, Some(self.next as Nanos)),
         };
         let due = due.filter(|_| self.to_submit > 0);
         // Under open load what is due goes before what is there, as in the bench.
@@ -190,7 +190,7 @@ impl Lane {
         self.client.found(engine.now());
         self.to_submit -= 1;
         self.in_flight += 1;
-        if let Arrival::Open { gap } = self.arrival {
+        if let Arrival::Open(gap) = self.arrival {
             self.next += engine.random().exponential(gap);
         }
         let ring = self.sidecore.cost_to_ring();
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn parking_costs_latency_and_saves_time() {
-        let open = Arrival::Open { gap: 200_000.0 };
+        let open = Arrival::Open(200_000.0);
         let found = |policy| {
             let lane = lane(&machine(), open, policy, 2_000, 1).0;
             (lane.times.iter().sum::<u64>() as f64 / 2e3, lane.sidecore.cpu / 2e3)

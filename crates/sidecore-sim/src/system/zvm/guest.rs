@@ -54,16 +54,10 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Nothing runs; `depth` requests may be in the virtual queue.
-    pub(super) fn new(depth: u32) -> Self {
+    /// So many threads that begin when it is told; `depth` requests may be in the virtual queue.
+    pub(super) fn new(depth: u32, runnable: u32) -> Self {
         let replies = VecDeque::with_capacity(depth as usize);
-        Self { step: Step::Idle, depth, runnable: 0, held: 0, in_flight: 0, replies, told: false, got: false }
-    }
-
-    /// Its programs begin.
-    pub(super) fn begin(&mut self, threads: u32) -> Step {
-        self.runnable = threads;
-        self.tell()
+        Self { step: Step::Idle, depth, runnable, held: 0, in_flight: 0, replies, told: false, got: false }
     }
 
     /// The kernel is to look. The step that begins now, or `Idle` if another is under way.
@@ -149,8 +143,8 @@ mod tests {
     #[test]
     fn one_thread_sends_and_looks_once_in_vain() {
         use Step::{Dispatch, Idle, Receive, Request, Send, Wake};
-        let mut guest = Guest::new(7);
-        let first = guest.begin(1);
+        let mut guest = Guest::new(7, 1);
+        let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Request, Send, Receive, Idle]);
         guest.replies.push_back(5);
         let first = guest.tell();
@@ -160,8 +154,8 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_depth_is_held_until_a_reply_is_taken() {
-        let mut guest = Guest::new(2);
-        let first = guest.begin(3);
+        let mut guest = Guest::new(2, 3);
+        let first = guest.tell();
         steps(&mut guest, first);
         assert_eq!((guest.in_flight, guest.held), (2, 1));
         guest.replies.push_back(5);
@@ -174,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_submission_takes_the_replies_that_are_ready() {
-        let mut guest = Guest::new(7);
-        guest.begin(2);
+        let mut guest = Guest::new(7, 2);
+        guest.tell();
         while guest.finish().1 != Step::Send {}
         assert_eq!(guest.finish(), (Effect::Sent, Step::Receive));
         guest.replies.push_back(9);
@@ -184,8 +178,8 @@ mod tests {
 
     #[test]
     fn it_is_told_once_however_often() {
-        let mut guest = Guest::new(1);
-        assert_eq!((guest.begin(1), guest.tell(), guest.tell()), (Step::Dispatch, Step::Idle, Step::Idle));
+        let mut guest = Guest::new(1, 1);
+        assert_eq!((guest.tell(), guest.tell(), guest.tell()), (Step::Dispatch, Step::Idle, Step::Idle));
         assert_eq!((guest.finish().1, guest.finish().1), (Step::Wake, Step::Request));
     }
 }

@@ -30,9 +30,7 @@ const QUANTUM: Nanos = 1_000_000;
 pub(super) enum Event {
     /// The section on this processor is done.
     Done(u32),
-    /// Programs of a guest begin.
-    Begin(u32),
-    /// The timer of a guest ticks.
+    /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
     /// Replies of a guest were held back until now.
     Announce(u32),
@@ -95,7 +93,7 @@ impl Zone {
             // A guest does not own its CPU and never spins.
             let waiter = look.map(|policy| Waiter::new(policy, cost, false));
             pickup.push(Pending { class, service, offset, ticking: false, waiter, armed: None });
-            engine.schedule(offset, Event::Begin(guest));
+            engine.schedule(offset, Event::Tick(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
             let at = engine.random().below(poll.least);
@@ -108,7 +106,7 @@ impl Zone {
         let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
             cpu: Cpu::new(set.cpu(), Event::Done),
-            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get())).collect(),
+            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get(), set.guest.threads.get())).collect(),
             pickup,
             tasks: [
                 Task::new(enqueue, poll, intervals[ENQUEUE], set.host.post_us.nanos()),
@@ -347,10 +345,6 @@ impl World for Zone {
                     }
                     None => self.guest_done(engine, owner),
                 }
-            }
-            Event::Begin(guest) => {
-                let step = self.guests[guest as usize].begin(self.set.guest.threads.get());
-                self.step(engine, guest, step);
             }
             Event::Tick(guest) => {
                 self.pickup[guest as usize].ticking = false;
