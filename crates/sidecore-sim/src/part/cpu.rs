@@ -107,27 +107,21 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// The section on that processor is done; the next one starts. Call it once for each event, before new work is given.
-    pub(crate) fn finish(&mut self, engine: &mut Engine<E>, processor: u32) -> Section {
-        let done = self.current(processor);
-        self.finish_with(engine, processor, None, &[]);
-        done
-    }
-
     /// The section that runs on that processor, or whose end an event just told.
     pub(crate) fn current(&self, processor: u32) -> Section {
         self.processors[processor as usize].running.expect("an event tells of a section that runs").section
     }
 
-    /// As [`finish`](Self::finish), where the end of the section has consequences: its owner goes on with `follow`
-    /// before anybody else gets the processor, and `arrivals` are there as the scheduler chooses what is next.
-    pub(crate) fn finish_with(
+    /// The section on that processor is done: its owner goes on with `follow` before anybody else gets the processor, and
+    /// `arrivals` are there as the scheduler chooses what is next. Call it once for each event, before new work is given.
+    pub(crate) fn finish(
         &mut self,
         engine: &mut Engine<E>,
         processor: u32,
         follow: Option<Section>,
         arrivals: &[Section],
-    ) {
+    ) -> Section {
+        let done = self.current(processor);
         let index = processor as usize;
         self.settle(engine.now(), index);
         self.processors[index].running = None;
@@ -136,7 +130,7 @@ impl<E: Copy> Cpu<E> {
             for section in arrivals {
                 self.run(engine, *section);
             }
-            return;
+            return done;
         }
         for section in arrivals {
             self.waiting[section.level as usize].push_back(*section);
@@ -150,6 +144,7 @@ impl<E: Copy> Cpu<E> {
                 self.run(engine, section);
             }
         }
+        done
     }
 
     /// The processor with an idle core, or else an idle thread; the one that ran this owner last if it is among them.
@@ -261,7 +256,7 @@ mod tests {
         fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
             match event {
                 Event::Done(processor) => {
-                    let owner = self.cpu.finish(engine, processor).owner;
+                    let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                     self.done.push((engine.now(), owner));
                 }
                 Event::Arrive(section) => self.cpu.run(engine, section),
@@ -346,7 +341,7 @@ mod tests {
                     self.follows -= u32::from(follow.is_some());
                     let caused = Section { owner: 9, level: Level::Kernel, account: 1, time: 50 };
                     let caused = &[caused][usize::from(self.done.len() > 1)..];
-                    self.cpu.finish_with(engine, processor, follow, caused);
+                    self.cpu.finish(engine, processor, follow, caused);
                 }
             }
         }

@@ -24,12 +24,10 @@ pub(super) enum Event {
     Arrived(Packet),
     /// Frame and completion are in memory.
     Landed(Packet),
-    /// The moderation's timer of that queue.
-    Moderated(u32),
     /// The interrupt of that queue reached its hardware thread.
     Interrupt(u32),
-    /// The driver of that queue looks at its wait.
-    Look(u32),
+    /// The timer of that queue: of its moderation, or of its driver's wait.
+    Timer(u32),
     /// The driver takes a batch.
     Take(u32),
     /// The driver is done with its batch.
@@ -202,7 +200,7 @@ impl Nic {
                 self.add(Count::Interrupts, 1.0);
                 engine.after(self.set.attachment().latency(), Event::Interrupt(number));
             }
-            Ring::At(at) if queue.timer.is_none() => queue.timer = Some(engine.schedule(at, Event::Moderated(number))),
+            Ring::At(at) if queue.timer.is_none() => queue.timer = Some(engine.schedule(at, Event::Timer(number))),
             Ring::At(_) | Ring::Nothing => {}
         }
     }
@@ -256,11 +254,11 @@ impl Nic {
         match queue.waiter.step(now) {
             Step::Spin => {
                 queue.state = State::Polling(now);
-                queue.timer = Some(engine.after(LOOK, Event::Look(number)));
+                queue.timer = Some(engine.after(LOOK, Event::Timer(number)));
             }
             Step::Nap { until } => {
                 queue.state = State::Napping(now);
-                queue.timer = Some(engine.schedule(until, Event::Look(number)));
+                queue.timer = Some(engine.schedule(until, Event::Timer(number)));
             }
             Step::Park => {
                 queue.state = State::Armed(now);
@@ -270,19 +268,28 @@ impl Nic {
         }
     }
 
-    /// The driver looks at its wait: it still polls, or its nap is over.
+    /// The timer rings: what was put off is due, or the driver looks at its wait: it still polls, or its nap is over.
     fn look(&mut self, engine: &mut Engine<Event>, number: u32) {
         let now = engine.now();
         self.book_polling(now, number);
         let queue = &mut self.queues[number as usize];
         queue.timer = None;
-        let State::Napping(since) = queue.state else { return self.wait(engine, number) };
-        queue.waiter.parked(since, now);
-        if queue.landed.is_empty() {
-            self.add(Count::Poll, self.set.driver.interrupt_ns.get());
-            return self.wait(engine, number);
+        match queue.state {
+            State::Armed(_) => {
+                let ring = queue.moderator.due(now);
+                self.ring(engine, number, ring);
+            }
+            State::Napping(since) => {
+                queue.waiter.parked(since, now);
+                let time = self.set.driver.interrupt_ns.get();
+                if !queue.landed.is_empty() {
+                    return self.begin(engine, number, time);
+                }
+                self.add(Count::Poll, time);
+                self.wait(engine, number);
+            }
+            State::Polling(_) | State::Ringing(_) | State::Running => self.wait(engine, number),
         }
-        self.begin(engine, number, self.set.driver.interrupt_ns.get());
     }
 
     /// A driver that polls has polled until now.
@@ -393,12 +400,6 @@ impl World for Nic {
                 }
             }
             Event::Landed(packet) => self.landed(engine, packet),
-            Event::Moderated(number) => {
-                let queue = &mut self.queues[number as usize];
-                queue.timer = None;
-                let ring = queue.moderator.due(engine.now());
-                self.ring(engine, number, ring);
-            }
             Event::Interrupt(number) => {
                 let queue = &mut self.queues[number as usize];
                 if let State::Ringing(since) = queue.state {
@@ -406,7 +407,7 @@ impl World for Nic {
                 }
                 self.begin(engine, number, self.set.interrupt());
             }
-            Event::Look(queue) => self.look(engine, queue),
+            Event::Timer(queue) => self.look(engine, queue),
             Event::Take(number) => {
                 let (packets, doorbells) = self.queues[number as usize].take();
                 let (NetworkInterface { driver, .. }, attachment) = (&self.set, self.set.attachment());
@@ -424,7 +425,7 @@ impl World for Nic {
             }
             Event::Delivered(queue) => self.delivered(engine, queue),
             Event::Section(processor) => {
-                let number = self.readers.finish(engine, processor).owner;
+                let number = self.readers.finish(engine, processor, None, &[]).owner;
                 match self.connections[number as usize].reader {
                     Reader::Copying(bytes) => self.copied(engine, number, bytes),
                     Reader::Sending => self.answered(engine, number),

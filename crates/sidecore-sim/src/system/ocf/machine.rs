@@ -159,7 +159,7 @@ impl<S: Software> World for Running<S> {
             for index in 0..machine.ready.len() {
                 machine.ready[index] = machine.varied(engine, machine.ready[index]);
             }
-            machine.cpu.finish_with(engine, processor, follow, &machine.ready);
+            machine.cpu.finish(engine, processor, follow, &machine.ready);
             return machine.ready.clear();
         }
         match event {

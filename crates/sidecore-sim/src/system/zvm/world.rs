@@ -330,7 +330,7 @@ impl World for Zone {
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
         match event {
             Event::Done(processor) => {
-                let owner = self.cpu.finish(engine, processor).owner;
+                let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                 match owner.checked_sub(self.guests.len() as u32) {
                     Some(INTERRUPT) => self.ring(engine, DEQUEUE),
                     Some(task) => {
