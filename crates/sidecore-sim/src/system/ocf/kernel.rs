@@ -42,7 +42,7 @@ impl Kernel {
         let host = &machine.set.host;
         let time = host.return_us.ns() + host.copy_ns_per_byte.get() * machine.set.bytes();
         for Finished { id, .. } in self.reaped.drain(..) {
-            machine.run(Machine::section(Step::Return, id, time));
+            machine.ready.push(Machine::section(Step::Return, id, time));
         }
         machine.line_busy = !machine.cards.done.is_empty();
         machine.line_busy.then(|| machine.interrupt())
@@ -63,13 +63,13 @@ impl Software for Kernel {
                 machine.cards.write_back(engine, bytes);
                 self.queue.push_back(client);
                 if !std::mem::replace(&mut self.thread_awake, true) {
-                    machine.run(Self::thread(machine));
+                    machine.ready.push(Self::thread(machine));
                 }
             }
             Step::Return => {
                 machine.cards.write_back(engine, bytes);
                 machine.replied(engine.now(), self.submitted[client as usize]);
-                machine.run(machine.user(client));
+                machine.ready.push(machine.user(client));
             }
             Step::Serve => return self.dispatched(machine, engine),
             Step::Interrupt => {

@@ -84,7 +84,7 @@ pub(super) struct Machine {
     pub(super) cards: Cards,
     cpu: Cpu<Event>,
     /// Sections that became ready during this event.
-    ready: Vec<Section>,
+    pub(super) ready: Vec<Section>,
     /// An interrupt of the cards is on its way.
     pub(super) line_busy: bool,
     interrupts: u64,
@@ -97,14 +97,9 @@ pub(super) struct Machine {
 pub(super) type Counters = [f64; 10];
 
 impl Machine {
-    /// A section for the end of [`Software::ended`] or for [`Machine::run`].
+    /// A section for the end of [`Software::ended`] or for [`Machine::ready`].
     pub(super) fn section(step: Step, owner: u32, time: f64) -> Section {
         Section { owner, level: step.level(), account: step as usize, time: time.round() as Nanos }
-    }
-
-    /// The section is ready to run.
-    pub(super) fn run(&mut self, section: Section) {
-        self.ready.push(section);
     }
 
     /// A client's own program, for a request.
@@ -163,13 +158,13 @@ impl<S: Software> World for Running<S> {
             return machine.ready.clear();
         }
         match event {
-            Event::Start(client) => machine.run(machine.user(client)),
+            Event::Start(client) => machine.ready.push(machine.user(client)),
             Event::Due(lane) => software.due(machine, lane),
             _ => {
                 let interrupts = machine.cards.handle(engine, event) && software.is_interrupted();
                 if interrupts && !std::mem::replace(&mut machine.line_busy, true) {
                     let line = machine.interrupt();
-                    machine.run(line);
+                    machine.ready.push(line);
                 }
             }
         }

@@ -123,7 +123,7 @@ impl Service {
     /// The sidecore runs as soon as the processor allows, if it sleeps.
     fn wake(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.asleep) {
-            machine.run(Self::own(machine, Step::Look, 0.0));
+            machine.ready.push(Self::own(machine, Step::Look, 0.0));
         }
     }
 
@@ -275,7 +275,7 @@ impl Software for Service {
             Step::Serve => Some(self.served(machine, engine)),
             Step::Wake => {
                 for lane in self.wakes.drain(..) {
-                    machine.run(machine.user(lane));
+                    machine.ready.push(machine.user(lane));
                 }
                 Some(self.round(machine, engine))
             }
@@ -303,7 +303,7 @@ impl Software for Service {
         if self.asleep {
             // The timer's interrupt: its end wakes the sidecore.
             let (owner, time) = (machine.set.clients() + 1, machine.set.host.interrupt_us.ns());
-            machine.run(Machine::section(Step::Interrupt, owner, time));
+            machine.ready.push(Machine::section(Step::Interrupt, owner, time));
         }
     }
 }

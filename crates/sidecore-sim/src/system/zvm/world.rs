@@ -45,8 +45,7 @@ pub(super) enum Event {
 /// How one guest waits for replies.
 struct Pending {
     /// What it asks for in this block, and how long an adapter's engine takes for it.
-    class: Class,
-    service: Nanos,
+    asks: (Class, Nanos),
     /// Offset of its timer's grid.
     offset: Nanos,
     ticking: bool,
@@ -79,20 +78,19 @@ impl Zone {
     /// Guests that begin at random within their timer's first tick, every other one signing; the tasks' timers begin with
     /// these intervals.
     pub(super) fn new(engine: &mut Engine<Event>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
-        let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
+        let class = |op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP);
+        let (sign, verify) = (set.adapter.sign_us.nanos(), set.adapter.verify_us.nanos());
+        let kinds = [(class(Op::Sign), sign), (class(Op::Verify), verify)];
         let (enqueue, dequeue, look) = set.looks();
         let (guests, poll) = (set.guest.count.get(), set.poll());
         let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
         let mut pickup = Vec::with_capacity(guests as usize);
         for guest in 0..guests {
             let offset = engine.random().below(set.tick());
-            let (class, service) = match (block + u64::from(guest)) % 2 {
-                0 => (classes[0], set.adapter.sign_us.nanos()),
-                _ => (classes[1], set.adapter.verify_us.nanos()),
-            };
+            let asks = kinds[(block as usize + guest as usize) % 2];
             // A guest does not own its CPU and never spins.
             let waiter = look.map(|policy| Waiter::new(policy, cost, false));
-            pickup.push(Pending { class, service, offset, ticking: false, waiter, armed: None });
+            pickup.push(Pending { asks, offset, ticking: false, waiter, armed: None });
             engine.schedule(offset, Event::Tick(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
@@ -279,7 +277,7 @@ impl Zone {
     fn hand_over(&mut self, engine: &mut Engine<Event>) {
         let now = engine.now();
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
-        let Pending { class, service, .. } = self.pickup[guest as usize];
+        let (class, service) = self.pickup[guest as usize].asks;
         let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return self.submitted.push_front((guest, submitted));
