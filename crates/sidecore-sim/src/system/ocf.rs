@@ -48,6 +48,7 @@ impl Model for Ocf {
         let no_card_clock = format!("no PCI card has {card_clock} MHz: write 33, 66, 100 or 133");
         let (size, longest, in_flight) = (client.size.get(), card.longest_bytes.get(), client.in_flight.get());
         let (record, most) = (service.record.get(), card.record.get());
+        let too_long = format!("the card takes at most {most} requests in a record, not {record}");
         let is_sidecore = service.software == Software::Sidecore;
         let blocked = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
         let arena = client.arena_kib.get() * 1024;
@@ -62,11 +63,7 @@ impl Model for Ocf {
             (!card_clocks.contains(&card_clock), "card.clock_mhz", no_card_clock),
             (size % 8 != 0, "client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8")),
             (size > longest, "client.size", format!("the card takes at most {longest} bytes at a time, not {size}")),
-            (
-                record > most,
-                "service.record",
-                format!("the card takes at most {most} requests in a record, not {record}"),
-            ),
+            (record > most, "service.record", too_long),
             (!is_sidecore && in_flight != 1, "client.in_flight", blocked),
             (is_sidecore && in_flight * size > arena, "client.arena_kib", too_full),
             (coalesces && count > in_flight, "service.coalesce_count", never),
