@@ -151,7 +151,7 @@ pub fn plan(data: &[u8]) {
     lines[place] = text;
     for plan in [text, &lines.join("\n")] {
         match Plan::parse(Path::new("no-folder/plan.toml"), plan) {
-            Ok(plan) => assert!(plan.rows.len() * plan.columns.len() <= MAX_CELLS),
+            Ok(plan) => assert!(plan.shape.rows.labels.len() * plan.shape.columns.labels.len() <= MAX_CELLS),
             Err(error) => assert!(error.to_string().starts_with("no-folder/"), "{error}"),
         }
     }

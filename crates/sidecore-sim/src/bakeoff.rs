@@ -4,10 +4,12 @@
 //! same arrivals; each begins with rates learnt from a few observations and learns on, as in the service.
 
 mod cases;
+mod pool;
 
-use crate::world::pool::{Result as Judged, Run, Traffic};
 use cases::Case;
 pub use cases::random_pool;
+use pool::Traffic;
+pub use pool::{Judged, Run};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use std::ops::ControlFlow;
@@ -31,14 +33,8 @@ pub struct Line {
     pub balance: Balance,
     /// In which order each served what it had.
     pub order: Order,
-    /// Whether the devices carried the load under this policy.
-    pub stable: bool,
-    /// Mean time in the system, ns.
-    pub mean: f64,
-    /// 99th percentile of the time in the system, ns.
-    pub p99: f64,
-    /// Requests done in a unit of time, as a part of the fluid capacity.
-    pub carried: f64,
+    /// What came of it under this policy.
+    pub found: Judged,
     /// Mean and 99th percentile, as multiples of the least of the stable policies in this case; `None`: not stable.
     pub ratio: Option<(f64, f64)>,
 }
@@ -72,40 +68,21 @@ pub struct Bakeoff {
 impl Bakeoff {
     /// How often each policy was good in the random pools, by load and policy.
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |(load, balance)| self.summary(load, balance);
-        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
-    }
-
-    /// How often this policy was good at this load, one of [`LOADS`].
-    pub fn summary(&self, load: f64, balance: Balance) -> Summary {
-        let lines = || self.lines.iter().filter(|line| line.is_pool(load, balance));
-        let near = |part: fn((f64, f64)) -> f64| {
-            lines().filter(|line| line.ratio.is_some_and(|ratio| part(ratio) <= NEAR)).count()
+        let of = |(load, balance)| {
+            let is_of = |line: &&Line| (line.scenario, line.load, line.balance) == (cases::POOLS, Some(load), balance);
+            let lines: Vec<&Line> = self.lines.iter().filter(is_of).collect();
+            let ratios: Vec<(f64, f64)> = lines.iter().filter_map(|line| line.ratio).collect();
+            Summary {
+                load,
+                balance,
+                pools: lines.len(),
+                stable: ratios.len(),
+                near_mean: ratios.iter().filter(|(mean, _)| *mean <= NEAR).count(),
+                near_p99: ratios.iter().filter(|(_, p99)| *p99 <= NEAR).count(),
+                worst: ratios.iter().map(|(_, p99)| *p99).fold(0.0, f64::max),
+            }
         };
-        Summary {
-            load,
-            balance,
-            pools: lines().count(),
-            stable: lines().filter(|line| line.stable).count(),
-            near_mean: near(|ratio| ratio.0),
-            near_p99: near(|ratio| ratio.1),
-            worst: lines().filter_map(|line| line.ratio).map(|ratio| ratio.1).fold(0.0, f64::max),
-        }
-    }
-
-    /// The line of a single case.
-    pub fn line(&self, scenario: &str, load: Option<f64>, balance: Balance, order: Order) -> Option<&Line> {
-        let same = |line: &&Line| line.load.map(f64::to_bits) == load.map(f64::to_bits);
-        let mut of_case = self.lines.iter().filter(|line| line.scenario == scenario).filter(same);
-        of_case.find(|line| (line.balance, line.order) == (balance, order))
-    }
-}
-
-impl Line {
-    fn is_pool(&self, load: f64, balance: Balance) -> bool {
-        self.scenario == cases::POOLS
-            && self.load.is_some_and(|at| at.to_bits() == load.to_bits())
-            && self.balance == balance
+        LOADS.iter().flat_map(|load| Balance::ALL.map(|balance| (*load, balance))).map(of).collect()
     }
 }
 
@@ -149,10 +126,7 @@ fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Li
         load,
         balance: *balance,
         order: *order,
-        stable: judged.stable,
-        mean: judged.mean,
-        p99: judged.p99,
-        carried: judged.carried,
+        found: *judged,
         ratio: judged.stable.then_some((judged.mean / mean, judged.p99 / p99)),
     })
 }

@@ -3,9 +3,9 @@
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
 //! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
 
-use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, metric, read_text};
+use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
 use crate::settings::Settings;
-use crate::table::{self, Progress, Shape, Table};
+use crate::table::{self, Progress, Table};
 use std::path::{Path, PathBuf};
 
 /// Longest file that is read, bytes.
@@ -16,16 +16,14 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Published {
     /// Its file.
     pub path: PathBuf,
-    /// Its comment lines, without their `#`.
-    pub notes: Vec<String>,
+    /// Its comment lines, without their `#`, in lower case.
+    pub notes: String,
     /// Heading of the first column.
     pub corner: String,
-    /// First field of each row.
-    pub rows: Vec<String>,
+    /// First field of each row, and the values behind it; `None` where a field is empty.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
     /// Headings of the other columns.
     pub columns: Vec<String>,
-    /// Row by row; `None` where a field is empty.
-    pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// One cell of a comparison.
@@ -66,20 +64,18 @@ impl Published {
         let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
         let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
         let text = read_text(path, MAX_BYTES).map_err(|message| wrong(None, &message))?;
-        let notes = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim().to_owned())).collect();
+        let notes: Vec<&str> = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim())).collect();
+        let notes = notes.join(" ").to_lowercase();
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
         let mut heading = reader.headers().map_err(unreadable)?.iter().map(str::to_owned);
         let corner = heading.next().unwrap_or_default();
-        let columns: Vec<String> = heading.collect();
-        let mut published =
-            Self { path: path.to_owned(), notes, corner, rows: Vec::new(), columns, values: Vec::new() };
+        let mut published = Self { path: path.to_owned(), notes, corner, rows: Vec::new(), columns: heading.collect() };
         for record in reader.records() {
             let record = record.map_err(unreadable)?;
             let line = record.position().map(|position| position.line() as usize);
             let values = record.iter().skip(1).map(|field| number(field).map_err(|message| wrong(line, &message)));
-            published.values.push(values.collect::<Result<_, _>>()?);
-            published.rows.push(record.get(0).unwrap_or_default().to_owned());
+            published.rows.push((record[0].to_owned(), values.collect::<Result<_, _>>()?));
         }
         let cells = published.rows.len() * published.columns.len();
         match cells {
@@ -93,10 +89,10 @@ impl Published {
 fn number(field: &str) -> Result<Option<f64>, String> {
     match field {
         "" | "-" => Ok(None),
-        _ => match field.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(format!("`{field}` is no number")),
-        },
+        _ => {
+            let number = field.parse().ok().filter(|number: &f64| number.is_finite());
+            number.map(Some).ok_or_else(|| format!("`{field}` is no number"))
+        }
     }
 }
 
@@ -115,55 +111,39 @@ pub fn compare(
 ) -> Result<Comparison, PlanError> {
     let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
     let (settings, understood) = understand(plan, published, keep)?;
-    let (published, left_out) = known_rows(plan, published).map_err(wrong)?;
-    let rows = Axis::named(&published.corner, &published.rows, plan.system, &settings).map_err(wrong)?;
-    let over = match &plan.columns {
-        Axis::Metrics(_) => "metric",
-        Axis::Parameter { name, .. } => name,
-    };
-    let columns = Axis::named(over, &published.columns, plan.system, &settings).map_err(wrong)?;
-    let cell = plan.cell;
-    if cell.is_none() && ![&rows, &columns].iter().any(|axis| matches!(axis, Axis::Metrics(_))) {
+    let is_metric = |row: &str| metric(plan.system, row).map(drop);
+    let is_known = |(row, _): &&(String, _)| published.corner != "metric" || is_metric(row).is_ok();
+    let (known, left_out): (Vec<_>, Vec<_>) = published.rows.iter().partition(is_known);
+    if known.is_empty() {
+        let first = left_out.first().map_or(Ok(()), |(row, _)| is_metric(row));
+        first.map_err(|unknown| wrong(format!("no row is a metric of the plan: {unknown}")))?;
+    }
+    let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
+    let rows = Axis::named(&published.corner, &labels(&known), plan.system, &settings).map_err(wrong)?;
+    let columns = Axis::named(&plan.shape.columns.name, &published.columns, plan.system, &settings).map_err(wrong)?;
+    let cell = plan.shape.cell;
+    if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
     }
     let table = table::run(plan, &settings, &Shape { rows, columns, cell }, seed, progress)?;
-    Ok(Comparison { cells: cells(&published, &table), understood, left_out, table })
-}
-
-/// The table without rows that are no metric of the plan's, and the names of those.
-fn known_rows(plan: &Plan, published: &Published) -> Result<(Published, Vec<String>), String> {
-    let mut known = published.clone();
-    if published.corner != "metric" {
-        return Ok((known, Vec::new()));
-    }
-    let is_known = |row: &String| metric(plan.system, row).is_ok();
-    let left_out: Vec<String> = published.rows.iter().filter(|row| !is_known(row)).cloned().collect();
-    if let (true, Some(first)) = (left_out.len() == published.rows.len(), left_out.first()) {
-        let wrong = metric(plan.system, first).err().unwrap_or_default();
-        return Err(format!("no row is a metric of the plan: {wrong}"));
-    }
-    let mut keep = published.rows.iter().map(is_known);
-    known.values.retain(|_| keep.next().unwrap_or(false));
-    known.rows.retain(is_known);
-    Ok((known, left_out))
+    Ok(Comparison { cells: cells(&known, &published.columns, &table), understood, left_out: labels(&left_out), table })
 }
 
 /// The plan's settings with what the heading of the table says.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
-    let heading = published.notes.join(" ").to_lowercase();
-    let found = plan.headings.iter().flat_map(|known| known.found_in(&heading));
+    let found = plan.headings.iter().flat_map(|known| known.found_in(&published.notes));
     let set: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
     let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
     let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
 }
 
-fn cells(published: &Published, table: &Table) -> Vec<Cell> {
+fn cells(rows: &[&(String, Vec<Option<f64>>)], columns: &[String], table: &Table) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (r, row) in published.rows.iter().enumerate() {
-        for (c, column) in published.columns.iter().enumerate() {
-            let known = published.values[r].get(c).copied().flatten().filter(|value| *value != 0.0);
-            if let (Some(published), Some(predicted)) = (known, table.value(r, c)) {
+    for (r, (row, values)) in rows.iter().enumerate() {
+        for (c, (column, value)) in columns.iter().zip(values).enumerate() {
+            let published = value.filter(|value| *value != 0.0);
+            if let (Some(published), Some(predicted)) = (published, table.value(r, c)) {
                 let error = (predicted - published) / published;
                 cells.push(Cell { row: row.clone(), column: column.clone(), published, predicted, error });
             }

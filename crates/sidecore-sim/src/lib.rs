@@ -9,13 +9,11 @@ pub mod compare;
 pub mod engine;
 pub mod faults;
 mod names;
-pub mod part;
+mod part;
 pub mod plan;
 pub mod replay;
 pub mod settings;
 pub mod speed;
 pub mod system;
 pub mod table;
-
 pub mod waiting;
-pub mod world;

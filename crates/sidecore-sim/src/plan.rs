@@ -28,16 +28,16 @@
 //! A name may be shortened to what follows its last point where that is unique.
 
 mod axis;
-mod error;
 mod read;
 
-pub use axis::Axis;
 pub(crate) use axis::metric;
-pub use error::PlanError;
+pub use axis::{Axis, Shape};
 pub(crate) use read::read_text;
 
 use crate::settings::{Settings, Source};
-use crate::system::{Impossible, System};
+use crate::system::System;
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 /// Most cells that a plan's table may have.
@@ -59,12 +59,8 @@ pub struct Plan {
     pub system: &'static System,
     /// Value of each parameter.
     pub settings: Settings,
-    /// Rows of its table.
-    pub rows: Axis,
-    /// Columns of its table.
-    pub columns: Axis,
-    /// The metric in each cell, where no axis goes over metrics.
-    pub cell: Option<usize>,
+    /// Its table.
+    pub shape: Shape,
     /// Metrics that are drawn as bars, where an axis goes over metrics.
     pub plot: Vec<usize>,
     /// The same hardware with other software.
@@ -113,24 +109,6 @@ impl Heading {
 }
 
 impl Plan {
-    /// Reads a plan and everything that it includes, and checks that it can be run.
-    ///
-    /// # Errors
-    ///
-    /// With file, line and remedy, if it cannot be read, names something unknown, has a wrong unit or is impossible.
-    pub fn read(path: &Path) -> Result<Self, PlanError> {
-        read::read(path)
-    }
-
-    /// Understands the text of a plan that stands, or would stand, at that path.
-    ///
-    /// # Errors
-    ///
-    /// As [`Plan::read`].
-    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
-        read::parse(path, text)
-    }
-
     /// Sets each `name=value` as on the command line, and checks the plan that comes of them all.
     ///
     /// # Errors
@@ -143,16 +121,7 @@ impl Plan {
             self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
         }
         let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
-        self.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.to_string()))
-    }
-
-    /// Sets one, as [`Plan::set_all`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn set(&mut self, setting: &str) -> Result<(), PlanError> {
-        self.set_all(&[setting])
+        self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.message))
     }
 
     /// The settings of a variant.
@@ -166,12 +135,30 @@ impl Plan {
             let wrong = |message: String| PlanError::of_setting(&format!("{name}={value}"), &message);
             settings.set(name, value, Source::Plan).map_err(wrong)?;
         }
-        self.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.to_string()))?;
+        self.system.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.message))?;
         Ok(settings)
     }
+}
 
-    /// Whether the system can be built so.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        self.system.check(settings)
+/// What is wrong with a plan: where, what, and the remedy, in one line for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError(String);
+
+impl PlanError {
+    pub(crate) fn in_file(path: &Path, line: Option<usize>, message: &str) -> Self {
+        let line = line.map_or(String::new(), |line| format!(":{line}"));
+        Self(format!("{}{line}: {message}", path.display()))
+    }
+
+    fn of_setting(setting: &str, message: &str) -> Self {
+        Self(format!("--set {setting}: {message}"))
     }
 }
+
+impl Display for PlanError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for PlanError {}

@@ -1,14 +1,12 @@
 //! What plans set of a system: by name and as text here, as typed structs in the system itself.
 
-mod layout;
 mod quantity;
-mod read;
 
-pub(crate) use layout::settings;
 pub(crate) use quantity::{Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ns, NsPerByte, Ratio, Us, balance, notify};
 
 use crate::names::unknown;
-use read::Reader;
+use crate::system::Read;
+use quantity::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
@@ -73,23 +71,19 @@ pub enum Source {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether the texts are values of the system's parameters.
-    holds: fn(&Settings) -> Result<(), Error>,
-    parameters: Vec<Parameter>,
-    values: Vec<Option<(String, Source)>>,
+    /// Reads the typed settings of the system.
+    model: Read,
+    /// The parameters, with the text and the source of what is set.
+    entries: Vec<(Parameter, Option<(String, Source)>)>,
 }
 
 impl Settings {
-    /// Nothing is set of these parameters of a system, which says whether texts are values of them.
-    pub(crate) fn new(parameters: Vec<Parameter>, holds: fn(&Self) -> Result<(), Error>) -> Self {
-        Self { holds, values: vec![None; parameters.len()], parameters }
+    /// Nothing is set of these parameters of a system.
+    pub(crate) fn new(parameters: Vec<Parameter>, model: Read) -> Self {
+        Self { model, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
-    /// The typed settings. What is not set has its least value.
-    ///
-    /// # Errors
-    ///
-    /// If a text is no value for its parameter.
+    /// The typed settings, if all texts are values for their parameters. What is not set has its least value.
     pub(crate) fn read<M: DeserializeOwned>(&self) -> Result<M, Error> {
         M::deserialize(Reader::new(&|name, _| self.text(name).map(str::to_owned)))
     }
@@ -101,18 +95,14 @@ impl Settings {
     /// If there is no such parameter or the text is no value for it: what is wrong, and what is accepted.
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
-        let before = self.values[index].replace((text.to_owned(), source));
-        let held = (self.holds)(self);
-        held.map_err(|error| error.to_string()).inspect_err(|_| self.values[index] = before)
+        let before = self.entries[index].1.replace((text.to_owned(), source));
+        let held = (self.model)(self).map(drop).map_err(|error| error.to_string());
+        held.inspect_err(|_| self.entries[index].1 = before)
     }
 
-    /// Number of the parameter of that name, in full or shortened to what follows the last point.
-    ///
-    /// # Errors
-    ///
-    /// If there is none, or the short name fits several.
-    pub fn find(&self, name: &str) -> Result<usize, String> {
-        let names = || self.parameters.iter().map(|parameter| parameter.name.as_str());
+    /// Number of the parameter of that name, in full or shortened to what follows the last point; or why there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<usize, String> {
+        let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {
             return Ok(index);
         }
@@ -130,12 +120,12 @@ impl Settings {
 
     /// The parameters, with the text and the source of what is set.
     pub fn iter(&self) -> impl Iterator<Item = (&Parameter, Option<&(String, Source)>)> {
-        self.parameters.iter().zip(self.values.iter().map(Option::as_ref))
+        self.entries.iter().map(|(parameter, value)| (parameter, value.as_ref()))
     }
 
     /// The parameter of that number.
-    pub fn parameter(&self, index: usize) -> &Parameter {
-        &self.parameters[index]
+    pub(crate) fn parameter(&self, index: usize) -> &Parameter {
+        &self.entries[index].0
     }
 
     /// The text that a parameter is set to.
@@ -149,3 +139,42 @@ impl Settings {
         self.clone().set(name, text, Source::Plan)
     }
 }
+
+/// Declares the typed settings of a system, read by serde: `part: Type { name: kind, … }`, or `part: Type;` for a struct
+/// that is declared elsewhere, and behind them the words of choices. Attributes of a part's struct are inner ones.
+macro_rules! settings {
+    (
+        $(#[$system_doc:meta])*
+        $system:ident {
+            $(
+                $(#[$part_doc:meta])*
+                $part:ident: $type:ident $({ $(#![$of_part:meta])* $($(#[$doc:meta])* $name:ident: $kind:ty,)* })? $(;)?
+            )*
+        }
+        $($(#[$of_choice:meta])* $choice:ident = $($word:ident)|+;)*
+    ) => {
+        $(#[$system_doc])*
+        #[derive(Clone, Copy, Debug, serde::Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub(in crate::system) struct $system {
+            $($(#[$part_doc])* pub(in crate::system) $part: $type,)*
+        }
+
+        $($(
+            #[derive(Clone, Copy, Debug, serde::Deserialize)]
+            $(#[$of_part])*
+            pub(in crate::system) struct $type {
+                $($(#[$doc])* pub(in crate::system) $name: $kind,)*
+            }
+        )?)*
+
+        $(
+            #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+            #[serde(rename_all = "kebab-case")]
+            $(#[$of_choice])*
+            pub(in crate::system) enum $choice { $($word),+ }
+        )*
+    };
+}
+
+pub(crate) use settings;

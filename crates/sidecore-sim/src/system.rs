@@ -9,27 +9,36 @@ mod zvm;
 use crate::settings::{Parameter, Settings};
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
-use std::fmt::{self, Display, Formatter};
 
 /// A modelled system. It has no state: everything about a run is in its settings and its seed.
 #[derive(Debug)]
 pub struct System {
-    name: &'static str,
-    metrics: &'static [Metric],
+    /// Name in plans.
+    pub name: &'static str,
+    /// What a run of it yields, in the order of [`Outcome::values`].
+    pub metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
-    holds: fn(&Settings) -> Result<(), Error>,
-    model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
+    model: Read,
 }
+
+/// Reads the typed settings of a system, or says which text is no value for its parameter.
+pub(crate) type Read = fn(&Settings) -> Result<Box<dyn Model>, Error>;
+
+/// Whether something cannot be, the parameter that must change, what is wrong, and what would be right.
+type Rule = (bool, &'static str, String);
 
 /// The typed settings of a system, which can be run.
 pub(crate) trait Model {
-    /// Whether this can be built, before any run.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be, by the parameter that must change.
+    /// What would contradict itself or physics.
+    fn rules(&self) -> Vec<Rule> {
+        Vec::new()
+    }
+
+    /// What cannot be, by the parameter that must change, before any run.
     fn check(&self) -> Result<(), Impossible> {
-        Ok(())
+        let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
+        let impossible = |parameter, why| Impossible { parameter, message: format!("{parameter}: {why}") };
+        broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
     }
 
     /// One run of settings that were checked.
@@ -38,23 +47,8 @@ pub(crate) trait Model {
 
 impl System {
     const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
-        Self {
-            name,
-            metrics,
-            parameters: Parameter::all_of::<M>,
-            holds: |settings| settings.read::<M>().map(drop),
-            model: |settings| Ok(Box::new(settings.read::<M>()?)),
-        }
-    }
-
-    /// Name in plans.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What a run of it yields, in the order of [`Outcome::values`].
-    pub fn metrics(&self) -> &'static [Metric] {
-        self.metrics
+        let model = |settings: &Settings| Ok(Box::new(settings.read::<M>()?) as Box<dyn Model>);
+        Self { name, metrics, parameters: Parameter::all_of::<M>, model }
     }
 
     /// Everything about it that can be set.
@@ -64,17 +58,12 @@ impl System {
 
     /// Settings of it, with nothing set.
     pub fn settings(&self) -> Settings {
-        Settings::new(self.parameters(), self.holds)
-    }
-
-    /// The typed settings, as [`Settings::read`].
-    fn model(&self, settings: &Settings) -> Result<Box<dyn Model>, Error> {
-        (self.model)(settings)
+        Settings::new(self.parameters(), self.model)
     }
 
     /// Whether these settings can be built, before any run.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        self.model(settings).expect("settings hold values only").check()
+        (self.model)(settings).expect("settings hold values only").check()
     }
 
     /// One run.
@@ -83,7 +72,7 @@ impl System {
     ///
     /// If the settings are those of another system.
     pub fn run(&self, settings: &Settings, seed: u64) -> Outcome {
-        self.model(settings).expect("settings hold values only").run(seed)
+        (self.model)(settings).expect("settings hold values only").run(seed)
     }
 }
 
@@ -98,19 +87,17 @@ pub struct Metric {
     pub meaning: &'static str,
 }
 
+const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit, meaning }
+}
+
 /// Settings that contradict each other or physics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impossible {
     /// The parameter that must change.
     pub parameter: &'static str,
-    /// What is wrong, and what would be right.
+    /// Its name, what is wrong, and what would be right.
     pub message: String,
-}
-
-impl Display for Impossible {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.parameter, self.message)
-    }
 }
 
 /// What a run found.
@@ -120,10 +107,13 @@ pub struct Outcome {
     pub values: Vec<f64>,
     /// The part that limited it, with its utilisation: `cpu 98 %`.
     pub limit: String,
-    /// Events handled.
-    pub events: u64,
     /// Hash of the run.
     pub trace: u64,
+}
+
+/// What is used most of these, each with how much of it is used.
+fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
+    parts.iter().fold(parts[0], |most, part| if part.1 > most.1 { *part } else { most })
 }
 
 /// All systems.

@@ -1,29 +1,18 @@
 //! A plan's table: one run for each case, one cell for each row and column.
 
-use crate::plan::{Axis, Plan, PlanError};
+use crate::plan::{Axis, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
-use crate::system::{Impossible, Outcome, System};
+use crate::system::Outcome;
 use std::ops::ControlFlow;
 
 /// Called after each run with how many are done and how many there are; `Break` stops the table there.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
-/// What a table goes over and shows.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// Rows.
-    pub rows: Axis,
-    /// Columns.
-    pub columns: Axis,
-    /// The metric in each cell, where no axis goes over metrics.
-    pub cell: Option<usize>,
-}
-
 /// One run of a table.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was set for it beside the table's settings: parameter and value.
-    pub case: Vec<(String, String)>,
+    pub case: Changes,
     /// What it found.
     pub outcome: Outcome,
 }
@@ -37,33 +26,6 @@ pub struct Table {
     pub runs: Vec<Run>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
-    system: &'static System,
-}
-
-impl Shape {
-    /// That of the plan's own table.
-    pub fn of(plan: &Plan) -> Self {
-        Self { rows: plan.rows.clone(), columns: plan.columns.clone(), cell: plan.cell }
-    }
-
-    /// The cases that must be run: each value of each axis that is a parameter.
-    fn cases(&self) -> Vec<Vec<(String, String)>> {
-        let mut cases = Vec::new();
-        for row in values(&self.rows) {
-            for column in values(&self.columns) {
-                cases.push(row.iter().chain(&column).cloned().collect());
-            }
-        }
-        cases
-    }
-}
-
-/// The settings along an axis; over metrics there is one case without any.
-fn values(axis: &Axis) -> Vec<Vec<(String, String)>> {
-    match axis {
-        Axis::Metrics(_) => vec![Vec::new()],
-        Axis::Parameter { name, values } => values.iter().map(|value| vec![(name.clone(), value.clone())]).collect(),
-    }
 }
 
 /// Runs the system for each case. All cases are checked before the first run.
@@ -79,8 +41,20 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Table, PlanError> {
     let cases = shape.cases();
-    let prepared = cases.iter().map(|case| prepare(plan, settings, case)).collect::<Result<Vec<_>, _>>()?;
-    let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false, system: plan.system };
+    let wrong = |message: &str| PlanError::in_file(&plan.path, None, message);
+    let prepare = |case: &Changes| {
+        let mut settings = settings.clone();
+        for (name, value) in case {
+            settings.set(name, value, Source::Plan).map_err(|message| wrong(&message))?;
+        }
+        plan.system.check(&settings).map_err(|impossible| {
+            let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            wrong(&format!("with {}: {}", described.join(", "), impossible.message))
+        })?;
+        Ok(settings)
+    };
+    let prepared = cases.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    let mut table = Table { shape: shape.clone(), runs: Vec::new(), stopped: false };
     for (case, settings) in cases.into_iter().zip(&prepared) {
         let outcome = plan.system.run(settings, seed);
         table.runs.push(Run { case, outcome });
@@ -92,55 +66,19 @@ pub fn run(
     Ok(table)
 }
 
-fn prepare(plan: &Plan, settings: &Settings, case: &[(String, String)]) -> Result<Settings, PlanError> {
-    let mut settings = settings.clone();
-    for (name, value) in case {
-        let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
-        settings.set(name, value, Source::Plan).map_err(wrong)?;
-    }
-    let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let wrong = |message: Impossible| {
-        PlanError::in_file(&plan.path, None, &format!("with {}: {message}", described.join(", ")))
-    };
-    plan.check(&settings).map_err(wrong)?;
-    Ok(settings)
-}
-
 impl Table {
     /// The run of that row and column, where it was done.
     pub fn run_of(&self, row: usize, column: usize) -> Option<&Run> {
-        let rows = matches!(self.shape.rows, Axis::Parameter { .. });
-        let columns = matches!(self.shape.columns, Axis::Parameter { .. });
-        let index = match (rows, columns) {
-            (true, true) => row * self.shape.columns.len() + column,
-            (true, false) => row,
-            (false, _) => column,
-        };
-        self.runs.get(index)
-    }
-
-    /// Number of the metric of that row and column.
-    pub fn metric_of(&self, row: usize, column: usize) -> usize {
-        match (&self.shape.rows, &self.shape.columns) {
-            (Axis::Metrics(metrics), _) => metrics[row],
-            (_, Axis::Metrics(metrics)) => metrics[column],
-            _ => self.shape.cell.unwrap_or(0),
-        }
+        let Shape { rows, columns, .. } = &self.shape;
+        let along = |axis: &Axis, at| if axis.is_metrics() { (0, 1) } else { (at, axis.labels.len()) };
+        let ((row, _), (column, of)) = (along(rows, row), along(columns, column));
+        self.runs.get(row * of + column)
     }
 
     /// The value of that cell, where it was run and measured.
     pub fn value(&self, row: usize, column: usize) -> Option<f64> {
-        let value = self.run_of(row, column)?.outcome.values.get(self.metric_of(row, column)).copied()?;
-        value.is_finite().then_some(value)
-    }
-
-    /// Labels of the rows.
-    pub fn row_labels(&self) -> Vec<String> {
-        self.shape.rows.labels(self.system)
-    }
-
-    /// Labels of the columns.
-    pub fn column_labels(&self) -> Vec<String> {
-        self.shape.columns.labels(self.system)
+        let Shape { rows, columns, cell } = &self.shape;
+        let metric = rows.metrics.get(row).or(columns.metrics.get(column)).or(cell.as_ref())?;
+        self.run_of(row, column)?.outcome.values.get(*metric).copied().filter(|value| value.is_finite())
     }
 }

@@ -15,7 +15,7 @@ fn root() -> PathBuf {
 fn plan(settings: &[&str]) -> Plan {
     let mut plan = Plan::read(&root().join("plans/inic.toml")).unwrap();
     for setting in settings {
-        plan.set(setting).unwrap();
+        plan.set_all(&[setting]).unwrap();
     }
     plan
 }
@@ -23,8 +23,8 @@ fn plan(settings: &[&str]) -> Plan {
 /// A metric of one run.
 fn value(settings: &[&str], attachment: &str, metric: &str) -> f64 {
     let mut plan = plan(settings);
-    plan.set(&format!("nic.attachment={attachment}")).unwrap();
-    let metric = plan.system.metrics().iter().position(|known| known.name == metric).unwrap();
+    plan.set_all(&[format!("nic.attachment={attachment}")]).unwrap();
+    let metric = plan.system.metrics.iter().position(|known| known.name == metric).unwrap();
     plan.system.run(&plan.settings, 1).values[metric]
 }
 
@@ -135,7 +135,7 @@ fn impossible_settings_name_the_parameter() {
     ];
     for (settings, message) in cases {
         let mut plan = Plan::read(&root().join("plans/inic.toml")).unwrap();
-        let last = settings.iter().map(|setting| plan.set(setting)).last().unwrap();
+        let last = settings.iter().map(|setting| plan.set_all(&[setting])).last().unwrap();
         let error = last.unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }

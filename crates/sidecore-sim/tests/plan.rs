@@ -1,9 +1,9 @@
 //! Plans that are right, and what is said about those that are not.
 
 use sidecore_sim::compare::{Published, compare};
-use sidecore_sim::plan::{Axis, Plan};
+use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
-use sidecore_sim::table::{self, Shape};
+use sidecore_sim::table;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -73,10 +73,9 @@ fn wrong(from: &str, to: &str) -> String {
 #[test]
 fn a_plan_is_read_with_all_it_says() {
     let plan = good();
-    assert_eq!((plan.title.as_str(), plan.system.name()), ("A queue", "queue"));
-    assert_eq!((plan.rows.len(), plan.columns.title()), (2, "load"));
-    let Axis::Parameter { values, .. } = &plan.columns else { panic!("a parameter") };
-    assert_eq!(values.len(), 4);
+    assert_eq!((plan.title.as_str(), plan.system.name), ("A queue", "queue"));
+    assert_eq!((plan.shape.rows.labels.len(), plan.shape.columns.title()), (2, "load"));
+    assert!(plan.shape.columns.labels.len() == 4 && !plan.shape.columns.is_metrics());
     let time = plan.settings.iter().find(|(parameter, _)| parameter.name == "server.time_us").unwrap().1;
     let documented = Source::Documented(Origin::Assumed, "one request".to_owned());
     assert_eq!(time, Some(&("10".to_owned(), documented)));
@@ -143,7 +142,7 @@ fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
         ("lod=0.5", "--set lod=0.5: unknown parameter `lod`; did you mean"),
         ("load=nan", "--set load=nan: `nan` is no value"),
     ] {
-        let said = plan.set(setting).unwrap_err().to_string();
+        let said = plan.set_all(&[setting]).unwrap_err().to_string();
         assert!(said.starts_with(message), "{setting}: {said}");
     }
 }
@@ -155,11 +154,11 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 #[test]
 fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
     let plan = good();
-    let run = |seed| table::run(&plan, &plan.settings, &Shape::of(&plan), seed, &mut go).unwrap();
+    let run = |seed| table::run(&plan, &plan.settings, &plan.shape, seed, &mut go).unwrap();
     let (first, again, other) = (run(1), run(1), run(2));
     assert_eq!(
-        (first.runs.len(), first.row_labels(), first.column_labels()[1].as_str()),
-        (8, vec!["1".into(), "2".into()], "0.4")
+        (first.runs.len(), &first.shape.rows.labels[..], first.shape.columns.labels[1].as_str()),
+        (8, &["1".to_owned(), "2".to_owned()][..], "0.4")
     );
     let traces = |table: &table::Table| table.runs.iter().map(|run| run.outcome.trace).collect::<Vec<_>>();
     assert_eq!(traces(&first), traces(&again));
@@ -171,7 +170,7 @@ fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
 fn a_stopped_table_keeps_what_it_has() {
     let plan = good();
     let mut stop = |done, _| if done == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let table = table::run(&plan, &plan.settings, &Shape::of(&plan), 1, &mut stop).unwrap();
+    let table = table::run(&plan, &plan.settings, &plan.shape, 1, &mut stop).unwrap();
     assert!(table.stopped && table.runs.len() == 3);
     assert!(table.value(0, 2).is_some() && table.value(0, 3).is_none());
 }

@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 fn plan(settings: &[&str]) -> Plan {
     let mut plan = Plan::read(&root().join("plans/zvm.toml")).unwrap();
     for setting in settings {
-        plan.set(setting).unwrap();
+        plan.set_all(&[setting]).unwrap();
     }
     plan
 }
@@ -27,7 +27,7 @@ fn run(settings: &[&str], seed: u64) -> Outcome {
 /// A metric of a run.
 fn metric(outcome: &Outcome, name: &str) -> f64 {
     let plan = plan(&[]);
-    outcome.values[plan.system.metrics().iter().position(|known| known.name == name).unwrap()]
+    outcome.values[plan.system.metrics.iter().position(|known| known.name == name).unwrap()]
 }
 
 /// Cells of both published tables, with the number of threads.
@@ -138,7 +138,7 @@ fn what_contradicts_itself_is_refused() {
         ("notify.guest=timer", "notify.guest"),
     ] {
         let mut plan = plan(&[]);
-        let error = plan.set(setting).unwrap_err().to_string();
+        let error = plan.set_all(&[setting]).unwrap_err().to_string();
         assert!(error.contains(names), "{setting}: {error}");
     }
 }

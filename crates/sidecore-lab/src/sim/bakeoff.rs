@@ -59,11 +59,12 @@ fn singles(lines: &[Line]) -> Grid {
         let load = line.load.map_or_else(|| "saturated".to_owned(), |load| format!("{load:.2}"));
         let names = [line.scenario.to_owned(), load, line.balance.name().to_owned(), line.order.name().to_owned()];
         let measured = match line.ratio {
-            Some((_, p99)) => [digits(line.mean / 1e3), digits(line.p99 / 1e3), format!("{p99:.2}")],
+            Some((_, p99)) => [digits(line.found.mean / 1e3), digits(line.found.p99 / 1e3), format!("{p99:.2}")],
             None => ["-", "-", "-"].map(str::to_owned),
         };
-        let stable = if line.stable { "yes" } else { "no" }.to_owned();
-        grid.rows.push(names.into_iter().chain([stable, format!("{:.3}", line.carried)]).chain(measured).collect());
+        let stable = if line.found.stable { "yes" } else { "no" }.to_owned();
+        grid.rows
+            .push(names.into_iter().chain([stable, format!("{:.3}", line.found.carried)]).chain(measured).collect());
     }
     grid.notes.push("carried: requests done, as a part of what the linear program allows.".to_owned());
     grid
@@ -92,17 +93,17 @@ struct Row {
 
 impl Row {
     fn of(line: &Line) -> Self {
-        let if_stable = |value: f64| line.stable.then_some(value);
+        let if_stable = |value: f64| line.found.stable.then_some(value);
         Self {
             scenario: line.scenario,
             seed: line.seed,
             load: line.load,
             balance: line.balance.name(),
             order: line.order.name(),
-            stable: line.stable,
-            carried: line.carried,
-            mean_us: if_stable(line.mean / 1e3),
-            p99_us: if_stable(line.p99 / 1e3),
+            stable: line.found.stable,
+            carried: line.found.carried,
+            mean_us: if_stable(line.found.mean / 1e3),
+            p99_us: if_stable(line.found.p99 / 1e3),
             mean_to_best: line.ratio.map(|ratio| ratio.0),
             p99_to_best: line.ratio.map(|ratio| ratio.1),
         }

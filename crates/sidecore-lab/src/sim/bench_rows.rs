@@ -27,7 +27,7 @@ struct Case {
 
 /// Reads the rows, predicts those that the plan knows and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
-    if plan.system.name() != "machine" {
+    if plan.system.name != "machine" {
         return Err(format!(
             "{} holds rows of a bench: only a plan of `bench calibrate` predicts them",
             path.display()
@@ -41,7 +41,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
         let settings = plan.with(&case.set).map_err(|error| error.to_string())?;
         let outcome = plan.system.run(&settings, args.seed);
         for (metric, measured) in &case.measured {
-            let predicted = plan.system.metrics().iter().position(|known| known.name == *metric);
+            let predicted = plan.system.metrics.iter().position(|known| known.name == *metric);
             let Some(predicted) = predicted.map(|index| outcome.values[index]) else { continue };
             let (row, column) = (case.name.clone(), (*metric).to_owned());
             let error = (predicted - measured) / measured;

@@ -3,7 +3,7 @@
 use super::sheet::Sheet;
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
-use sidecore_sim::plan::{self, Plan};
+use sidecore_sim::plan::Plan;
 
 const SIZE: (u32, u32) = (760, 360);
 const WIDTH: u32 = 760;
@@ -18,7 +18,7 @@ pub(super) struct Plot {
 /// The plots of a plan, named after its file.
 pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
     let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-    match plan.cell {
+    match plan.shape.cell {
         Some(metric) => vec![curves(plan, sheets, metric, format!("{stem}.svg"))],
         None => plan.plot.iter().map(|metric| bar_plot(plan, sheets, *metric, &stem)).collect(),
     }
@@ -26,30 +26,31 @@ pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
 
 /// The last row of each table over its columns.
 fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
-    let metric = &plan.system.metrics()[metric];
-    let last = plan.rows.len() - 1;
+    let metric = &plan.system.metrics[metric];
+    let last = plan.shape.rows.labels.len() - 1;
     let line = |(colour, sheet): (usize, &Sheet)| {
-        let labels = sheet.table.column_labels();
+        let labels = &sheet.table.shape.columns.labels;
         let point = |c: usize| Some((labels[c].parse().ok()?, sheet.table.value(last, c)?));
         Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect() }
     };
-    let of_size = plan.columns.title() == "size";
-    let across =
-        Axis::new(plan.columns.title(), Scale::Log2, if of_size { |size| bytes(size.round() as u64) } else { digits });
+    let of_size = plan.shape.columns.title() == "size";
+    let across = Axis::new(
+        plan.shape.columns.title(),
+        Scale::Log2,
+        if of_size { |size| bytes(size.round() as u64) } else { digits },
+    );
     let up = Axis::new(format!("{}, {}", metric.name, metric.unit), Scale::Linear, digits);
     let drawn: Vec<Line> = sheets.iter().enumerate().map(line).collect();
     let names = sheets.iter().enumerate().map(|(i, sheet)| format!("{} {}", colour_name(i), sheet.variant));
-    let row = match &plan.rows {
-        plan::Axis::Parameter { values, .. } => format!("{} {}", plan.rows.title(), values[last]),
-        plan::Axis::Metrics(_) => String::new(),
-    };
+    let rows = &plan.shape.rows;
+    let row = if rows.is_metrics() { String::new() } else { format!("{} {}", rows.title(), rows.labels[last]) };
     let caption = format!("{} at {row}: {}.", metric.meaning, names.collect::<Vec<_>>().join(", "));
     Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
 }
 
 /// One bar for each column of each table, or one for all where they are alike.
 fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
-    let name = &plan.system.metrics()[metric];
+    let name = &plan.system.metrics[metric];
     let mut all = Vec::new();
     for (number, sheet) in sheets.iter().enumerate() {
         let values: Vec<f64> = sheet.table.runs.iter().map(|run| run.outcome.values[metric]).collect();
@@ -58,7 +59,7 @@ fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
             all.extend(values.first().map(|value| bar(sheet.variant.clone(), *value)));
             continue;
         }
-        let labels = sheet.table.column_labels();
+        let labels = &sheet.table.shape.columns.labels;
         all.extend(labels.iter().zip(values).map(|(label, value)| bar(format!("{}: {label}", sheet.variant), value)));
     }
     let axis = Axis::new(format!("{}, {}", name.name, name.unit), Scale::Linear, digits);

@@ -93,8 +93,8 @@ fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
 fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
     let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
     let last = own.table.runs.len() - 1;
-    let figures: Vec<(usize, usize)> = match plan.cell {
-        Some(metric) => [last + 1 - plan.columns.len(), last].map(|run| (run, metric)).to_vec(),
+    let figures: Vec<(usize, usize)> = match plan.shape.cell {
+        Some(metric) => [last + 1 - plan.shape.columns.labels.len(), last].map(|run| (run, metric)).to_vec(),
         None => plan.plot.iter().map(|metric| (last, *metric)).collect(),
     };
     let rows = figures
@@ -104,7 +104,7 @@ fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
 }
 
 fn summary_row(plan: &Plan, own: &Table, sheet: &Sheet, (run, metric): (usize, usize)) -> Option<Vec<String>> {
-    let known = &plan.system.metrics()[metric];
+    let known = &plan.system.metrics[metric];
     let (before, after) = (own.runs.get(run)?, sheet.table.runs.get(run)?);
     let case: Vec<String> = before
         .case
@@ -142,11 +142,12 @@ fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<(Grid, Option<Grid>)> {
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let table = &sheet.table;
     let shape = &table.shape;
-    let unit = plan.cell.map(|metric| &plan.system.metrics()[metric]);
+    let unit = plan.shape.cell.map(|metric| &plan.system.metrics[metric]);
     let what = unit.map_or(String::new(), |metric| format!(", {} in {}", metric.name, metric.unit));
     let mut grid = Grid::new(format!("{}: {}{what}", plan.title, sheet.variant), &headings(table));
-    for (r, label) in table.row_labels().into_iter().enumerate() {
-        let cells = (0..shape.columns.len()).map(|c| cell(table.value(r, c), own.and_then(|own| own.value(r, c))));
+    for (r, label) in shape.rows.labels.iter().cloned().enumerate() {
+        let cells =
+            (0..shape.columns.labels.len()).map(|c| cell(table.value(r, c), own.and_then(|own| own.value(r, c))));
         grid.rows.push([label].into_iter().chain(cells).collect());
     }
     grid.notes.extend(limits(table));
@@ -158,7 +159,7 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
 
 fn headings(table: &Table) -> Vec<String> {
     let corner = format!("{} \\ {}", table.shape.rows.title(), table.shape.columns.title());
-    [corner].into_iter().chain(table.column_labels()).collect()
+    [corner].into_iter().chain(table.shape.columns.labels.iter().cloned()).collect()
 }
 
 /// A value, with its multiple of the own table's.
@@ -183,8 +184,8 @@ fn limit_grid(sheet: &Sheet) -> Option<Grid> {
         return None;
     }
     let mut grid = Grid::new(format!("What limits: {}", sheet.variant), &headings(table));
-    for (r, label) in table.row_labels().into_iter().enumerate() {
-        let parts = (0..shape.columns.len()).map(|c| table.run_of(r, c).map_or("-", part).to_owned());
+    for (r, label) in shape.rows.labels.iter().cloned().enumerate() {
+        let parts = (0..shape.columns.labels.len()).map(|c| table.run_of(r, c).map_or("-", part).to_owned());
         grid.rows.push([label].into_iter().chain(parts).collect());
     }
     Some(grid)
@@ -214,7 +215,7 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
     let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
     let commit = machine::commit();
     let row = |run: &table::Run| {
-        let metrics = plan.system.metrics().iter().zip(&run.outcome.values);
+        let metrics = plan.system.metrics.iter().zip(&run.outcome.values);
         let metrics: Map<_, _> = metrics.map(|(metric, value)| (metric.name.to_owned(), (*value).into())).collect();
         let settings: Map<_, _> = run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         let set = |name: &str| {

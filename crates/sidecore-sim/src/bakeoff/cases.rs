@@ -1,8 +1,8 @@
 //! What the policies are tried on.
 
 use super::LOADS;
+use super::pool::{Card, Change, Run, Sizes, Traffic};
 use crate::engine::Random;
-use crate::world::pool::{Card, Change, Run, Sizes, Traffic};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 
@@ -12,14 +12,8 @@ pub(super) const POOLS: &str = "pools";
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
 
-const AS_THEY_COME: &[(Balance, Order)] = &[
-    (Balance::RoundRobin, Order::Fifo),
-    (Balance::Sed, Order::Fifo),
-    (Balance::Eft, Order::Fifo),
-    (Balance::Tokens, Order::Fifo),
-    (Balance::Priced, Order::Fifo),
-];
-const ALSO_SHORTEST: &[(Balance, Order)] = &[
+/// All policies; of those, the ones that serve as requests come.
+const POLICIES: [(Balance, Order); 7] = [
     (Balance::RoundRobin, Order::Fifo),
     (Balance::Sed, Order::Fifo),
     (Balance::Eft, Order::Fifo),
@@ -28,6 +22,7 @@ const ALSO_SHORTEST: &[(Balance, Order)] = &[
     (Balance::Eft, Order::Shortest),
     (Balance::Priced, Order::Shortest),
 ];
+const AS_THEY_COME: &[(Balance, Order)] = POLICIES.split_at(5).0;
 
 /// Devices and requests, and the policies that are tried on them.
 pub(super) struct Case {
@@ -42,11 +37,21 @@ pub(super) fn all(seeds: u64) -> Vec<Case> {
     let case = |scenario, seed, policies, run| Case { scenario, seed, run, policies };
     let single = |scenario, run| case(scenario, 1, AS_THEY_COME, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
-    cases.push(single("regression", regression(Traffic::Closed(64))));
-    cases.push(case("heavy tail", 1, ALSO_SHORTEST, heavy_tail()));
-    cases.push(case("alike", 1, ALSO_SHORTEST, alike()));
-    cases.push(single("slowed", slowed()));
-    cases.push(single("misled", misled()));
+    let heavy_tail = Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) };
+    // Devices that are alike: prices say nothing, only the order helps the short ones.
+    let alike = Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail.clone() };
+    let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
+    let mut misled = regression(Traffic::Open(0.9));
+    for (number, card) in misled.cards.iter_mut().enumerate() {
+        card.reports = if number % 2 == 0 { 0.8 } else { 1.2 };
+    }
+    cases.extend([
+        single("regression", regression(Traffic::Closed(64))),
+        case("heavy tail", 1, &POLICIES, heavy_tail),
+        case("alike", 1, &POLICIES, alike),
+        single("slowed", Run { change, ..regression(Traffic::Open(0.6)) }),
+        single("misled", misled),
+    ]);
     let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, AS_THEY_COME, random_pool(seed, load))));
     cases.extend(pools);
     cases
@@ -66,28 +71,6 @@ fn regression(traffic: Traffic) -> Run {
     }
 }
 
-fn heavy_tail() -> Run {
-    Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) }
-}
-
-/// Devices that are alike: prices say nothing, only the order helps the short ones.
-fn alike() -> Run {
-    Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail() }
-}
-
-fn slowed() -> Run {
-    let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
-    Run { change, ..regression(Traffic::Open(0.6)) }
-}
-
-fn misled() -> Run {
-    let mut run = regression(Traffic::Open(0.9));
-    for (number, card) in run.cards.iter_mut().enumerate() {
-        card.reports = if number % 2 == 0 { 0.8 } else { 1.2 };
-    }
-    run
-}
-
 /// The random pool of that seed, at that part of its fluid capacity: 3 to 8 devices of 0.1 to 5 us and 0.02 to 2 ns/B;
 /// 2 to 4 sizes from 16 B to 16 KiB in random parts.
 pub fn random_pool(seed: u64, load: f64) -> Run {
@@ -102,15 +85,7 @@ pub fn random_pool(seed: u64, load: f64) -> Run {
     for (part, _) in &mut parts {
         *part /= sum;
     }
-    Run {
-        cards,
-        sizes: Sizes::Mix(parts),
-        traffic: Traffic::Open(load),
-        requests: REQUESTS,
-        balance: Balance::Eft,
-        order: Order::Fifo,
-        change: None,
-    }
+    Run { cards, sizes: Sizes::Mix(parts), requests: REQUESTS, ..regression(Traffic::Open(load)) }
 }
 
 /// Even over the logarithm. Only square roots and products, which are the same on every machine.

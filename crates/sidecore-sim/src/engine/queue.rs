@@ -1,12 +1,11 @@
-//! Pending events: a heap of four children over slots that are used again.
+//! Pending events: a heap over slots that are used again.
 //!
-//! The heap holds time, order and slot, so that a comparison reads no other memory; the slot holds the event. An event
-//! taken back leaves an empty slot, which is passed over when its time comes.
+//! The heap holds time, order and slot as one number, so that a comparison has no branch and reads no other memory; the
+//! slot holds the event. An event taken back leaves an empty slot, which is passed over when its time comes.
 
 use sidecore_core::time::Nanos;
-
-/// Children of a node: a shallower heap with one cache line for all children of a node.
-const CHILDREN: usize = 4;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Name of a pending event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,51 +14,27 @@ pub struct Timer {
     generation: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    at: Nanos,
-    /// Counts what was scheduled in the upper 40 bits; the slot below.
-    order: u64,
-}
-
-const SLOT_BITS: u32 = 24;
-
-impl Node {
-    /// Time first, then order, as one number that compares without a branch.
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.at) << 64 | u128::from(self.order)
-    }
-
-    #[inline]
-    fn slot(&self) -> usize {
-        (self.order & ((1 << SLOT_BITS) - 1)) as usize
-    }
-}
-
 #[derive(Debug)]
 struct Slot<E> {
     generation: u32,
     event: Option<E>,
 }
 
+const SLOT_BITS: u32 = 24;
+
 /// The pending events of one engine, up to 16 million.
 #[derive(Debug)]
 pub(super) struct Queue<E> {
-    heap: Vec<Node>,
+    /// Time in the upper 64 bits, what was scheduled before in the 40 below, and the slot.
+    heap: BinaryHeap<Reverse<u128>>,
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
     scheduled: u64,
-    cancelled: usize,
 }
 
 impl<E: Copy> Queue<E> {
     pub(super) fn new() -> Self {
-        Self { heap: Vec::new(), slots: Vec::new(), free: Vec::new(), scheduled: 0, cancelled: 0 }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.heap.len() - self.cancelled
+        Self { heap: BinaryHeap::new(), slots: Vec::new(), free: Vec::new(), scheduled: 0 }
     }
 
     #[inline]
@@ -71,74 +46,34 @@ impl<E: Copy> Queue<E> {
         });
         let place = &mut self.slots[slot as usize];
         place.event = Some(event);
-        let timer = Timer { slot, generation: place.generation };
         self.scheduled += 1;
-        self.heap.push(Node { at, order: self.scheduled << SLOT_BITS | u64::from(slot) });
-        self.rise(self.heap.len() - 1);
-        timer
+        let order = self.scheduled << SLOT_BITS | u64::from(slot);
+        self.heap.push(Reverse(u128::from(at) << 64 | u128::from(order)));
+        Timer { slot, generation: place.generation }
     }
 
     /// Takes the first event out if its time is at most `until`.
     #[inline]
     pub(super) fn pop(&mut self, until: Nanos) -> Option<(Nanos, E)> {
         loop {
-            let first = *self.heap.first()?;
-            if first.at > until {
+            let Reverse(first) = *self.heap.peek()?;
+            let (at, number) = ((first >> 64) as Nanos, first as u32 & ((1 << SLOT_BITS) - 1));
+            if at > until {
                 return None;
             }
-            self.take_first();
-            let slot = &mut self.slots[first.slot()];
+            self.heap.pop();
+            let slot = &mut self.slots[number as usize];
             slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(first.slot() as u32);
-            match slot.event.take() {
-                Some(event) => return Some((first.at, event)),
-                None => self.cancelled -= 1,
+            self.free.push(number);
+            if let Some(event) = slot.event.take() {
+                return Some((at, event));
             }
         }
     }
 
     pub(super) fn cancel(&mut self, timer: Timer) -> Option<E> {
         let slot = self.slots.get_mut(timer.slot as usize).filter(|slot| slot.generation == timer.generation)?;
-        let event = slot.event.take()?;
-        self.cancelled += 1;
-        Some(event)
-    }
-
-    /// Takes the root out: the last node goes down from its place.
-    #[inline]
-    fn take_first(&mut self) {
-        let Some(last) = self.heap.pop() else { return };
-        if self.heap.is_empty() {
-            return;
-        }
-        let key = last.key();
-        let mut at = 0;
-        loop {
-            let first = at * CHILDREN + 1;
-            let Some(children) = self.heap.get(first..self.heap.len().min(first + CHILDREN)) else { break };
-            let Some((offset, child)) = children.iter().enumerate().min_by_key(|(_, child)| child.key()) else { break };
-            if key <= child.key() {
-                break;
-            }
-            self.heap[at] = *child;
-            at = first + offset;
-        }
-        self.heap[at] = last;
-    }
-
-    #[inline]
-    fn rise(&mut self, mut at: usize) {
-        let node = self.heap[at];
-        let key = node.key();
-        while at > 0 {
-            let parent = (at - 1) / CHILDREN;
-            if self.heap[parent].key() <= key {
-                break;
-            }
-            self.heap[at] = self.heap[parent];
-            at = parent;
-        }
-        self.heap[at] = node;
+        slot.event.take()
     }
 }
 
@@ -167,7 +102,8 @@ mod tests {
                     }
                     _ => model.push((at, number, queue.push(at, number))),
                 }
-                prop_assert_eq!(queue.len(), model.len());
+                let pending = queue.slots.iter().filter(|slot| slot.event.is_some()).count();
+                prop_assert_eq!(pending, model.len());
             }
         }
     }

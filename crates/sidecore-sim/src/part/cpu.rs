@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Who may interrupt whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub(crate) enum Level {
     /// Gives way to all others.
     User,
     /// Gives way to interrupts; waits for no user.
@@ -25,30 +25,37 @@ const LEVELS: usize = 3;
 
 /// A piece of work that runs without asking the world anything.
 #[derive(Clone, Copy, Debug)]
-pub struct Section {
+pub(crate) struct Section {
     /// Thread or interrupt line.
-    pub owner: u32,
+    pub(crate) owner: u32,
     /// Who may interrupt it.
-    pub level: Level,
+    pub(crate) level: Level,
     /// Where its time is booked, below the number of accounts.
-    pub account: usize,
+    pub(crate) account: usize,
     /// Time that it takes on a processor of its own, ns.
-    pub time: Nanos,
+    pub(crate) time: Nanos,
+}
+
+impl Section {
+    /// With all its work to be done, ns.
+    fn whole(self) -> (Self, f64) {
+        (self, self.time as f64)
+    }
 }
 
 /// What a processor is like.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Cores.
-    pub cores: u32,
+    pub(crate) cores: u32,
     /// Threads of each core: 1 or 2.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// Speed of a thread whose sibling is busy, as a fraction of its speed alone.
-    pub shared_speed: f64,
+    pub(crate) shared_speed: f64,
     /// Time of a context switch, ns.
-    pub switch: Nanos,
+    pub(crate) switch: Nanos,
     /// Accounts.
-    pub accounts: usize,
+    pub(crate) accounts: usize,
 }
 
 /// A section on its way.
@@ -72,67 +79,58 @@ struct Processor {
 }
 
 /// All processors of a machine.
-#[derive(Debug)]
-pub struct Cpu<E> {
+pub(crate) struct Cpu<E> {
     shape: Shape,
     processors: Vec<Processor>,
     waiting: [VecDeque<Section>; LEVELS],
-    booked: Vec<f64>,
-    switches: u64,
+    /// CPU time booked on each account, ns.
+    pub(crate) booked: Vec<f64>,
+    /// Context switches so far.
+    pub(crate) switches: u64,
     done: fn(u32) -> E,
 }
 
 impl<E: Copy> Cpu<E> {
     /// Idle processors; `done` makes the event that tells that the section on this processor is done, which the world
     /// answers with [`Cpu::finish`].
-    pub fn new(shape: Shape, done: fn(u32) -> E) -> Self {
+    pub(crate) fn new(shape: Shape, done: fn(u32) -> E) -> Self {
         let processors = (0..shape.cores.max(1) * shape.threads.clamp(1, 2)).map(|_| Processor::default()).collect();
         let booked = vec![0.0; shape.accounts];
         Self { shape, processors, waiting: Default::default(), booked, switches: 0, done }
     }
 
     /// The section is to run as soon as its level allows.
-    pub fn run(&mut self, engine: &mut Engine<E>, section: Section) {
-        if let Some(free) = self.free_processor(&section) {
-            self.start(engine, free, section);
-        } else if let Some(victim) = self.victim(section.level) {
-            self.interrupt(engine, victim);
-            self.start(engine, victim, section);
-        } else {
-            self.waiting[section.level as usize].push_back(section);
+    pub(crate) fn run(&mut self, engine: &mut Engine<E>, section: Section) {
+        match self.free_processor(&section).or_else(|| self.interrupt(engine, section.level)) {
+            Some(processor) => self.start(engine, processor, section.whole()),
+            None => self.waiting[section.level as usize].push_back(section),
         }
     }
 
-    /// The section on that processor is done; the next one starts. Call it once for each event, before new work is given.
-    pub fn finish(&mut self, engine: &mut Engine<E>, processor: u32) -> Section {
-        let done = self.current(processor);
-        self.finish_with(engine, processor, None, &[]);
-        done
-    }
-
     /// The section that runs on that processor, or whose end an event just told.
-    pub fn current(&self, processor: u32) -> Section {
+    pub(crate) fn current(&self, processor: u32) -> Section {
         self.processors[processor as usize].running.expect("an event tells of a section that runs").section
     }
 
-    /// As [`finish`](Self::finish), where the end of the section has consequences: its owner goes on with `follow`
-    /// before anybody else gets the processor, and `arrivals` are there as the scheduler chooses what is next.
-    pub fn finish_with(
+    /// The section on that processor is done: its owner goes on with `follow` before anybody else gets the processor, and
+    /// `arrivals` are there as the scheduler chooses what is next. Call it once for each event, before new work is given.
+    pub(crate) fn finish(
         &mut self,
         engine: &mut Engine<E>,
         processor: u32,
         follow: Option<Section>,
         arrivals: &[Section],
-    ) {
+    ) -> Section {
+        let done = self.current(processor);
         let index = processor as usize;
         self.settle(engine.now(), index);
         self.processors[index].running = None;
         if let Some(section) = follow {
-            self.start(engine, index, section);
+            self.start(engine, index, section.whole());
             for section in arrivals {
                 self.run(engine, *section);
             }
-            return;
+            return done;
         }
         for section in arrivals {
             self.waiting[section.level as usize].push_back(*section);
@@ -146,21 +144,7 @@ impl<E: Copy> Cpu<E> {
                 self.run(engine, section);
             }
         }
-    }
-
-    /// CPU time booked on that account, ns.
-    pub fn booked(&self, account: usize) -> f64 {
-        self.booked[account]
-    }
-
-    /// Context switches so far.
-    pub fn switches(&self) -> u64 {
-        self.switches
-    }
-
-    /// Processors that have nothing to do.
-    pub fn idle(&self) -> usize {
-        self.processors.iter().filter(|processor| processor.running.is_none()).count()
+        done
     }
 
     /// The processor with an idle core, or else an idle thread; the one that ran this owner last if it is among them.
@@ -173,33 +157,38 @@ impl<E: Copy> Cpu<E> {
         (0..self.processors.len()).filter(idle).min_by_key(rank)
     }
 
-    /// An interrupt takes the processor with the lowest level, a kernel section one with a user.
-    fn victim(&self, level: Level) -> Option<usize> {
+    /// An interrupt takes the processor with the lowest level, a kernel section one with a user: what runs there goes on
+    /// when what interrupts it is done.
+    fn interrupt(&mut self, engine: &mut Engine<E>, level: Level) -> Option<usize> {
         let level_at = |index: &usize| self.processors[*index].running.map(|running| running.section.level);
         let lowest = (0..self.processors.len()).min_by_key(level_at)?;
-        level_at(&lowest).is_some_and(|running| running < level).then_some(lowest)
+        level_at(&lowest).filter(|running| *running < level)?;
+        self.settle(engine.now(), lowest);
+        let processor = &mut self.processors[lowest];
+        let running = processor.running.take()?;
+        engine.cancel(running.timer);
+        processor.interrupted.push((running.section, running.left));
+        Some(lowest)
     }
 
     fn sibling(&self, index: usize) -> Option<usize> {
         (self.shape.threads >= 2).then_some(index ^ 1).filter(|sibling| *sibling < self.processors.len())
     }
 
-    fn start(&mut self, engine: &mut Engine<E>, index: usize, section: Section) {
-        let processor = &mut self.processors[index];
-        let mut work = section.time as f64;
-        if section.level != Level::Interrupt && processor.last_owner != Some(section.owner) {
-            processor.last_owner = Some(section.owner);
+    /// The section runs here for so much more work, ns alone on its core, and for a switch if another thread ran last.
+    fn start(&mut self, engine: &mut Engine<E>, index: usize, (section, mut left): (Section, f64)) {
+        let last = &mut self.processors[index].last_owner;
+        if section.level != Level::Interrupt && last.replace(section.owner) != Some(section.owner) {
             self.switches += 1;
-            work += self.shape.switch as f64;
+            left += self.shape.switch as f64;
         }
-        self.resume(engine, index, section, work);
+        self.resume(engine, index, section, left);
         self.touch_sibling(engine, index);
     }
 
     fn resume(&mut self, engine: &mut Engine<E>, index: usize, section: Section, left: f64) {
-        let speed = self.speed(index);
+        let (since, speed) = (engine.now(), self.speed(index));
         let timer = engine.after((left / speed).ceil() as Nanos, (self.done)(index as u32));
-        let since = engine.now();
         self.processors[index].running = Some(Running { section, left, since, speed, timer });
     }
 
@@ -208,40 +197,16 @@ impl<E: Copy> Cpu<E> {
         if shared { self.shape.shared_speed } else { 1.0 }
     }
 
-    /// Takes the running section off; it goes on here when what interrupts it is done.
-    fn interrupt(&mut self, engine: &mut Engine<E>, index: usize) {
-        self.settle(engine.now(), index);
-        let processor = &mut self.processors[index];
-        if let Some(running) = processor.running.take() {
-            engine.cancel(running.timer);
-            processor.interrupted.push((running.section, running.left));
-        }
-    }
-
     /// The next section on a processor: waiting interrupts, what was interrupted here in the kernel, waiting kernel
     /// sections, what was interrupted in a user, waiting users.
     fn next(&mut self, engine: &mut Engine<E>, index: usize) {
         for level in [Level::Interrupt, Level::Kernel, Level::User] {
-            let top = self.processors[index].interrupted.last().copied();
-            if let Some((section, left)) = top.filter(|(section, _)| section.level == level) {
-                self.processors[index].interrupted.pop();
-                return self.back(engine, index, section, left);
-            }
-            if let Some(section) = self.waiting[level as usize].pop_front() {
-                return self.start(engine, index, section);
+            let interrupted = self.processors[index].interrupted.pop_if(|(section, _)| section.level == level);
+            let next = interrupted.or_else(|| self.waiting[level as usize].pop_front().map(Section::whole));
+            if let Some(next) = next {
+                return self.start(engine, index, next);
             }
         }
-    }
-
-    /// An interrupted section goes on, after a switch if another thread ran meanwhile.
-    fn back(&mut self, engine: &mut Engine<E>, index: usize, section: Section, left: f64) {
-        let switched = self.processors[index].last_owner != Some(section.owner) && section.level != Level::Interrupt;
-        if switched {
-            self.processors[index].last_owner = Some(section.owner);
-            self.switches += 1;
-        }
-        let switch = if switched { self.shape.switch as f64 } else { 0.0 };
-        self.resume(engine, index, section, left + switch);
     }
 
     /// Books what a running section did since it was last looked at.
@@ -291,7 +256,7 @@ mod tests {
         fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
             match event {
                 Event::Done(processor) => {
-                    let owner = self.cpu.finish(engine, processor).owner;
+                    let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                     self.done.push((engine.now(), owner));
                 }
                 Event::Arrive(section) => self.cpu.run(engine, section),
@@ -317,7 +282,7 @@ mod tests {
     fn owners_take_turns_and_pay_for_the_switch() {
         let machine = run(shape(), &[(0, 1, Level::User, 100), (0, 2, Level::User, 100), (500, 2, Level::User, 100)]);
         assert_eq!(machine.done, [(110, 1), (220, 2), (600, 2)]);
-        assert_eq!((machine.cpu.switches(), machine.cpu.booked(0)), (2, 320.0));
+        assert_eq!((machine.cpu.switches, machine.cpu.booked[0]), (2, 320.0));
     }
 
     #[test]
@@ -331,8 +296,8 @@ mod tests {
         let machine = run(shape(), &arrivals);
         // 1 ran 10 switch + 10; interrupt to 70; kernel 2 to 180; back to 1 with 90 left and a switch; then 3.
         assert_eq!(machine.done, [(70, 9), (180, 2), (280, 1), (390, 3)]);
-        let booked: f64 = (0..3).map(|account| machine.cpu.booked(account)).sum();
-        assert_eq!((booked, machine.cpu.idle()), (390.0, 1));
+        assert_eq!(machine.cpu.booked.iter().sum::<f64>().to_bits(), 390.0_f64.to_bits());
+        assert!(machine.cpu.processors[0].running.is_none());
     }
 
     #[test]
@@ -376,7 +341,7 @@ mod tests {
                     self.follows -= u32::from(follow.is_some());
                     let caused = Section { owner: 9, level: Level::Kernel, account: 1, time: 50 };
                     let caused = &[caused][usize::from(self.done.len() > 1)..];
-                    self.cpu.finish_with(engine, processor, follow, caused);
+                    self.cpu.finish(engine, processor, follow, caused);
                 }
             }
         }
@@ -390,7 +355,7 @@ mod tests {
         }
         let mut chain = Chain { cpu: Cpu::new(shape(), Event::Done), follows, done: Vec::new() };
         engine.run(&mut chain, 1_000_000);
-        (chain.done, chain.cpu.switches())
+        (chain.done, chain.cpu.switches)
     }
 
     #[test]

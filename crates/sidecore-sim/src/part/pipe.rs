@@ -19,33 +19,32 @@ struct Transfer {
 }
 
 /// A shared capacity.
-#[derive(Debug)]
-pub struct Pipe<E> {
+pub(crate) struct Pipe<E> {
     capacity: f64,
     transfers: Vec<Transfer>,
     since: Nanos,
     timer: Option<Timer>,
-    carried: f64,
-    busy: f64,
+    /// Bytes carried so far.
+    pub(crate) carried: f64,
     done: E,
 }
 
 impl<E: Copy> Pipe<E> {
     /// Nothing is under way. `capacity` in bytes per ns; `done` is the event that tells that a transfer ended, which the
     /// world answers with [`Pipe::finish`].
-    pub fn new(capacity: f64, done: E) -> Self {
-        Self { capacity, transfers: Vec::new(), since: 0, timer: None, carried: 0.0, busy: 0.0, done }
+    pub(crate) fn new(capacity: f64, done: E) -> Self {
+        Self { capacity, transfers: Vec::new(), since: 0, timer: None, carried: 0.0, done }
     }
 
     /// A transfer begins: so many bytes, at most so many bytes per ns. `key` comes back at its end.
-    pub fn start(&mut self, engine: &mut Engine<E>, key: u32, bytes: f64, fastest: f64) {
+    pub(crate) fn start(&mut self, engine: &mut Engine<E>, key: u32, bytes: f64, fastest: f64) {
         self.settle(engine.now());
         self.transfers.push(Transfer { key, left: bytes.max(DUST), fastest: fastest.max(DUST), rate: 0.0 });
         self.share(engine);
     }
 
     /// The event came: a transfer that is at its end, if there is one. Call it until there is none.
-    pub fn finish(&mut self, engine: &mut Engine<E>) -> Option<u32> {
+    pub(crate) fn finish(&mut self, engine: &mut Engine<E>) -> Option<u32> {
         self.settle(engine.now());
         let ended = self.transfers.iter().position(|transfer| transfer.left <= DUST);
         let key = ended.map(|index| self.transfers.remove(index).key);
@@ -56,31 +55,13 @@ impl<E: Copy> Pipe<E> {
     }
 
     /// Transfers under way.
-    pub fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         self.transfers.len()
-    }
-
-    /// Bytes carried so far.
-    pub fn carried(&self) -> f64 {
-        self.carried
-    }
-
-    /// Part of the capacity that was used since the start, 0 to 1.
-    pub fn utilisation(&self, now: Nanos) -> f64 {
-        self.carried / (self.capacity * now.max(1) as f64)
-    }
-
-    /// Time in which something was under way, ns.
-    pub fn busy(&self) -> f64 {
-        self.busy
     }
 
     fn settle(&mut self, now: Nanos) {
         let elapsed = (now - self.since) as f64;
         self.since = now;
-        if !self.transfers.is_empty() {
-            self.busy += elapsed;
-        }
         for transfer in &mut self.transfers {
             let moved = (transfer.rate * elapsed).min(transfer.left);
             transfer.left -= moved;
@@ -146,8 +127,7 @@ mod tests {
         assert_eq!(run(&[(0, 1, 100.0)]).done, [(100, 1)]);
         let bus = run(&[(0, 1, 100.0), (50, 2, 100.0)]);
         assert_eq!(bus.done, [(150, 1), (200, 2)]);
-        assert!((bus.pipe.carried() - 200.0).abs() < 1e-6 && (bus.pipe.busy() - 200.0).abs() < 1e-6);
-        assert!((bus.pipe.utilisation(10_000) - 0.02).abs() < 1e-9);
+        assert!((bus.pipe.carried - 200.0).abs() < 1e-6);
     }
 
     #[test]

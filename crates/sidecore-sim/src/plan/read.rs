@@ -1,10 +1,9 @@
 //! Reading a plan: typed structs by serde, with the places of what they hold, so that each error names its line.
 
-use super::axis::{Axis, metric};
-use super::error::PlanError;
-use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, Variant};
+use super::axis::{Axis, Shape, metric};
+use super::{Changes, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
 use crate::names::unknown;
-use crate::settings::{Origin, Settings, Source};
+use crate::settings::{Origin, Parameter, Settings, Source};
 use crate::system::{self, System};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -72,7 +71,7 @@ struct Range {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenVariant {
-    name: Spanned<String>,
+    name: String,
     set: Set,
 }
 
@@ -168,12 +167,24 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Plan, PlanError> {
-    understand(&File::load(path)?)
-}
+impl Plan {
+    /// Reads a plan and everything that it includes, and checks that it can be run.
+    ///
+    /// # Errors
+    ///
+    /// With file, line and remedy, if it cannot be read, names something unknown, has a wrong unit or is impossible.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        understand(&File::load(path)?)
+    }
 
-pub(super) fn parse(path: &Path, text: &str) -> Result<Plan, PlanError> {
-    understand(&File { path: path.to_owned(), text: text.to_owned() })
+    /// Understands the text of a plan that stands, or would stand, at that path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::read`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PlanError> {
+        understand(&File { path: path.to_owned(), text: text.to_owned() })
+    }
 }
 
 fn understand(file: &File) -> Result<Plan, PlanError> {
@@ -183,102 +194,85 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let (own, parts): (DeTable<'_>, DeTable<'_>) = root.into_inner().into_iter().partition(is_own);
     let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
     let name = written.system.get_ref();
-    let known = || system::ALL.iter().map(System::name);
+    let known = || system::ALL.iter().map(|system| system.name);
     let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(unknown("system", name, known())))?;
-    let mut parameters = Parameters { settings: system.settings(), places: HashMap::new() };
+    let (mut settings, mut places) = (system.settings(), Places::new());
     if let Some(first) = written.include.get(MAX_INCLUDES) {
         return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
     }
     for include in &written.include {
         let beside = file.path.parent().unwrap_or(Path::new("."));
         let included = File::load(&beside.join(include.get_ref()))?;
-        parameters.read(&included, included.parse()?.into_inner())?;
+        sections(&included, included.parse()?.into_inner(), &mut settings, &mut places)?;
     }
-    parameters.read(file, parts)?;
-    let Parameters { settings, places } = parameters;
+    sections(file, parts, &mut settings, &mut places)?;
     if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
         return Err(PlanError::in_file(&file.path, None, &message));
     }
-    let (rows, columns, cell) = table(file, &written.table, system, &settings)?;
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
+    let variant = |WrittenVariant { name, set }| Ok(Variant { name, set: changes(file, &set, &settings, false)? });
     let plan = Plan {
         path: file.path.clone(),
         title: written.title,
         about: written.about,
         system,
-        rows,
-        columns,
-        cell,
+        shape: shape(file, &written.table, system, &settings)?,
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
-        variants: written.variant.iter().map(|it| variant(file, it, &settings)).collect::<Result<_, _>>()?,
-        headings: written.heading.iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
+        variants: written.variant.into_iter().map(variant).collect::<Result<_, _>>()?,
+        headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
         settings,
     };
-    plan.check(&plan.settings).map_err(|impossible| {
-        let place =
-            places.get(impossible.parameter).map_or((file.path.as_path(), None), |(path, line)| (path, Some(*line)));
-        PlanError::in_file(place.0, place.1, &impossible.to_string())
+    system.check(&plan.settings).map_err(|impossible| {
+        let place = places.get(impossible.parameter);
+        let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
+        PlanError::in_file(path, line, &impossible.message)
     })?;
     Ok(plan)
 }
 
-/// The parameters, and where they are set.
-struct Parameters {
-    settings: Settings,
-    places: HashMap<String, (PathBuf, usize)>,
-}
+/// Where parameters are set: file and line.
+type Places = HashMap<String, (PathBuf, usize)>;
 
-impl Parameters {
-    /// Reads the sections of a file.
-    fn read(&mut self, file: &File, sections: DeTable<'_>) -> Result<(), PlanError> {
-        for (part, section) in sections {
-            let parts = || self.settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
-            if !parts().any(|known| known == part.get_ref()) {
-                return Err(file.wrong(&part)(unknown("part", part.get_ref(), parts())));
-            }
-            let DeValue::Table(section) = section.into_inner() else {
-                return Err(file.wrong(&part)("a part is a table".to_owned()));
-            };
-            for (name, value) in section {
-                let full = format!("{}.{}", part.get_ref(), name.get_ref());
-                let index = self.settings.find(&full).map_err(file.wrong(&name))?;
-                self.value(file, index, value)?;
-                self.places.insert(full, (file.path.clone(), file.line(name.span().start)));
-            }
+/// Reads the sections of a file.
+fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &mut Places) -> Result<(), PlanError> {
+    for (part, section) in parts {
+        let known = || settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
+        if !known().any(|known| known == part.get_ref()) {
+            return Err(file.wrong(&part)(unknown("part", part.get_ref(), known())));
         }
-        Ok(())
-    }
-
-    /// A plain value, or one with its unit, origin and meaning.
-    fn value(&mut self, file: &File, index: usize, value: Spanned<DeValue<'_>>) -> Result<(), PlanError> {
-        let parameter = self.settings.parameter(index).clone();
-        let (value, source) = if value.get_ref().is_table() {
-            let Documented { value, unit, origin, meaning } = file.read(value, &format!("{} ", parameter.name))?;
-            if unit.get_ref() != parameter.unit {
-                let (name, own) = (&parameter.name, parameter.unit);
-                let message = format!("{name} is in {own}: convert the value and write unit = \"{own}\"");
-                return Err(file.wrong(&unit)(message));
-            }
-            (value, Source::Documented(origin, meaning))
-        } else {
-            (file.read(value, "")?, Source::Plan)
+        let DeValue::Table(section) = section.into_inner() else {
+            return Err(file.wrong(&part)("a part is a table".to_owned()));
         };
-        let text = value.get_ref().to_string();
-        self.settings.set(&parameter.name, &text, source).map_err(file.wrong(&value))
+        for (name, value) in section {
+            let full = format!("{}.{}", part.get_ref(), name.get_ref());
+            let index = settings.find(&full).map_err(file.wrong(&name))?;
+            let (value, source) = value_of(file, settings.parameter(index), value)?;
+            settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
+            places.insert(full, (file.path.clone(), file.line(name.span().start)));
+        }
     }
+    Ok(())
 }
 
-fn table(
-    file: &File,
-    table: &Spanned<Table>,
-    system: &System,
-    settings: &Settings,
-) -> Result<(Axis, Axis, Option<usize>), PlanError> {
+/// A plain value, or one with its unit, origin and meaning.
+fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<(Spanned<Scalar>, Source), PlanError> {
+    if !value.get_ref().is_table() {
+        return Ok((file.read(value, "")?, Source::Plan));
+    }
+    let Parameter { name, unit: own } = of;
+    let Documented { value, unit, origin, meaning } = file.read(value, &format!("{name} "))?;
+    if unit.get_ref() != own {
+        return Err(file.wrong(&unit)(format!("{name} is in {own}: convert the value and write unit = \"{own}\"")));
+    }
+    Ok((value, Source::Documented(origin, meaning)))
+}
+
+fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settings) -> Result<Shape, PlanError> {
     let wrong = |message: String| Err(file.wrong(table)(message));
     let Table { rows, columns, cell } = table.get_ref();
     let (rows, columns) = (axis(file, rows, system, settings)?, axis(file, columns, system, settings)?);
-    let cells = rows.len() * columns.len();
+    let cells = rows.labels.len() * columns.labels.len();
     if cells > MAX_CELLS {
         return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
     }
@@ -287,7 +281,7 @@ fn table(
     match (rows.is_metrics(), columns.is_metrics(), cell) {
         (false, false, None) => wrong("the table does not say what is in a cell: add cell = \"METRIC\"".to_owned()),
         (true, true, _) => wrong("rows and columns both go over metrics: give one of them a parameter".to_owned()),
-        _ => Ok((rows, columns, cell)),
+        _ => Ok(Shape { rows, columns, cell }),
     }
 }
 
@@ -305,8 +299,8 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, settings: &Settings)
         return Err(file.wrong(values)(message));
     }
     let axis = Axis::named(name.get_ref(), &labels, system, settings).map_err(file.wrong(name))?;
-    if let Axis::Parameter { name, values: labels } = &axis {
-        labels.iter().try_for_each(|label| settings.accepts(name, label)).map_err(file.wrong(values))?;
+    if !axis.is_metrics() {
+        labels.iter().try_for_each(|label| settings.accepts(&axis.name, label)).map_err(file.wrong(values))?;
     }
     Ok(axis)
 }
@@ -335,12 +329,12 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-/// `{ name = value, … }` as settings.
-fn changes(file: &File, set: &Set, settings: &Settings) -> Result<Changes, PlanError> {
+/// `{ name = value, … }` as settings; where a number is meant, `{}` stands for it.
+fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Result<Changes, PlanError> {
     let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
         let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
         let (name, text) = (&settings.parameter(index).name, value.get_ref().to_string());
-        if text != NUMBER {
+        if text != NUMBER || !is_number {
             settings.accepts(name, &text).map_err(file.wrong(value))?;
         }
         Ok((name.clone(), text))
@@ -348,23 +342,11 @@ fn changes(file: &File, set: &Set, settings: &Settings) -> Result<Changes, PlanE
     set.iter().map(change).collect()
 }
 
-fn sets_number(set: &Changes) -> bool {
-    set.iter().any(|(_, value)| value == NUMBER)
-}
-
-fn variant(file: &File, written: &WrittenVariant, settings: &Settings) -> Result<Variant, PlanError> {
-    let set = changes(file, &written.set, settings)?;
-    if sets_number(&set) {
-        return Err(file.wrong(&written.name)(format!("{NUMBER} stands for a number in headings only")));
-    }
-    Ok(Variant { name: written.name.get_ref().clone(), set })
-}
-
-fn heading(file: &File, written: &WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
-    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings)?);
-    if sets_number(&set) && says.matches(NUMBER).count() != 1 {
+fn heading(file: &File, written: WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
+    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings, true)?);
+    if set.iter().any(|(_, value)| value == NUMBER) && says.matches(NUMBER).count() != 1 {
         let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
         return Err(file.wrong(&written.says)(message));
     }
-    Ok(Heading { says: says.clone(), set })
+    Ok(Heading { says: written.says.into_inner(), set })
 }

@@ -3,15 +3,11 @@
 //! Every parameter is measured by `sidecore bench calibrate`. How the two sides wait is decided by
 //! [`Waiter`](sidecore_core::policy::notify::Waiter), as in the service and in the client library.
 
-mod costs;
 mod lane;
-mod side;
 
-use super::{Impossible, Metric, Model, Outcome};
+use super::{Metric, Model, Outcome, Rule, metric};
 use crate::settings::{Bytes, Count, Ns, Ratio, notify, settings};
-use costs::Costs;
 use lane::{Arrival, lane};
-use serde::Deserialize;
 use sidecore_core::policy::notify::Notify;
 
 /// A time that was measured.
@@ -83,29 +79,10 @@ settings! {
         p_256_sign: Curve;
         ed25519_sign: Curve;
     }
-}
-
-/// Operations whose time is known.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub(in crate::system) enum Op {
-    #[serde(rename = "noop")]
-    Noop,
-    #[serde(rename = "aes-128-gcm")]
-    Aes128Gcm,
-    #[serde(rename = "aes-256-gcm")]
-    Aes256Gcm,
-    #[serde(rename = "chacha20-poly1305")]
-    ChaCha20Poly1305,
-    #[serde(rename = "sha-256")]
-    Sha256,
-    #[serde(rename = "rsa-2048-sign")]
-    Rsa2048Sign,
-    #[serde(rename = "rsa-4096-sign")]
-    Rsa4096Sign,
-    #[serde(rename = "p-256-sign")]
-    P256Sign,
-    #[serde(rename = "ed25519-sign")]
-    Ed25519Sign,
+    /// Operations whose time is known.
+    #[expect(non_camel_case_types, reason = "names of plans")]
+    Op = noop | aes_128_gcm | aes_256_gcm | chacha20_poly1305 | sha_256 | rsa_2048_sign | rsa_4096_sign | p_256_sign
+        | ed25519_sign;
 }
 
 impl Curve {
@@ -121,12 +98,12 @@ impl Curve {
 }
 
 pub(super) const METRICS: &[Metric] = &[
-    Metric { name: "ops_per_s", unit: "1/s", meaning: "requests done in a second" },
-    Metric { name: "mean_us", unit: "us", meaning: "mean time from submission to reception" },
-    Metric { name: "p50_us", unit: "us", meaning: "median of it" },
-    Metric { name: "p99_us", unit: "us", meaning: "99th percentile of it" },
-    Metric { name: "client_cpu_us", unit: "us", meaning: "CPU time of the client for each request" },
-    Metric { name: "service_cpu_us", unit: "us", meaning: "CPU time of the sidecore for each request" },
+    metric("ops_per_s", "1/s", "requests done in a second"),
+    metric("mean_us", "us", "mean time from submission to reception"),
+    metric("p50_us", "us", "median of it"),
+    metric("p99_us", "us", "99th percentile of it"),
+    metric("client_cpu_us", "us", "CPU time of the client for each request"),
+    metric("service_cpu_us", "us", "CPU time of the sidecore for each request"),
 ];
 
 /// Requests in flight when the capacity is found that loads are fractions of.
@@ -137,52 +114,45 @@ impl Machine {
     /// Times of the operation; none of one that does nothing.
     fn op(&self) -> Option<&Curve> {
         Some(match self.client.op {
-            Op::Noop => return None,
-            Op::Aes128Gcm => &self.aes_128_gcm,
-            Op::Aes256Gcm => &self.aes_256_gcm,
-            Op::ChaCha20Poly1305 => &self.chacha20_poly1305,
-            Op::Sha256 => &self.sha_256,
-            Op::Rsa2048Sign => &self.rsa_2048_sign,
-            Op::Rsa4096Sign => &self.rsa_4096_sign,
-            Op::P256Sign => &self.p_256_sign,
-            Op::Ed25519Sign => &self.ed25519_sign,
+            Op::noop => return None,
+            Op::aes_128_gcm => &self.aes_128_gcm,
+            Op::aes_256_gcm => &self.aes_256_gcm,
+            Op::chacha20_poly1305 => &self.chacha20_poly1305,
+            Op::sha_256 => &self.sha_256,
+            Op::rsa_2048_sign => &self.rsa_2048_sign,
+            Op::rsa_4096_sign => &self.rsa_4096_sign,
+            Op::p_256_sign => &self.p_256_sign,
+            Op::ed25519_sign => &self.ed25519_sign,
         })
     }
 }
 
 impl Model for Machine {
-    fn check(&self) -> Result<(), Impossible> {
+    fn rules(&self) -> Vec<Rule> {
         let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
-        if lasts > 0.0 && every < 2.0 * lasts {
-            let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
-            return Err(Impossible { parameter: "noise.every_ns", message });
-        }
-        Ok(())
+        let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
+        vec![(lasts > 0.0 && every < 2.0 * lasts, "noise.every_ns", message)]
     }
 
     fn run(&self, seed: u64) -> Outcome {
-        let costs = Costs::of(self);
         let (load, policy) = (self.client.load.get(), self.service.notify);
-        let requests = u64::from(self.client.requests.get());
-        let found = if load > 0.0 {
-            let capacity =
-                lane(&costs, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
-            lane(&costs, Arrival::Open { gap: 1e9 / (capacity * load) }, policy, requests, seed)
+        let arrival = if load > 0.0 {
+            let capacity = lane(self, Arrival::Closed(CAPACITY_DEPTH), Notify::Spin, CAPACITY_REQUESTS, seed).0.rate();
+            Arrival::Open(1e9 / (capacity * load))
         } else {
-            lane(&costs, Arrival::Closed(u64::from(self.client.depth.get())), policy, requests, seed)
+            Arrival::Closed(self.client.depth.get().into())
         };
-        let (mut world, engine) = found;
+        let (mut world, engine) = lane(self, arrival, policy, self.client.requests.get().into(), seed);
         let per = |ns: f64| ns / world.times.len().max(1) as f64 / 1e3;
-        let cpu = (per(world.client.cpu), per(world.sidecore.cpu));
+        let cpu = [per(world.client.cpu), per(world.sidecore.cpu)];
         let busy = world.sidecore.worked / engine.now().max(1) as f64 * 100.0;
-        let rate = world.rate();
         let mean = per(world.times.iter().sum::<u64>() as f64);
         world.times.sort_unstable();
         let at = |part: f64| {
             world.times.get((world.times.len() as f64 * part) as usize).map_or(f64::NAN, |t| *t as f64 / 1e3)
         };
-        let values = vec![rate, mean, at(0.5), at(0.99), cpu.0, cpu.1];
+        let values = vec![world.rate(), mean, at(0.5), at(0.99), cpu[0], cpu[1]];
         let limit = if busy > 90.0 { format!("sidecore {busy:.0} %") } else { format!("client sidecore {busy:.0} %") };
-        Outcome { values, limit, events: engine.events(), trace: engine.trace() }
+        Outcome { values, limit, trace: engine.trace() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It shows that the engine and its random numbers are right, and how fast the engine is.
 
-use super::{Metric, Model, Outcome};
+use super::{Metric, Model, Outcome, metric};
 use crate::engine::{Engine, World};
 use crate::settings::{Count, Ratio, Us, settings};
 use sidecore_core::time::Nanos;
@@ -25,9 +25,9 @@ settings! {
 }
 
 pub(super) const METRICS: &[Metric] = &[
-    Metric { name: "wait_us", unit: "us", meaning: "mean time from arrival to start of service" },
-    Metric { name: "total_us", unit: "us", meaning: "mean time from arrival to end of service" },
-    Metric { name: "utilisation", unit: "1", meaning: "part of the servers' time that was used" },
+    metric("wait_us", "us", "mean time from arrival to start of service"),
+    metric("total_us", "us", "mean time from arrival to end of service"),
+    metric("utilisation", "1", "part of the servers' time that was used"),
 ];
 
 /// Slow requests of the two-point distribution: one in ten takes 5.5 times the mean, the others half of it.
@@ -40,8 +40,7 @@ impl Model for Queue {
         let (servers, time) = (f64::from(self.server.count.get()), self.server.time_us.ns());
         let count = self.arrivals.count.get();
         let mut world = Servers {
-            service: self.server.distribution,
-            time,
+            service: self.server,
             gap: time / (servers * self.arrivals.load.get()),
             free: self.server.count.get(),
             left: count,
@@ -56,7 +55,7 @@ impl Model for Queue {
         let utilisation = world.served / (world.gap * f64::from(count) * servers);
         let values = vec![mean(world.waited), mean(world.waited + world.served), utilisation];
         let limit = format!("servers {:.0} %", utilisation * 100.0);
-        Outcome { values, limit, events: engine.events(), trace: engine.trace() }
+        Outcome { values, limit, trace: engine.trace() }
     }
 }
 
@@ -66,10 +65,8 @@ enum Event {
     Departure,
 }
 
-#[derive(Debug)]
 struct Servers {
-    service: Distribution,
-    time: f64,
+    service: Server,
     gap: f64,
     free: u32,
     left: u32,
@@ -80,12 +77,12 @@ struct Servers {
 
 impl Servers {
     fn start(&mut self, engine: &mut Engine<Event>, arrived: Nanos) {
-        let random = engine.random();
-        let time = match self.service {
-            Distribution::Exponential => random.exponential(self.time),
-            Distribution::TwoPoint if random.uniform() < SLOW_PART => self.time * SLOW,
-            Distribution::TwoPoint => self.time * FAST,
-            Distribution::Constant => self.time,
+        let (random, mean) = (engine.random(), self.service.time_us.ns());
+        let time = match self.service.distribution {
+            Distribution::Exponential => random.exponential(mean),
+            Distribution::TwoPoint if random.uniform() < SLOW_PART => mean * SLOW,
+            Distribution::TwoPoint => mean * FAST,
+            Distribution::Constant => mean,
         };
         self.waited += (engine.now() - arrived) as f64;
         self.served += time;

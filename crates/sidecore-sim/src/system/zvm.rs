@@ -12,7 +12,7 @@ mod parameters;
 mod totals;
 mod world;
 
-use super::{Impossible, Model, Outcome};
+use super::{Model, Outcome, Rule};
 use crate::engine::Engine;
 pub(super) use parameters::Zvm;
 pub(super) use totals::METRICS;
@@ -25,22 +25,17 @@ const MOST_BLOCKS: u64 = 1_000;
 const ENOUGH_EVENTS: u64 = 2_000_000;
 
 impl Model for Zvm {
-    fn check(&self) -> Result<(), Impossible> {
-        let wrong = |parameter, message| Err(Impossible { parameter, message });
+    fn rules(&self) -> Vec<Rule> {
         let (least, most) = (self.host.poll_least_us.get(), self.host.poll_most_us.get());
         let tick = self.guest.poll_us.get() * self.guest.poll_scale.get();
-        if least > most {
-            let message = format!("the host's shortest interval, {least} us, is above its longest, {most} us");
-            wrong("host.poll_least_us", message)
-        } else if tick < 10.0 {
-            let message = format!("with guest.poll_us a guest looks every {tick} us; it cannot below 10 us");
-            wrong("guest.poll_scale", message)
-        } else if self.adapter.engines.get() > self.adapter.depth.get() {
-            let message = "an adapter has more engines than requests: adapter.depth is the most it holds".to_owned();
-            wrong("adapter.engines", message)
-        } else {
-            Ok(())
-        }
+        let above = format!("the host's shortest interval, {least} us, is above its longest, {most} us");
+        let too_often = format!("with guest.poll_us a guest looks every {tick} us; it cannot below 10 us");
+        let too_shallow = "an adapter has more engines than requests: adapter.depth is the most it holds".to_owned();
+        vec![
+            (least > most, "host.poll_least_us", above),
+            (tick < 10.0, "guest.poll_scale", too_often),
+            (self.adapter.engines.get() > self.adapter.depth.get(), "adapter.engines", too_shallow),
+        ]
     }
 
     /// Guests' timers tick at fixed offsets from each other, on which waiting for the host's timers depends. A run is
@@ -54,15 +49,14 @@ impl Model for Zvm {
             let mut engine = Engine::new(seed.wrapping_mul(BLOCK_SEEDS).wrapping_add(blocks));
             let mut zone = Zone::new(&mut engine, self, blocks, intervals);
             engine.run(&mut zone, span);
-            zone.measure();
+            zone.measure(totals);
             engine.run(&mut zone, 2 * span);
-            zone.add_to(&mut totals, span);
-            intervals = zone.intervals();
+            (totals, intervals) = zone.measured(span);
             events += engine.events();
             trace = trace.rotate_left(5) ^ engine.trace();
             blocks += 1;
         }
-        Outcome { values: totals.values(), limit: totals.limit(self), events, trace }
+        Outcome { values: totals.values(), limit: totals.limit(self), trace }
     }
 }
 

@@ -77,12 +77,12 @@ struct Card {
 }
 
 /// All cards, their bus and the memory.
-#[derive(Debug)]
 pub(super) struct Cards {
     each: Vec<Card>,
     bus: Pipe<Event>,
     memory: Pipe<Event>,
-    done: Vec<Finished>,
+    /// Completions that wait for the software.
+    pub(super) done: Vec<Finished>,
     hardware: Hardware,
 }
 
@@ -125,9 +125,7 @@ impl Cards {
             }
             Event::Memory => {
                 while let Some(card) = self.memory.finish(engine) {
-                    if card != WRITE_BACK {
-                        self.ended(engine, card);
-                    }
+                    self.ended(engine, card);
                 }
             }
             Event::Engine(card) => self.ended(engine, card),
@@ -142,21 +140,11 @@ impl Cards {
         1.0 + self.bus.under_way() as f64
     }
 
-    /// Whether completions wait for the software.
-    pub(super) fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
-    /// Moves the completions into an empty list.
-    pub(super) fn take_done(&mut self, into: &mut Vec<Finished>) {
-        std::mem::swap(&mut self.done, into);
-    }
-
     /// Bytes that the bus carried, bytes written to memory, and time in which cards had requests, ns; since the start.
     pub(super) fn used(&self, now: Nanos) -> [f64; 3] {
         let busy =
             self.each.iter().map(|card| card.busy + if card.record.is_empty() { 0 } else { now - card.busy_since });
-        [self.bus.carried(), self.memory.carried(), busy.sum::<Nanos>() as f64]
+        [self.bus.carried, self.memory.carried, busy.sum::<Nanos>() as f64]
     }
 
     fn next_record(&mut self, engine: &mut Engine<Event>, number: u32) {
@@ -186,7 +174,8 @@ impl Cards {
             Stage::Stream => (compute, (2.0 * streamed, 2.0 * streamed / compute), (streamed, streamed / compute)),
             Stage::Drain => (0.0, (first, any), (first, any)),
         };
-        card.under_way = u8::from(time > 0.0) + u8::from(bus.0 > 0.0) + u8::from(memory.0 > 0.0);
+        // The beginning is one more, which ends at once.
+        card.under_way = 1 + [time, bus.0, memory.0].map(|work| u8::from(work > 0.0)).iter().sum::<u8>();
         if time > 0.0 {
             engine.after(time.round() as Nanos, Event::Engine(number));
         }
@@ -196,22 +185,15 @@ impl Cards {
         if memory.0 > 0.0 {
             self.memory.start(engine, number, memory.0, memory.1);
         }
-        if self.each[number as usize].under_way == 0 {
-            self.advance(engine, number);
-        }
+        self.ended(engine, number);
     }
 
-    /// Something of the card's present stage ended.
+    /// Something of the card's present stage ended, or what no card waits for.
     fn ended(&mut self, engine: &mut Engine<Event>, number: u32) {
-        let card = &mut self.each[number as usize];
+        let Some(card) = self.each.get_mut(number as usize) else { return };
         card.under_way -= 1;
-        if card.under_way == 0 {
-            self.advance(engine, number);
-        }
-    }
-
-    fn advance(&mut self, engine: &mut Engine<Event>, number: u32) {
-        match self.each[number as usize].stage {
+        match card.stage {
+            _ if card.under_way > 0 => {}
             Stage::Fetch => self.begin(engine, number, Stage::Fill),
             Stage::Fill => self.begin(engine, number, Stage::Stream),
             Stage::Stream => self.begin(engine, number, Stage::Drain),

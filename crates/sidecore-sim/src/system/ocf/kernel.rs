@@ -8,44 +8,23 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// The framework and the processes that use it, each with a session of its own and one request at a time.
-#[derive(Debug)]
 pub(super) struct Kernel {
     submitted: Vec<Nanos>,
     /// Requests for the kernel's thread.
     queue: VecDeque<u32>,
     thread_awake: bool,
-    line_busy: bool,
     reaped: Vec<Finished>,
 }
 
 impl Kernel {
     pub(super) fn new(clients: u32) -> Self {
-        Self {
-            submitted: vec![0; clients as usize],
-            queue: VecDeque::new(),
-            thread_awake: false,
-            line_busy: false,
-            reaped: Vec::new(),
-        }
+        let submitted = vec![0; clients as usize];
+        Self { submitted, queue: VecDeque::new(), thread_awake: false, reaped: Vec::new() }
     }
 
     fn thread(machine: &Machine) -> Section {
         let host = &machine.set.host;
         Machine::section(Step::Serve, machine.set.clients(), host.dispatch_us.ns() + host.driver_us.ns())
-    }
-
-    fn line(machine: &mut Machine) -> Section {
-        let owner = machine.set.clients() + 1;
-        machine.interrupt(owner)
-    }
-
-    /// The process has handed over its data: the kernel's thread takes it from here.
-    fn queued(&mut self, machine: &mut Machine, client: u32) {
-        self.queue.push_back(client);
-        if !self.thread_awake {
-            self.thread_awake = true;
-            machine.run(Self::thread(machine));
-        }
     }
 
     /// The kernel's thread gave a request to its session's card, and goes on while there are more.
@@ -63,18 +42,14 @@ impl Kernel {
         let host = &machine.set.host;
         let time = host.return_us.ns() + host.copy_ns_per_byte.get() * machine.set.bytes();
         for Finished { id, .. } in self.reaped.drain(..) {
-            machine.run(Machine::section(Step::Return, id, time));
+            machine.ready.push(Machine::section(Step::Return, id, time));
         }
-        self.line_busy = machine.cards.has_done();
-        self.line_busy.then(|| Self::line(machine))
+        machine.line_busy = !machine.cards.done.is_empty();
+        machine.line_busy.then(|| machine.interrupt())
     }
 }
 
 impl Software for Kernel {
-    fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
-        machine.run(Machine::section(Step::User, client, machine.set.user()));
-    }
-
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         let (client, bytes, host) = (section.owner, machine.set.bytes(), machine.set.host);
         match Step::of(section) {
@@ -86,16 +61,19 @@ impl Software for Kernel {
             }
             Step::Submit => {
                 machine.cards.write_back(engine, bytes);
-                self.queued(machine, client);
+                self.queue.push_back(client);
+                if !std::mem::replace(&mut self.thread_awake, true) {
+                    machine.ready.push(Self::thread(machine));
+                }
             }
             Step::Return => {
                 machine.cards.write_back(engine, bytes);
                 machine.replied(engine.now(), self.submitted[client as usize]);
-                machine.run(Machine::section(Step::User, client, machine.set.user()));
+                machine.ready.push(machine.user(client));
             }
             Step::Serve => return self.dispatched(machine, engine),
             Step::Interrupt => {
-                machine.cards.take_done(&mut self.reaped);
+                self.reaped.append(&mut machine.cards.done);
                 let time = host.reap_us.ns() * self.reaped.len() as f64;
                 return Some(Machine::section(Step::Reap, section.owner, time));
             }
@@ -104,14 +82,4 @@ impl Software for Kernel {
         }
         None
     }
-
-    fn card_done(&mut self, machine: &mut Machine) {
-        if !self.line_busy {
-            self.line_busy = true;
-            let line = Self::line(machine);
-            machine.run(line);
-        }
-    }
-
-    fn due(&mut self, _: &mut Machine, _: u32) {}
 }

@@ -1,5 +1,6 @@
 //! The machine that both kinds of software run on, and what is counted there.
 
+use self::Step::{Interrupt, Look, Reap, Return, Serve, Sleep, Submit, User, Wake};
 use super::cards::Cards;
 use super::parameters::Ocf;
 use crate::engine::{Engine, World};
@@ -46,28 +47,18 @@ pub(super) enum Step {
     Reap,
 }
 
-impl Step {
-    const ALL: [Self; 9] = [
-        Self::User,
-        Self::Submit,
-        Self::Sleep,
-        Self::Return,
-        Self::Serve,
-        Self::Wake,
-        Self::Look,
-        Self::Interrupt,
-        Self::Reap,
-    ];
+const STEPS: [Step; 9] = [User, Submit, Sleep, Return, Serve, Wake, Look, Interrupt, Reap];
 
+impl Step {
     /// The step that a section is.
     pub(super) fn of(section: Section) -> Self {
-        Self::ALL[section.account]
+        STEPS[section.account]
     }
 
     fn level(self) -> Level {
         match self {
-            Self::User => Level::User,
-            Self::Interrupt | Self::Reap => Level::Interrupt,
+            User => Level::User,
+            Interrupt | Reap => Level::Interrupt,
             _ => Level::Kernel,
         }
     }
@@ -75,76 +66,52 @@ impl Step {
 
 /// What runs on the machine.
 pub(super) trait Software {
-    /// A client begins.
-    fn start(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, client: u32);
-
     /// A section ended; its owner goes on with the answer at once.
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section>;
 
-    /// A card has something to say.
-    fn card_done(&mut self, machine: &mut Machine);
+    /// Whether cards interrupt when they have something to say.
+    fn is_interrupted(&self) -> bool {
+        true
+    }
 
     /// Completions of a lane may have to be announced.
-    fn due(&mut self, machine: &mut Machine, lane: u32);
+    fn due(&mut self, _: &mut Machine, _lane: u32) {}
 }
 
 /// Processor, cards and counters.
-#[derive(Debug)]
 pub(super) struct Machine {
     pub(super) set: Ocf,
     pub(super) cards: Cards,
     cpu: Cpu<Event>,
     /// Sections that became ready during this event.
-    ready: Vec<Section>,
+    pub(super) ready: Vec<Section>,
+    /// An interrupt of the cards is on its way.
+    pub(super) line_busy: bool,
     interrupts: u64,
     done: u64,
     latency: f64,
 }
 
-/// Counters at one instant.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Counters {
-    pub(super) at: Nanos,
-    pub(super) done: u64,
-    pub(super) latency: f64,
-    pub(super) interrupts: u64,
-    pub(super) switches: u64,
-    pub(super) user: f64,
-    pub(super) kernel: f64,
-    /// Bytes over the bus, bytes into memory, time of the cards in ns.
-    pub(super) used: [f64; 3],
-}
+/// Between two instants: time, requests done and their latencies, interrupts, context switches, time of users and of the
+/// kernel, bytes over the bus and into memory, time of the cards; times in ns.
+pub(super) type Counters = [f64; 10];
 
 impl Machine {
-    pub(super) fn new(set: &Ocf) -> Self {
-        let (switch, accounts) = (set.host.switch_us.nanos(), Step::ALL.len());
-        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch, accounts };
-        Self {
-            cards: Cards::new(set.hardware()),
-            set: *set,
-            cpu: Cpu::new(shape, Event::Cpu),
-            ready: Vec::new(),
-            interrupts: 0,
-            done: 0,
-            latency: 0.0,
-        }
-    }
-
-    /// A section for the end of [`Software::ended`] or for [`Machine::run`].
+    /// A section for the end of [`Software::ended`] or for [`Machine::ready`].
     pub(super) fn section(step: Step, owner: u32, time: f64) -> Section {
         Section { owner, level: step.level(), account: step as usize, time: time.round() as Nanos }
     }
 
-    /// The section is ready to run.
-    pub(super) fn run(&mut self, section: Section) {
-        self.ready.push(section);
+    /// A client's own program, for a request.
+    pub(super) fn user(&self, client: u32) -> Section {
+        Self::section(User, client, self.set.user())
     }
 
     /// The interrupt line is raised: entry, and a status register of each card on the line.
-    pub(super) fn interrupt(&mut self, owner: u32) -> Section {
+    pub(super) fn interrupt(&mut self) -> Section {
         self.interrupts += 1;
         let polled = f64::from(self.set.card.count.get()) * self.set.card.register_us.ns() * self.cards.slowdown();
-        Self::section(Step::Interrupt, owner, self.set.host.interrupt_us.ns() + polled)
+        Self::section(Interrupt, self.set.clients() + 1, self.set.host.interrupt_us.ns() + polled)
     }
 
     /// No two runs through the same code take equally long: caches, refresh, clock ticks. Without that, closed loops lock
@@ -161,23 +128,15 @@ impl Machine {
     }
 
     fn counters(&self, now: Nanos) -> Counters {
-        let user = self.cpu.booked(Step::User as usize);
-        let all: f64 = Step::ALL.iter().map(|step| self.cpu.booked(*step as usize)).sum();
-        Counters {
-            at: now,
-            done: self.done,
-            latency: self.latency,
-            interrupts: self.interrupts,
-            switches: self.cpu.switches(),
-            user,
-            kernel: all - user,
-            used: self.cards.used(now),
-        }
+        let user = self.cpu.booked[User as usize];
+        let kernel = self.cpu.booked.iter().sum::<f64>() - user;
+        let [bus, memory, cards] = self.cards.used(now);
+        let counts = [now, self.done, self.interrupts, self.cpu.switches].map(|count| count as f64);
+        [counts[0], counts[1], self.latency, counts[2], counts[3], user, kernel, bus, memory, cards]
     }
 }
 
 /// The machine with its software.
-#[derive(Debug)]
 pub(super) struct Running<S> {
     machine: Machine,
     software: S,
@@ -195,15 +154,17 @@ impl<S: Software> World for Running<S> {
             for index in 0..machine.ready.len() {
                 machine.ready[index] = machine.varied(engine, machine.ready[index]);
             }
-            machine.cpu.finish_with(engine, processor, follow, &machine.ready);
+            machine.cpu.finish(engine, processor, follow, &machine.ready);
             return machine.ready.clear();
         }
         match event {
-            Event::Start(client) => software.start(machine, engine, client),
+            Event::Start(client) => machine.ready.push(machine.user(client)),
             Event::Due(lane) => software.due(machine, lane),
             _ => {
-                if machine.cards.handle(engine, event) {
-                    software.card_done(machine);
+                let interrupts = machine.cards.handle(engine, event) && software.is_interrupted();
+                if interrupts && !std::mem::replace(&mut machine.line_busy, true) {
+                    let line = machine.interrupt();
+                    machine.ready.push(line);
                 }
             }
         }
@@ -224,20 +185,30 @@ const STARTS: Nanos = 1_000_000;
 /// A run that takes longer is stuck, ns.
 const END: Nanos = 1_000_000_000_000;
 
-/// Runs the software; the counters before and after the requests that count, and the engine.
-pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, Counters, Engine<Event>) {
+/// Runs the software: what was counted, and the hash of the run.
+pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, u64) {
     let mut engine = Engine::new(seed);
     for client in 0..set.clients() {
         let at = engine.random().below(STARTS);
         engine.schedule(at, Event::Start(client));
     }
     let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
-    let mut world = Running { machine: Machine::new(set), software };
-    let mut until = |engine: &mut Engine<Event>, requests: u64| {
+    let shape =
+        Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: set.host.switch_us.nanos(), accounts: STEPS.len() };
+    let machine = Machine {
+        cards: Cards::new(set.hardware()),
+        set: *set,
+        cpu: Cpu::new(shape, Event::Cpu),
+        ready: Vec::new(),
+        line_busy: false,
+        interrupts: 0,
+        done: 0,
+        latency: 0.0,
+    };
+    let mut world = Running { machine, software };
+    let [before, after] = [warm, warm + COUNTED].map(|requests| {
         while world.machine.done < requests && engine.step(&mut world, END) {}
         world.machine.counters(engine.now())
-    };
-    let before = until(&mut engine, warm);
-    let after = until(&mut engine, warm + COUNTED);
-    (before, after, engine)
+    });
+    (std::array::from_fn(|counter| after[counter] - before[counter]), engine.trace())
 }

@@ -2,7 +2,6 @@
 
 use super::cards::Hardware;
 use crate::settings::{Bits, Bytes, Count, KiB, MHz, Mbit, NsPerByte, Ratio, Us, balance, settings};
-use crate::system::Impossible;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 
@@ -92,9 +91,10 @@ impl Ocf {
         f64::from(self.client.copies.get()) * self.bytes()
     }
 
-    /// A client's own time for a request, with those copies, ns.
+    /// A client's own time for a request, with those copies and the use of its lane, ns.
     pub(super) fn user(&self) -> f64 {
-        self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get()
+        let lane = if self.service.software == Software::Sidecore { 2.0 * self.service.lane_us.ns() } else { 0.0 };
+        self.client.user_us.ns() + self.copied() * self.host.copy_ns_per_byte.get() + lane
     }
 
     /// Time to map the buffer, where it is mapped for each request, ns.
@@ -126,68 +126,4 @@ impl Ocf {
             record: self.service.record.get() as usize,
         }
     }
-
-    /// Whether bus and card are as PCI has them.
-    pub(super) fn check_bus(&self) -> Result<(), Impossible> {
-        let (slot, card) = (&self.bus, &self.card);
-        for (parameter, width) in
-            [("bus.width_bits", slot.width_bits.get()), ("card.width_bits", card.width_bits.get())]
-        {
-            if ![32, 64].contains(&width) {
-                return refuse(parameter, format!("PCI has no width of {width} bit: write 32 or 64"));
-            }
-        }
-        let (kind, clocks): (_, &[u32]) =
-            if slot.kind == Kind::Pci { ("pci", &[33, 66]) } else { ("pci-x", &[66, 100, 133]) };
-        let clock = slot.clock_mhz.get();
-        if !clocks.contains(&clock) {
-            return refuse("bus.clock_mhz", format!("{kind} has no clock of {clock} MHz: write one of {clocks:?}"));
-        }
-        match card.clock_mhz.get() {
-            33 | 66 | 100 | 133 => Ok(()),
-            clock => refuse("card.clock_mhz", format!("no PCI card has {clock} MHz: write 33, 66, 100 or 133")),
-        }
-    }
-
-    /// Whether a card takes the requests.
-    pub(super) fn check_request(&self) -> Result<(), Impossible> {
-        let (size, longest) = (self.client.size.get(), self.card.longest_bytes.get());
-        if size % 8 != 0 {
-            return refuse("client.size", format!("3DES has blocks of 8 bytes, and {size} is no multiple of 8"));
-        }
-        if size > longest {
-            return refuse("client.size", format!("the card takes at most {longest} bytes at a time, not {size}"));
-        }
-        let (record, most) = (self.service.record.get(), self.card.record.get());
-        if record > most {
-            let message = format!("the card takes at most {most} requests in a record, not {record}");
-            return refuse("service.record", message);
-        }
-        Ok(())
-    }
-
-    /// Whether clients can have so many in flight.
-    pub(super) fn check_software(&self) -> Result<(), Impossible> {
-        let (in_flight, size) = (self.client.in_flight.get(), self.client.size.get());
-        if self.service.software == Software::Ocf {
-            let message = "a thread is blocked in its `ioctl`, so it has 1 request in flight".to_owned();
-            return if in_flight == 1 { Ok(()) } else { refuse("client.in_flight", message) };
-        }
-        let arena = self.client.arena_kib.get() * 1024;
-        if in_flight * size > arena {
-            let message = format!("{in_flight} requests of {size} bytes do not fit into an arena of {arena}");
-            return refuse("client.arena_kib", message);
-        }
-        let count = self.service.coalesce_count.get();
-        if self.service.notify == Wait::Coalesce && count > in_flight {
-            let message =
-                format!("a client with {in_flight} in flight never has {count} completions: write at most that");
-            return refuse("service.coalesce_count", message);
-        }
-        Ok(())
-    }
-}
-
-fn refuse(parameter: &'static str, message: String) -> Result<(), Impossible> {
-    Err(Impossible { parameter, message })
 }

@@ -4,20 +4,19 @@
 //! high priority on the only processor: it runs as soon as it is woken, sleeps when there is nothing to do, and looks at
 //! the cards itself while it is awake, so that cards interrupt only a sleeping sidecore.
 
-mod client;
-
 use super::cards::{Finished, Job};
 use super::machine::{Event, Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
-use client::Client;
+use crate::part::tables;
 use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most requests that are taken in one round.
 const ROUND: usize = 32;
@@ -27,7 +26,6 @@ const QUANTUM: Nanos = 100_000;
 const MEASURED: [u32; 4] = [16, 256, 4_096, 16_384];
 
 /// The sidecore and its clients.
-#[derive(Debug)]
 pub(super) struct Service {
     dispatch: Dispatch,
     class: Class,
@@ -35,19 +33,59 @@ pub(super) struct Service {
     /// The client that is looked at first.
     turn: usize,
     asleep: bool,
-    line_busy: bool,
-    /// Each ticket with the number of its request, by its place in the table.
-    tickets: Vec<Option<(Ticket, u32)>>,
-    reaped: Vec<Finished>,
+    /// Tickets of requests that cards have, by their places in the table.
+    tickets: Vec<Option<Ticket>>,
     /// Requests that the present round answers, and those that it hands over.
-    completed: Vec<u32>,
+    completed: Vec<Work>,
     handed: Vec<(usize, Job)>,
-    /// Lanes with completions of the present round, and those whose moment has come.
-    answered: Vec<u32>,
+    /// Lanes with completions whose moment has come.
     due: Vec<u32>,
     wakes: Vec<u32>,
     /// When each card was done with its last request.
     last_done: Vec<Nanos>,
+}
+
+/// A client: its lane, and the loop that keeps so many requests in flight. A slot is one
+/// of the requests that it may have in flight.
+struct Client {
+    asleep: bool,
+    /// A moment at which its completions are due is scheduled.
+    timed: bool,
+    submitted_at: Vec<Nanos>,
+    free: Vec<u32>,
+    submitted: VecDeque<u32>,
+    completed: VecDeque<u32>,
+}
+
+impl Client {
+    fn new(in_flight: u32) -> Self {
+        Self {
+            asleep: false,
+            timed: false,
+            submitted_at: vec![0; in_flight as usize],
+            free: (0..in_flight).rev().collect(),
+            submitted: VecDeque::new(),
+            completed: VecDeque::new(),
+        }
+    }
+
+    /// Whether it can go on without an answer.
+    fn has_work(&self) -> bool {
+        !self.free.is_empty() || !self.completed.is_empty()
+    }
+
+    /// Takes a completion, if there is one, and submits a request, if a slot is free. When the completed one was
+    /// submitted.
+    fn step(&mut self, now: Nanos) -> Option<Nanos> {
+        let slot = self.completed.pop_front();
+        let submitted = slot.map(|slot| self.submitted_at[slot as usize]);
+        self.free.extend(slot);
+        if let Some(slot) = self.free.pop() {
+            self.submitted_at[slot as usize] = now;
+            self.submitted.push_back(slot);
+        }
+        submitted
+    }
 }
 
 impl Service {
@@ -55,38 +93,23 @@ impl Service {
         let class = Class::of(Algorithm::TripleDesCbc, Op::Encrypt).expect("3DES encrypts");
         let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
         let in_flight = clients * credit;
-        let mut dispatch =
-            Dispatch::new(Limits { lanes: clients, clients, in_flight, quantum: QUANTUM }, set.service.balance);
-        for _ in 0..cards {
-            let mut rates = Rates::new();
-            for size in MEASURED {
-                rates.observe(class, size, unloaded(set, size));
-            }
-            let classes = [class].into_iter().collect();
-            dispatch.add_device(Capability {
-                classes,
-                immediate: false,
-                depth: set.card.depth.get(),
-                weight: 1,
-                rates,
-            });
+        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM };
+        let mut rates = Rates::new();
+        for size in MEASURED {
+            rates.observe(class, size, unloaded(set, size));
         }
-        for _ in 0..clients {
-            let client = dispatch.add_client(1, credit).expect("the table has room for all clients");
-            dispatch.add_lane(client, set.notify()).expect("the table has room for all lanes");
-        }
+        let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
+        let card = Capability { classes, immediate: false, depth, weight: 1, rates };
+        let devices = std::iter::repeat_n(card, cards as usize);
         Self {
-            dispatch,
+            dispatch: tables(limits, set.service.balance, set.notify(), credit, devices),
             class,
             clients: (0..clients).map(|_| Client::new(credit)).collect(),
             turn: 0,
             asleep: true,
-            line_busy: false,
             tickets: vec![None; in_flight as usize],
-            reaped: Vec::new(),
             completed: Vec::new(),
             handed: Vec::new(),
-            answered: Vec::new(),
             due: Vec::new(),
             wakes: Vec::new(),
             last_done: vec![0; cards as usize],
@@ -100,13 +123,15 @@ impl Service {
     /// The sidecore runs as soon as the processor allows, if it sleeps.
     fn wake(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.asleep) {
-            machine.run(Self::own(machine, Step::Look, 0.0));
+            machine.ready.push(Self::own(machine, Step::Look, 0.0));
         }
     }
 
     fn has_work(&self, machine: &Machine) -> bool {
-        let submitted = || self.clients.iter().any(Client::has_submitted);
-        machine.cards.has_done() || !self.due.is_empty() || (submitted() && self.dispatch.has_room(Some(self.class)))
+        let submitted = || self.clients.iter().any(|client| !client.submitted.is_empty());
+        !machine.cards.done.is_empty()
+            || !self.due.is_empty()
+            || (submitted() && self.dispatch.has_room(Some(self.class)))
     }
 
     /// Decides what the next round does. Its effects show when its time is over.
@@ -115,9 +140,12 @@ impl Service {
         if !self.has_work(machine) {
             return Self::own(machine, Step::Sleep, host.sleep_us.ns());
         }
-        machine.cards.take_done(&mut self.reaped);
-        for finished in std::mem::take(&mut self.reaped) {
-            self.complete(finished);
+        for Finished { id, card, given, at } in machine.cards.done.drain(..) {
+            let Some(ticket) = self.tickets[id as usize].take() else { continue };
+            // What the card had it to itself.
+            let since = std::mem::replace(&mut self.last_done[card as usize], at).max(given);
+            let done = self.dispatch.complete(ticket, Some(at.saturating_sub(since)));
+            self.completed.extend(done.map(|done| done.work));
         }
         self.take(&machine.set, engine.now());
         let reaped = self.completed.len() as f64 * (host.reap_us.ns() + service.lane_us.ns());
@@ -126,32 +154,24 @@ impl Service {
         Self::own(machine, Step::Serve, reaped + taken)
     }
 
-    /// The state machine learns that a request is complete, and how long the card had it to itself.
-    fn complete(&mut self, finished: Finished) {
-        let Some((ticket, request)) = self.tickets[finished.id as usize].take() else { return };
-        let last = std::mem::replace(&mut self.last_done[finished.card as usize], finished.at);
-        self.dispatch.complete(ticket, Some(finished.at.saturating_sub(last.max(finished.given))));
-        self.completed.push(request);
-    }
-
     /// Takes requests from the lanes in turn, within shares and credit, and chooses their cards.
     fn take(&mut self, set: &Ocf, now: Nanos) {
         let count = self.clients.len();
         for step in 0..count {
             let number = (self.turn + step) % count;
             let id = ClientId(number as u32);
-            if !self.clients[number].has_submitted() {
+            if self.clients[number].submitted.is_empty() {
                 self.dispatch.idle(id);
                 continue;
             }
             self.dispatch.refill(id);
             while self.handed.len() < ROUND && self.dispatch.may_take(id) {
-                let Some(slot) = self.clients[number].next_submitted() else { break };
+                let Some(&slot) = self.clients[number].submitted.front() else { break };
                 if !self.place(set, number, slot, now) {
                     self.turn = number;
                     return;
                 }
-                self.clients[number].taken();
+                self.clients[number].submitted.pop_front();
             }
         }
         self.turn = (self.turn + 1) % count;
@@ -164,7 +184,7 @@ impl Service {
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return false;
         };
-        self.tickets[ticket.index()] = Some((ticket, number as u32 * set.client.in_flight.get() + slot));
+        self.tickets[ticket.index()] = Some(ticket);
         self.handed.push((device, Job { id: ticket.index() as u32, size }));
         true
     }
@@ -174,15 +194,11 @@ impl Service {
         for (card, job) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, job);
         }
-        let credit = machine.set.client.in_flight.get();
-        for request in self.completed.drain(..) {
-            let lane = request / credit;
-            self.clients[lane as usize].completed(request % credit);
-            self.answered.push(lane);
+        let answered: BTreeSet<u32> = self.completed.iter().map(|work| work.lane.0).collect();
+        for Work { lane, tag, .. } in self.completed.drain(..) {
+            self.clients[lane.0 as usize].completed.push_back(tag);
         }
-        self.answered.sort_unstable();
-        self.answered.dedup();
-        for lane in std::mem::take(&mut self.answered) {
+        for lane in answered {
             let ring = self.dispatch.announce(engine.now(), LaneId(lane));
             self.ring(engine, lane, ring);
         }
@@ -234,19 +250,11 @@ impl Service {
         }
         let client = &self.clients[number as usize];
         if client.has_work() {
-            return Some(Self::client_section(&set, number, Step::User));
+            return Some(machine.user(number));
         }
-        let rings = self.asleep && client.has_submitted();
-        Some(Self::client_section(&set, number, if rings { Step::Submit } else { Step::Sleep }))
-    }
-
-    fn client_section(set: &Ocf, number: u32, step: Step) -> Section {
-        let time = match step {
-            Step::Submit => set.host.wake_us.ns(),
-            Step::Sleep => set.host.sleep_us.ns(),
-            _ => set.user() + 2.0 * set.service.lane_us.ns(),
-        };
-        Machine::section(step, number, time)
+        let rings = self.asleep && !client.submitted.is_empty();
+        let (step, time) = if rings { (Step::Submit, set.host.wake_us) } else { (Step::Sleep, set.host.sleep_us) };
+        Some(Machine::section(step, number, time.ns()))
     }
 }
 
@@ -258,11 +266,6 @@ fn unloaded(set: &Ocf, size: u32) -> Nanos {
 }
 
 impl Software for Service {
-    fn start(&mut self, machine: &mut Machine, _: &mut Engine<Event>, client: u32) {
-        let section = Self::client_section(&machine.set, client, Step::User);
-        machine.run(section);
-    }
-
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<Event>, section: Section) -> Option<Section> {
         if section.owner < machine.set.clients() {
             return self.client_ended(machine, engine, section);
@@ -272,7 +275,7 @@ impl Software for Service {
             Step::Serve => Some(self.served(machine, engine)),
             Step::Wake => {
                 for lane in self.wakes.drain(..) {
-                    machine.run(Self::client_section(&machine.set, lane, Step::User));
+                    machine.ready.push(machine.user(lane));
                 }
                 Some(self.round(machine, engine))
             }
@@ -281,7 +284,7 @@ impl Software for Service {
                 (!self.asleep).then(|| self.round(machine, engine))
             }
             Step::Interrupt => {
-                self.line_busy = false;
+                machine.line_busy = false;
                 self.wake(machine);
                 None
             }
@@ -289,12 +292,9 @@ impl Software for Service {
         }
     }
 
-    fn card_done(&mut self, machine: &mut Machine) {
-        if self.asleep && !self.line_busy {
-            self.line_busy = true;
-            let line = machine.interrupt(machine.set.clients() + 1);
-            machine.run(line);
-        }
+    /// Awake, it looks at the cards itself.
+    fn is_interrupted(&self) -> bool {
+        self.asleep
     }
 
     fn due(&mut self, machine: &mut Machine, lane: u32) {
@@ -303,7 +303,7 @@ impl Software for Service {
         if self.asleep {
             // The timer's interrupt: its end wakes the sidecore.
             let (owner, time) = (machine.set.clients() + 1, machine.set.host.interrupt_us.ns());
-            machine.run(Machine::section(Step::Interrupt, owner, time));
+            machine.ready.push(Machine::section(Step::Interrupt, owner, time));
         }
     }
 }

@@ -36,7 +36,6 @@ pub(super) enum Effect {
 }
 
 /// One guest.
-#[derive(Debug)]
 pub(super) struct Guest {
     step: Step,
     depth: u32,
@@ -44,9 +43,10 @@ pub(super) struct Guest {
     runnable: u32,
     /// Requests that the kernel holds back, since the virtual queue is full.
     held: u32,
-    in_flight: u32,
+    /// Requests sent whose replies it has not taken.
+    pub(super) in_flight: u32,
     /// When each reply in the virtual queue became ready.
-    replies: VecDeque<Nanos>,
+    pub(super) replies: VecDeque<Nanos>,
     /// The kernel is to look as soon as the virtual CPU can.
     told: bool,
     /// The pass that is under way took a reply.
@@ -54,42 +54,16 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Nothing runs; `depth` requests may be in the virtual queue.
-    pub(super) fn new(depth: u32) -> Self {
+    /// So many threads that begin when it is told; `depth` requests may be in the virtual queue.
+    pub(super) fn new(depth: u32, runnable: u32) -> Self {
         let replies = VecDeque::with_capacity(depth as usize);
-        Self { step: Step::Idle, depth, runnable: 0, held: 0, in_flight: 0, replies, told: false, got: false }
-    }
-
-    /// Its programs begin.
-    pub(super) fn begin(&mut self, threads: u32) -> Step {
-        self.runnable = threads;
-        self.tell()
+        Self { step: Step::Idle, depth, runnable, held: 0, in_flight: 0, replies, told: false, got: false }
     }
 
     /// The kernel is to look. The step that begins now, or `Idle` if another is under way.
     pub(super) fn tell(&mut self) -> Step {
         self.told = true;
         if self.step == Step::Idle { self.enter(Step::Dispatch) } else { Step::Idle }
-    }
-
-    /// A reply came to the virtual queue.
-    pub(super) fn reply(&mut self, now: Nanos) {
-        self.replies.push_back(now);
-    }
-
-    /// Requests sent whose replies it has not taken.
-    pub(super) fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Whether a reply waits.
-    pub(super) fn has_reply(&self) -> bool {
-        !self.replies.is_empty()
-    }
-
-    /// Looks without being told, before it sleeps.
-    pub(super) fn look(&mut self) -> Step {
-        self.receive()
     }
 
     /// The step under way is done: what it did, and the next one.
@@ -119,7 +93,8 @@ impl Guest {
         }
     }
 
-    fn receive(&mut self) -> Step {
+    /// The kernel looks whether there is a reply.
+    pub(super) fn receive(&mut self) -> Step {
         self.got = false;
         if self.in_flight > 0 { self.enter(Step::Receive) } else { self.send() }
     }
@@ -168,43 +143,43 @@ mod tests {
     #[test]
     fn one_thread_sends_and_looks_once_in_vain() {
         use Step::{Dispatch, Idle, Receive, Request, Send, Wake};
-        let mut guest = Guest::new(7);
-        let first = guest.begin(1);
+        let mut guest = Guest::new(7, 1);
+        let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Request, Send, Receive, Idle]);
-        guest.reply(5);
+        guest.replies.push_back(5);
         let first = guest.tell();
         assert_eq!(steps(&mut guest, first), [Dispatch, Wake, Receive, Request, Send, Receive, Idle]);
-        assert_eq!((guest.in_flight(), guest.has_reply()), (1, false));
+        assert_eq!((guest.in_flight, guest.replies.len()), (1, 0));
     }
 
     #[test]
     fn what_exceeds_the_depth_is_held_until_a_reply_is_taken() {
-        let mut guest = Guest::new(2);
-        let first = guest.begin(3);
+        let mut guest = Guest::new(2, 3);
+        let first = guest.tell();
         steps(&mut guest, first);
-        assert_eq!((guest.in_flight(), guest.held), (2, 1));
-        guest.reply(5);
+        assert_eq!((guest.in_flight, guest.held), (2, 1));
+        guest.replies.push_back(5);
         let first = guest.tell();
         let seen = steps(&mut guest, first);
         // The held request goes as the reply is taken; the thread's next one is held.
         assert_eq!(seen[2..4], [Step::Receive, Step::Send]);
-        assert_eq!((guest.in_flight(), guest.held), (2, 1));
+        assert_eq!((guest.in_flight, guest.held), (2, 1));
     }
 
     #[test]
     fn a_submission_takes_the_replies_that_are_ready() {
-        let mut guest = Guest::new(7);
-        guest.begin(2);
+        let mut guest = Guest::new(7, 2);
+        guest.tell();
         while guest.finish().1 != Step::Send {}
         assert_eq!(guest.finish(), (Effect::Sent, Step::Receive));
-        guest.reply(9);
+        guest.replies.push_back(9);
         assert_eq!(guest.finish(), (Effect::Took(9), Step::Request));
     }
 
     #[test]
     fn it_is_told_once_however_often() {
-        let mut guest = Guest::new(1);
-        assert_eq!((guest.begin(1), guest.tell(), guest.tell()), (Step::Dispatch, Step::Idle, Step::Idle));
+        let mut guest = Guest::new(1, 1);
+        assert_eq!((guest.tell(), guest.tell(), guest.tell()), (Step::Dispatch, Step::Idle, Step::Idle));
         assert_eq!((guest.finish().1, guest.finish().1), (Step::Wake, Step::Request));
     }
 }

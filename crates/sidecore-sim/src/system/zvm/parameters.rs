@@ -86,15 +86,6 @@ pub(super) enum Look {
     Notify(Notify),
 }
 
-/// How a guest comes to look for replies.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Pickup {
-    /// By the poll timer of its kernel, which ticks on a grid of its own.
-    Kernel,
-    /// As this policy of the service says.
-    Notify(Notify),
-}
-
 /// The timer of the host's tasks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Poll {
@@ -133,14 +124,15 @@ impl Zvm {
         Poll { least: poll_least_us.nanos(), most: poll_most_us.nanos(), growth: poll_growth.get() }
     }
 
-    /// How the host's two tasks and the guests look.
-    pub(super) fn looks(&self) -> (Look, Look, Pickup) {
+    /// How the host's two tasks look, and the policy of the service by which guests look for replies. Without one they do
+    /// by the poll timer of their kernel, which ticks on a grid of its own.
+    pub(super) fn looks(&self) -> (Look, Look, Option<Notify>) {
         let Hops { host, device, guest, .. } = &self.notify;
         match (self.service.software, self.host.mode) {
-            (Software::Sidecore, _) => (Look::Notify(*host), Look::Notify(*device), Pickup::Notify(*guest)),
-            (_, Mode::Interrupts) => (Look::Told, Look::Told, Pickup::Kernel),
-            (_, Mode::Polling) => (Look::Told, Look::Adaptive, Pickup::Kernel),
-            (_, Mode::Baseline) => (Look::Adaptive, Look::Adaptive, Pickup::Kernel),
+            (Software::Sidecore, _) => (Look::Notify(*host), Look::Notify(*device), Some(*guest)),
+            (_, Mode::Interrupts) => (Look::Told, Look::Told, None),
+            (_, Mode::Polling) => (Look::Told, Look::Adaptive, None),
+            (_, Mode::Baseline) => (Look::Adaptive, Look::Adaptive, None),
         }
     }
 }

@@ -1,31 +1,23 @@
 //! What is measured, and what is made of it.
 
 use super::parameters::Zvm;
-use crate::system::Metric;
-
-const fn us(name: &'static str, meaning: &'static str) -> Metric {
-    Metric { name, unit: "us", meaning }
-}
-
-const fn busy(name: &'static str, meaning: &'static str) -> Metric {
-    Metric { name, unit: "%", meaning }
-}
+use crate::system::{Metric, fullest, metric};
 
 /// Names are those of the report.
 pub(in crate::system) const METRICS: &[Metric] = &[
-    us("NSERV", "from the guest's queue to an adapter"),
-    us("RSERV", "from the adapter's queue back to the host"),
-    us("HSERV", "time in the host: NSERV and RSERV"),
-    us("DSERV", "a reply waits until the guest takes it"),
-    us("VSERV", "from the guest's queue back to the guest: HSERV and DSERV"),
-    busy("total_busy_per_1000", "CPU time for 1000 requests in a second, of one CPU"),
-    busy("guest_busy_per_1000", "of it, in guests"),
-    busy("cp_busy_per_1000", "of it, in the host"),
-    Metric { name: "ETR", unit: "1/s", meaning: "requests done in a second" },
+    metric("NSERV", "us", "from the guest's queue to an adapter"),
+    metric("RSERV", "us", "from the adapter's queue back to the host"),
+    metric("HSERV", "us", "time in the host: NSERV and RSERV"),
+    metric("DSERV", "us", "a reply waits until the guest takes it"),
+    metric("VSERV", "us", "from the guest's queue back to the guest: HSERV and DSERV"),
+    metric("total_busy_per_1000", "%", "CPU time for 1000 requests in a second, of one CPU"),
+    metric("guest_busy_per_1000", "%", "of it, in guests"),
+    metric("cp_busy_per_1000", "%", "of it, in the host"),
+    metric("ETR", "1/s", "requests done in a second"),
 ];
 
 /// Sums over all blocks, times in ns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) time: f64,
     /// Requests handed to an adapter, taken back from it, and taken by guests.
@@ -64,13 +56,12 @@ impl Totals {
     pub(super) fn limit(&self, set: &Zvm) -> String {
         let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
         let cpu = set.cpu();
-        let parts = [
+        let (name, busiest) = fullest(&[
             ("adapters", of(self.engines, set.adapter.count.get() * set.adapter.engines.get())),
             ("enqueue task", of(self.tasks[0], 1)),
             ("dequeue task", of(self.tasks[1], 1)),
             ("cpu", of(self.guest + self.cp, cpu.cores * cpu.threads)),
-        ];
-        let (name, busiest) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(("cpu", 0.0));
+        ]);
         let part = format!("{name} {:.0} %", busiest * 100.0);
         if busiest >= BUSY { part } else { format!("waiting of guests ({part})") }
     }

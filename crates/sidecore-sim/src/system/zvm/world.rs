@@ -1,11 +1,12 @@
 //! Guests, host and adapters together.
 
 use super::guest::{Effect, Guest, Step};
-use super::host::{Adapter, Doing, Rest, Task};
-use super::parameters::{CP, GUEST, Pickup, Zvm};
+use super::host::{self, Doing, Task};
+use super::parameters::{CP, GUEST, Zvm};
 use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
+use crate::part::tables;
 use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
@@ -29,9 +30,7 @@ const QUANTUM: Nanos = 1_000_000;
 pub(super) enum Event {
     /// The section on this processor is done.
     Done(u32),
-    /// Programs of a guest begin.
-    Begin(u32),
-    /// The timer of a guest ticks.
+    /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
     /// Replies of a guest were held back until now.
     Announce(u32),
@@ -44,11 +43,9 @@ pub(super) enum Event {
 }
 
 /// How one guest waits for replies.
-#[derive(Debug)]
 struct Pending {
     /// What it asks for in this block, and how long an adapter's engine takes for it.
-    class: Class,
-    service: Nanos,
+    asks: (Class, Nanos),
     /// Offset of its timer's grid.
     offset: Nanos,
     ticking: bool,
@@ -59,7 +56,6 @@ struct Pending {
 }
 
 /// The whole machine.
-#[derive(Debug)]
 pub(super) struct Zone {
     set: Zvm,
     cpu: Cpu<Event>,
@@ -73,36 +69,42 @@ pub(super) struct Zone {
     /// Guests to be told of replies.
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
-    adapters: Vec<Adapter>,
+    /// When each engine of each adapter is free.
+    adapters: Vec<Vec<Nanos>>,
     found: Totals,
-    measuring: bool,
-    booked: [f64; 2],
 }
 
 impl Zone {
     /// Guests that begin at random within their timer's first tick, every other one signing; the tasks' timers begin with
     /// these intervals.
     pub(super) fn new(engine: &mut Engine<Event>, set: &Zvm, block: u64, intervals: [Nanos; 2]) -> Self {
-        let classes = [Op::Sign, Op::Verify].map(|op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP));
+        let class = |op| Class::of(Algorithm::Rsa1024, op).unwrap_or(Class::NOOP);
+        let (sign, verify) = (set.adapter.sign_us.nanos(), set.adapter.verify_us.nanos());
+        let kinds = [(class(Op::Sign), sign), (class(Op::Verify), verify)];
         let (enqueue, dequeue, look) = set.looks();
         let (guests, poll) = (set.guest.count.get(), set.poll());
+        let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
         let mut pickup = Vec::with_capacity(guests as usize);
         for guest in 0..guests {
             let offset = engine.random().below(set.tick());
-            let (class, service) = match (block + u64::from(guest)) % 2 {
-                0 => (classes[0], set.adapter.sign_us.nanos()),
-                _ => (classes[1], set.adapter.verify_us.nanos()),
-            };
-            pickup.push(Pending { class, service, offset, ticking: false, waiter: waiter(set, look), armed: None });
-            engine.schedule(offset, Event::Begin(guest));
+            let asks = kinds[(block as usize + guest as usize) % 2];
+            // A guest does not own its CPU and never spins.
+            let waiter = look.map(|policy| Waiter::new(policy, cost, false));
+            pickup.push(Pending { asks, offset, ticking: false, waiter, armed: None });
+            engine.schedule(offset, Event::Tick(guest));
         }
         for task in [ENQUEUE, DEQUEUE] {
             let at = engine.random().below(poll.least);
             engine.schedule(at, Event::Poll(task));
         }
+        let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
+        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
+        let adapter =
+            || Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
+        let adapters = (0..set.adapter.count.get()).map(|_| adapter());
         Self {
             cpu: Cpu::new(set.cpu(), Event::Done),
-            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get())).collect(),
+            guests: (0..guests).map(|_| Guest::new(set.guest.queue_depth.get(), set.guest.threads.get())).collect(),
             pickup,
             tasks: [
                 Task::new(enqueue, poll, intervals[ENQUEUE], set.host.post_us.nanos()),
@@ -111,42 +113,25 @@ impl Zone {
             submitted: VecDeque::new(),
             replied: VecDeque::new(),
             to_tell: VecDeque::new(),
-            dispatch: dispatch(set, look),
-            adapters: (0..set.adapter.count.get()).map(|_| Adapter::new(set.adapter.engines.get())).collect(),
+            // A client with a lane for each guest, a device for each adapter.
+            dispatch: tables(limits, set.service.balance, look.unwrap_or(Notify::Park), u32::MAX, adapters),
+            adapters: vec![vec![0; set.adapter.engines.get() as usize]; set.adapter.count.get() as usize],
             found: Totals::default(),
-            measuring: false,
-            booked: [0.0; 2],
             set: *set,
         }
     }
 
-    /// Intervals of the tasks' timers.
-    pub(super) fn intervals(&self) -> [Nanos; 2] {
-        [ENQUEUE, DEQUEUE].map(|task| self.tasks[task].interval())
+    /// From now on it is measured, and added to that.
+    pub(super) fn measure(&mut self, totals: Totals) {
+        self.found = totals;
+        (self.cpu.booked[GUEST], self.cpu.booked[CP]) = (totals.guest, totals.cp);
     }
 
-    /// From now on it is measured.
-    pub(super) fn measure(&mut self) {
-        self.measuring = true;
-        self.found = Totals::default();
-        self.booked = [self.cpu.booked(GUEST), self.cpu.booked(CP)];
-    }
-
-    /// Adds what was measured in so many ns.
-    pub(super) fn add_to(&self, totals: &mut Totals, time: Nanos) {
-        totals.time += time as f64;
-        totals.handed += self.found.handed;
-        totals.returned += self.found.returned;
-        totals.taken += self.found.taken;
-        totals.waited += self.found.waited;
-        totals.served += self.found.served;
-        totals.rested += self.found.rested;
-        totals.guest += self.cpu.booked(GUEST) - self.booked[GUEST];
-        totals.cp += self.cpu.booked(CP) - self.booked[CP];
-        totals.engines += self.found.engines;
-        for (total, found) in totals.tasks.iter_mut().zip(self.found.tasks) {
-            *total += found;
-        }
+    /// The totals with what was measured in so many ns, and the intervals of the tasks' timers.
+    pub(super) fn measured(self, time: Nanos) -> (Totals, [Nanos; 2]) {
+        let (guest, cp) = (self.cpu.booked[GUEST], self.cpu.booked[CP]);
+        let found = Totals { time: self.found.time + time as f64, guest, cp, ..self.found };
+        (found, self.tasks.map(|task| task.interval))
     }
 
     /// A virtual CPU goes on.
@@ -184,32 +169,26 @@ impl Zone {
     /// Nothing runs in the guest: how does it learn of replies?
     fn guest_sleeps(&mut self, engine: &mut Engine<Event>, guest: u32) {
         let index = guest as usize;
-        if self.guests[index].in_flight() == 0 {
+        if self.guests[index].in_flight == 0 {
             return;
         }
         let now = engine.now();
         let pickup = &mut self.pickup[index];
         let wait = pickup.waiter.as_mut().map(|waiter| waiter.step(now));
         match wait {
-            None => self.arm_timer(engine, guest),
-            Some(Waiting::Nap { until }) => {
-                engine.schedule(until, Event::Tick(guest));
+            None if std::mem::replace(&mut pickup.ticking, true) => {}
+            // The kernel's poll timer: one at a time, on its grid.
+            None => {
+                let tick = self.set.tick();
+                let at = pickup.offset + ((now - pickup.offset) / tick + 1) * tick;
+                engine.schedule(at, Event::Tick(guest));
             }
-            Some(Waiting::Park | Waiting::Spin) if self.guests[index].has_reply() => {
-                let look = self.guests[index].look();
+            Some(Waiting::Nap { until }) => _ = engine.schedule(until, Event::Tick(guest)),
+            Some(Waiting::Park | Waiting::Spin) if !self.guests[index].replies.is_empty() => {
+                let look = self.guests[index].receive();
                 self.step(engine, guest, look);
             }
             Some(Waiting::Park | Waiting::Spin) => pickup.armed = Some(now),
-        }
-    }
-
-    /// The kernel's poll timer: one at a time, on its grid.
-    fn arm_timer(&mut self, engine: &mut Engine<Event>, guest: u32) {
-        let pickup = &mut self.pickup[guest as usize];
-        if !std::mem::replace(&mut pickup.ticking, true) {
-            let elapsed = engine.now() - pickup.offset;
-            let at = pickup.offset + (elapsed / self.set.tick() + 1) * self.set.tick();
-            engine.schedule(at, Event::Tick(guest));
         }
     }
 
@@ -224,9 +203,7 @@ impl Zone {
     fn ring(&mut self, engine: &mut Engine<Event>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             Ring::Now => self.wake(engine, task),
-            Ring::At(at) => {
-                engine.schedule(at, Event::Due(task));
-            }
+            Ring::At(at) => _ = engine.schedule(at, Event::Due(task)),
             Ring::Nothing => {}
         }
     }
@@ -236,7 +213,7 @@ impl Zone {
         if self.tasks[task].doing != Doing::Parked {
             return;
         }
-        if self.tasks[task].is_told() {
+        if self.tasks[task].is_told {
             self.task_goes_on(engine, task);
         } else {
             let (level, time) = match task {
@@ -255,22 +232,12 @@ impl Zone {
         self.cpu.run(engine, Section { owner, level, account: CP, time });
     }
 
-    fn task_done(&mut self, engine: &mut Engine<Event>, task: usize) {
-        match self.tasks[task].doing {
-            Doing::Moving if task == ENQUEUE => self.hand_over(engine),
-            Doing::Moving => self.take_back(engine),
-            Doing::Injecting(guest) => self.tell(engine, guest),
-            Doing::Parked | Doing::Napping | Doing::Looking => {}
-        }
-        self.task_goes_on(engine, task);
-    }
-
     /// A task takes what is there, or rests.
     fn task_goes_on(&mut self, engine: &mut Engine<Event>, task: usize) {
         let host = &self.set.host;
         let (there, time) = match task {
             ENQUEUE => {
-                let post = if self.tasks[task].is_told() { host.post_us.nanos() } else { 0 };
+                let post = if self.tasks[task].is_told { host.post_us.nanos() } else { 0 };
                 (!self.submitted.is_empty() && self.dispatch.has_room(None), post + host.enqueue_us.nanos())
             }
             _ => (!self.replied.is_empty(), host.dequeue_us.nanos()),
@@ -286,18 +253,16 @@ impl Zone {
             return self.work(engine, task, Doing::Moving, Level::Kernel, time);
         }
         match self.tasks[task].rest(engine.now()) {
-            Rest::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
-            Rest::Until(at) => self.tasks[task].timer = Some(engine.schedule(at, Event::Poll(task))),
-            Rest::Park => {}
+            Waiting::Spin => self.work(engine, task, Doing::Looking, Level::Kernel, host.poll_cost_us.nanos().max(1)),
+            Waiting::Nap { until } => self.tasks[task].timer = Some(engine.schedule(until, Event::Poll(task))),
+            Waiting::Park => {}
         }
-        if task == ENQUEUE && self.tasks[task].is_told() && !self.submitted.is_empty() {
-            self.make_room(engine);
-        }
-    }
-
-    /// The adapters are full: the dequeue task looks before its timer ends.
-    fn make_room(&mut self, engine: &mut Engine<Event>) {
-        if let Some(timer) = self.tasks[DEQUEUE].timer.take() {
+        // The adapters are full: the dequeue task looks before its timer ends.
+        if task == ENQUEUE
+            && self.tasks[task].is_told
+            && !self.submitted.is_empty()
+            && let Some(timer) = self.tasks[DEQUEUE].timer.take()
+        {
             engine.cancel(timer);
             self.poll(engine, DEQUEUE);
         }
@@ -312,7 +277,7 @@ impl Zone {
     fn hand_over(&mut self, engine: &mut Engine<Event>) {
         let now = engine.now();
         let Some((guest, submitted)) = self.submitted.pop_front() else { return };
-        let Pending { class, service, .. } = self.pickup[guest as usize];
+        let (class, service) = self.pickup[guest as usize].asks;
         let work = Work { lane: LaneId(guest), tag: 0, class, size: SIZE, urgent: false, submitted: Some(submitted) };
         let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
             return self.submitted.push_front((guest, submitted));
@@ -320,7 +285,7 @@ impl Zone {
         self.found.handed += 1;
         self.found.waited += (now - submitted) as f64;
         self.found.engines += service as f64;
-        let done = self.adapters[device].begin(now, service);
+        let done = host::begin(&mut self.adapters[device], now, service);
         engine.schedule(done, Event::Reply(ticket, done - now));
     }
 
@@ -332,7 +297,7 @@ impl Zone {
         let guest = done.work.lane.0;
         self.found.returned += 1;
         self.found.served += (now - done.handed) as f64;
-        self.guests[guest as usize].reply(now);
+        self.guests[guest as usize].replies.push_back(now);
         if self.pickup[guest as usize].waiter.is_some() {
             let ring = self.dispatch.announce(now, done.work.lane);
             self.announce(engine, guest, ring);
@@ -351,9 +316,7 @@ impl Zone {
                     self.to_tell.push_back(guest);
                 }
             }
-            Ring::At(at) => {
-                engine.schedule(at, Event::Announce(guest));
-            }
+            Ring::At(at) => _ = engine.schedule(at, Event::Announce(guest)),
             Ring::Nothing => {}
         }
     }
@@ -365,16 +328,21 @@ impl World for Zone {
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
         match event {
             Event::Done(processor) => {
-                let owner = self.cpu.finish(engine, processor).owner;
+                let owner = self.cpu.finish(engine, processor, None, &[]).owner;
                 match owner.checked_sub(self.guests.len() as u32) {
                     Some(INTERRUPT) => self.ring(engine, DEQUEUE),
-                    Some(task) => self.task_done(engine, task as usize),
+                    Some(task) => {
+                        let task = task as usize;
+                        match self.tasks[task].doing {
+                            Doing::Moving if task == ENQUEUE => self.hand_over(engine),
+                            Doing::Moving => self.take_back(engine),
+                            Doing::Injecting(guest) => self.tell(engine, guest),
+                            Doing::Parked | Doing::Napping | Doing::Looking => {}
+                        }
+                        self.task_goes_on(engine, task);
+                    }
                     None => self.guest_done(engine, owner),
                 }
-            }
-            Event::Begin(guest) => {
-                let step = self.guests[guest as usize].begin(self.set.guest.threads.get());
-                self.step(engine, guest, step);
             }
             Event::Tick(guest) => {
                 self.pickup[guest as usize].ticking = false;
@@ -395,7 +363,7 @@ impl World for Zone {
             }
             Event::Reply(ticket, took) => {
                 self.replied.push_back((ticket, took));
-                if self.tasks[DEQUEUE].is_told() {
+                if self.tasks[DEQUEUE].is_told {
                     let (owner, time) = (self.guests.len() as u32 + INTERRUPT, self.set.host.interrupt_us.nanos());
                     self.cpu.run(engine, Section { owner, level: Level::Interrupt, account: CP, time });
                 } else {
@@ -404,35 +372,4 @@ impl World for Zone {
             }
         }
     }
-}
-
-/// The policy of the service for a guest's wait, where it decides. A guest does not own its CPU and never spins.
-fn waiter(set: &Zvm, look: Pickup) -> Option<Waiter> {
-    let cost = set.host.dispatch_us.nanos() + set.guest.wake_us.nanos();
-    match look {
-        Pickup::Kernel => None,
-        Pickup::Notify(policy) => Some(Waiter::new(policy, cost, false)),
-    }
-}
-
-/// Tables of the service: a client with a lane for each guest, a device for each adapter.
-fn dispatch(set: &Zvm, look: Pickup) -> Dispatch {
-    let (guests, adapters, depth) = (set.guest.count.get(), set.adapter.count.get(), set.adapter.depth.get());
-    let in_flight = adapters * depth;
-    let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM };
-    let mut dispatch = Dispatch::new(limits, set.service.balance);
-    let notify = match look {
-        Pickup::Kernel => Notify::Park,
-        Pickup::Notify(policy) => policy,
-    };
-    for _ in 0..guests {
-        let client = dispatch.add_client(1, u32::MAX);
-        client.and_then(|client| dispatch.add_lane(client, notify)).expect("the tables have room for each guest");
-    }
-    for _ in 0..adapters {
-        let capability =
-            Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() };
-        dispatch.add_device(capability).expect("there are fewer adapters than devices may be");
-    }
-    dispatch
 }

@@ -1,6 +1,6 @@
 //! Cards, bus and memory by themselves.
 
-use super::super::cards::{Cards, Finished, Hardware, Job};
+use super::super::cards::{Cards, Hardware, Job};
 use super::super::machine::Event;
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
@@ -21,9 +21,7 @@ impl World for Bench {
             let (card, job) = self.jobs[index as usize];
             self.cards.submit(engine, card, job);
         } else if self.cards.handle(engine, event) {
-            let mut done: Vec<Finished> = Vec::new();
-            self.cards.take_done(&mut done);
-            self.done.extend(done.iter().map(|finished| (finished.id, engine.now())));
+            self.done.extend(self.cards.done.drain(..).map(|finished| (finished.id, engine.now())));
         }
         self.slowest = self.slowest.max(self.cards.slowdown());
     }

@@ -3,11 +3,8 @@
 //! A device is one server with a queue; a request takes it a fixed time and a time per byte. What dispatch believes of
 //! it is learnt: a few observations at the start, as the service makes them, and then what each request took.
 
-mod sizes;
-
-pub use sizes::Sizes;
-
-use crate::engine::{Engine, World};
+use crate::engine::{Engine, Random, World};
+use crate::part::tables;
 use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
@@ -18,7 +15,9 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// Requests in the system at which a run is broken off: whatever carries the load never has so many.
-pub const OVERFLOW: usize = 8_000;
+const OVERFLOW: usize = 8_000;
+/// The only lane.
+const LANE: LaneId = LaneId(0);
 /// How often dispatch is asked to look at prices, ns.
 const REPRICE: Nanos = 100_000;
 /// Sizes at which the service measures devices when it starts, bytes.
@@ -44,12 +43,50 @@ impl Card {
     }
 
     /// Time for so many bytes, ns.
-    pub fn time(&self, size: u32) -> f64 {
-        (self.fixed + self.per_byte * f64::from(size)).max(1.0)
+    fn time(&self, size: f64) -> f64 {
+        (self.fixed + self.per_byte * size).max(1.0)
     }
 
     fn reported(&self, took: f64) -> Nanos {
         (took * self.reports).round() as Nanos
+    }
+}
+
+/// Sizes of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// So many bytes with that probability each; probabilities sum to 1.
+    Mix(Vec<(f64, u32)>),
+    /// Pareto with shape 1 between two sizes, bytes: half as many requests of double the size, and each octave has the
+    /// same part of the bytes.
+    Pareto(u32, u32),
+}
+
+impl Sizes {
+    fn draw(&self, random: &mut Random) -> u32 {
+        let uniform = random.uniform();
+        match self {
+            Self::Mix(parts) => {
+                let mut sum = 0.0;
+                let found = parts.iter().find(|(part, _)| {
+                    sum += part;
+                    uniform < sum
+                });
+                found.or(parts.last()).map_or(0, |(_, size)| *size)
+            }
+            Self::Pareto(least, most) => {
+                let (least, most) = (f64::from(*least), f64::from(*most));
+                (least / (1.0 - uniform * (1.0 - least / most))) as u32
+            }
+        }
+    }
+
+    /// Probability and mean size of each kind: the sizes themselves, or quarters of octaves.
+    fn kinds(&self) -> Vec<(f64, f64)> {
+        match self {
+            Self::Mix(parts) => parts.iter().map(|(part, size)| (*part, f64::from(*size))).collect(),
+            Self::Pareto(least, most) => pareto_kinds(f64::from(*least), f64::from(*most)),
+        }
     }
 }
 
@@ -94,21 +131,15 @@ pub struct Run {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Result {
+pub struct Judged {
     /// Whether the devices carried the load: see [`Run::go`].
     pub stable: bool,
-    /// Growth of the number of requests in the system, as a part of the arrivals; negative if it shrank.
-    pub growth: f64,
     /// Mean time in the system, ns.
     pub mean: f64,
     /// 99th percentile of the time in the system, ns.
     pub p99: f64,
     /// Requests done in a unit of time, as a part of the fluid capacity: without the warm-up, if the run outlived it.
     pub carried: f64,
-    /// Events handled, and the hash of all of them.
-    pub events: u64,
-    /// Hash of all that happened.
-    pub trace: u64,
 }
 
 /// Growth that counts as instability, as a part of the arrivals. A policy that loses a part p of the capacity lets
@@ -122,10 +153,7 @@ impl Run {
     pub fn capacity(&self) -> f64 {
         let kinds = self.sizes.kinds();
         let mix: Vec<f64> = kinds.iter().map(|(part, _)| *part).collect();
-        let time = |kind: usize, device: usize| {
-            let Card { fixed, per_byte, .. } = self.cards[device];
-            Some((fixed + per_byte * kinds[kind].1).max(1.0))
-        };
+        let time = |kind: usize, device: usize| Some(self.cards[device].time(kinds[kind].1));
         Program::new(self.cards.len(), kinds.len()).solve(self.cards.len(), &mix, time).unwrap_or(0.0)
     }
 
@@ -133,13 +161,15 @@ impl Run {
     ///
     /// Stable is a run that was not broken off at [`OVERFLOW`] and in which the mean number of requests in the system
     /// did not grow from the second third to the last by more than 0.2 % of the arrivals between their middles.
-    pub fn go(&self, seed: u64) -> Result {
+    pub fn go(&self, seed: u64) -> Judged {
         let capacity = self.capacity();
         let mut engine = Engine::new(seed);
         let mut pool = Pool::new(self, capacity);
-        pool.begin(&mut engine);
+        let first = if let Traffic::Closed(clients) = self.traffic { clients } else { 1 };
+        (0..first).for_each(|_| _ = engine.schedule(0, Event::Arrival));
+        engine.schedule(REPRICE, Event::Reprice);
         while !pool.over && engine.step(&mut pool, Nanos::MAX) {}
-        pool.result(&engine, capacity)
+        pool.result(engine.now(), capacity)
     }
 }
 
@@ -164,7 +194,6 @@ struct Task {
 }
 
 /// A device.
-#[derive(Debug)]
 struct Server {
     card: Card,
     queue: VecDeque<Task>,
@@ -179,7 +208,7 @@ impl Server {
         let ranked = || self.queue.iter().enumerate().min_by_key(|(_, task)| task.schedule.rank);
         let index = if first.schedule.rank == 0 { 0 } else { ranked()?.0 };
         let mut task = self.queue.remove(index)?;
-        let time = self.card.time(task.size) / f64::from(task.schedule.chunks);
+        let time = self.card.time(task.size.into()) / f64::from(task.schedule.chunks);
         (task.spent, task.left) = (task.spent + time, task.left - 1);
         self.serving = Some(task);
         Some(time)
@@ -196,11 +225,9 @@ impl Server {
     }
 }
 
-#[derive(Debug)]
 struct Pool<'a> {
     run: &'a Run,
     dispatch: Dispatch,
-    lane: LaneId,
     servers: Vec<Server>,
     /// When each request on its way arrived, and its size, by ticket number.
     requests: Vec<(Nanos, u32)>,
@@ -208,15 +235,11 @@ struct Pool<'a> {
     waiting: VecDeque<(Nanos, u32)>,
     /// Mean time between two arrivals, ns.
     gap: f64,
+    /// Requests that are not counted.
+    warm_up: u32,
     arrivals: u32,
     in_system: u32,
-    counts: Counts,
     over: bool,
-}
-
-/// What is counted.
-#[derive(Debug, Default)]
-struct Counts {
     /// Times in the system.
     times: Vec<Nanos>,
     /// Requests in the system at each third's arrivals, summed.
@@ -229,38 +252,30 @@ struct Counts {
 impl<'a> Pool<'a> {
     fn new(run: &'a Run, capacity: f64) -> Self {
         let limits = Limits { lanes: 1, clients: 1, in_flight: 2 * OVERFLOW as u32, quantum: 1 };
-        let mut dispatch = Dispatch::new(limits, run.balance);
+        let mut dispatch = tables(limits, run.balance, Notify::Park, u32::MAX, run.cards.iter().map(capability));
         dispatch.set_order(run.order);
-        let client = dispatch.add_client(1, u32::MAX).unwrap_or_else(|| unreachable!("there is room for one"));
-        let lane = dispatch.add_lane(client, Notify::Park).unwrap_or_else(|| unreachable!("there is room for one"));
-        for card in &run.cards {
-            dispatch.add_device(capability(card));
-        }
         let load = if let Traffic::Open(load) = run.traffic { load } else { 1.0 };
         Self {
             run,
             dispatch,
-            lane,
             servers: run.cards.iter().map(|&card| Server { card, queue: VecDeque::new(), serving: None }).collect(),
             requests: vec![(0, 0); limits.in_flight as usize],
             waiting: VecDeque::new(),
             gap: 1.0 / (capacity * load),
+            warm_up: (f64::from(run.requests) * WARM_UP) as u32,
             arrivals: 0,
             in_system: 0,
-            counts: Counts { times: Vec::with_capacity(run.requests as usize), ..Counts::default() },
             over: false,
+            times: Vec::with_capacity(run.requests as usize),
+            thirds: [0; 3],
+            since: 0,
+            done: 0,
         }
-    }
-
-    fn begin(&mut self, engine: &mut Engine<Event>) {
-        let first = if let Traffic::Closed(clients) = self.run.traffic { clients } else { 1 };
-        (0..first).for_each(|_| _ = engine.schedule(0, Event::Arrival));
-        engine.schedule(REPRICE, Event::Reprice);
     }
 
     fn arrive(&mut self, engine: &mut Engine<Event>) {
         let part = f64::from(self.arrivals) / f64::from(self.run.requests);
-        self.counts.thirds[((part * 3.0) as usize).min(2)] += u64::from(self.in_system);
+        self.thirds[((part * 3.0) as usize).min(2)] += u64::from(self.in_system);
         self.arrivals += 1;
         self.in_system += 1;
         if let Some(change) = self.run.change
@@ -273,8 +288,8 @@ impl<'a> Pool<'a> {
             let gap = engine.random().exponential(self.gap);
             engine.after(gap.round() as Nanos, Event::Arrival);
         }
-        if self.arrivals == self.warm_up() {
-            (self.counts.since, self.counts.done) = (engine.now(), 0);
+        if self.arrivals == self.warm_up {
+            (self.since, self.done) = (engine.now(), 0);
         }
         let size = self.run.sizes.draw(engine.random());
         if !self.waiting.is_empty() || !self.place(engine, engine.now(), size) {
@@ -285,14 +300,13 @@ impl<'a> Pool<'a> {
 
     /// `false`: no device takes it now.
     fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
-        let work = Work { lane: self.lane, tag: 0, class: Class::NOOP, size, urgent: false, submitted: None };
-        match self.dispatch.place(engine.now(), work) {
-            Placed::Given(Given { device, ticket, begins: true, .. }) => {
-                self.requests[ticket.index()] = (arrived, size);
-                self.hand(engine, device, ticket);
-            }
-            Placed::Given(Given { ticket, begins: false, .. }) => self.requests[ticket.index()] = (arrived, size),
-            Placed::Now { .. } | Placed::Full | Placed::NoDevice => return false,
+        let work = Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, submitted: None };
+        let Placed::Given(Given { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work) else {
+            return false;
+        };
+        self.requests[ticket.index()] = (arrived, size);
+        if begins {
+            self.hand(engine, device, ticket);
         }
         true
     }
@@ -301,34 +315,27 @@ impl<'a> Pool<'a> {
         let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         let size = self.requests[ticket.index()].1;
         self.servers[device].queue.push_back(Task { ticket, schedule, size, left: schedule.chunks, spent: 0.0 });
-        if self.servers[device].serving.is_none() {
-            self.serve(engine, device);
-        }
+        self.serve(engine, device);
     }
 
+    /// The device takes up what it has, if it serves nothing.
     fn serve(&mut self, engine: &mut Engine<Event>, device: usize) {
-        if let Some(time) = self.servers[device].begin() {
+        let server = &mut self.servers[device];
+        if server.serving.is_none()
+            && let Some(time) = server.begin()
+        {
             engine.after(time.round() as Nanos, Event::Served(device));
         }
     }
 
-    fn served(&mut self, engine: &mut Engine<Event>, device: usize) {
-        if let Some(task) = self.servers[device].end() {
-            self.done(engine, device, &task);
-        }
-        if self.servers[device].serving.is_none() {
-            self.serve(engine, device);
-        }
-    }
-
-    fn done(&mut self, engine: &mut Engine<Event>, device: usize, task: &Task) {
+    fn complete(&mut self, engine: &mut Engine<Event>, device: usize, task: &Task) {
         let took = self.servers[device].card.reported(task.spent);
         self.dispatch.complete(task.ticket, Some(took));
-        self.dispatch.announce(engine.now(), self.lane);
+        self.dispatch.announce(engine.now(), LANE);
         self.in_system -= 1;
-        self.counts.done += 1;
-        if self.arrivals >= self.warm_up() {
-            self.counts.times.push(engine.now() - self.requests[task.ticket.index()].0);
+        self.done += 1;
+        if self.arrivals >= self.warm_up {
+            self.times.push(engine.now() - self.requests[task.ticket.index()].0);
         }
         while let Some(ticket) = self.dispatch.release(engine.now(), device) {
             self.hand(engine, device, ticket);
@@ -344,28 +351,17 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn warm_up(&self) -> u32 {
-        (f64::from(self.run.requests) * WARM_UP) as u32
-    }
-
-    fn result(mut self, engine: &Engine<Event>, capacity: f64) -> Result {
+    fn result(mut self, now: Nanos, capacity: f64) -> Judged {
         let third = f64::from(self.run.requests) / 3.0;
-        let [_, second, last] = self.counts.thirds.map(|sum| sum as f64 / third);
+        let [_, second, last] = self.thirds.map(|sum| sum as f64 / third);
         let growth = (last - second) / third;
-        let times = &mut self.counts.times;
+        let times = &mut self.times;
         let mean = times.iter().sum::<Nanos>() as f64 / times.len().max(1) as f64;
         let rank = (times.len() * 99 / 100).min(times.len().saturating_sub(1));
         let p99 = if times.is_empty() { 0.0 } else { *times.select_nth_unstable(rank).1 as f64 };
-        let elapsed = (engine.now() - self.counts.since).max(1) as f64;
-        Result {
-            stable: self.in_system < OVERFLOW as u32 && growth < GROWTH,
-            growth,
-            mean,
-            p99,
-            carried: self.counts.done as f64 / elapsed / capacity,
-            events: engine.events(),
-            trace: engine.trace(),
-        }
+        let elapsed = (now - self.since).max(1) as f64;
+        let stable = self.in_system < OVERFLOW as u32 && growth < GROWTH;
+        Judged { stable, mean, p99, carried: self.done as f64 / elapsed / capacity }
     }
 }
 
@@ -375,7 +371,12 @@ impl World for Pool<'_> {
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
         match event {
             Event::Arrival => self.arrive(engine),
-            Event::Served(device) => self.served(engine, device),
+            Event::Served(device) => {
+                if let Some(task) = self.servers[device].end() {
+                    self.complete(engine, device, &task);
+                }
+                self.serve(engine, device);
+            }
             Event::Reprice => {
                 self.dispatch.reprice(engine.now());
                 engine.after(REPRICE, Event::Reprice);
@@ -388,9 +389,45 @@ impl World for Pool<'_> {
 fn capability(card: &Card) -> Capability {
     let mut rates = Rates::new();
     for size in MEASURED {
-        rates.observe(Class::NOOP, size, card.reported(card.time(size)));
+        rates.observe(Class::NOOP, size, card.reported(card.time(size.into())));
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
     Capability { classes: Classes::all(), immediate: false, depth: u32::MAX, weight, rates }
+}
+
+fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {
+    let step = 2.0_f64.sqrt().sqrt();
+    let norm = 1.0 - least / most;
+    let mut kinds = Vec::new();
+    let mut from = least;
+    while from < most {
+        let to = (from * step).min(most);
+        let part = (least / from - least / to) / norm;
+        // The density falls with the square of the size: the mean lies near the geometric one.
+        kinds.push((part, (from * to).sqrt()));
+        from = to;
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(sizes: &Sizes) -> f64 {
+        let mut random = Random::new(3);
+        (0..1_000_000).map(|_| f64::from(sizes.draw(&mut random))).sum::<f64>() / 1e6
+    }
+
+    #[test]
+    fn what_is_drawn_is_what_the_program_is_told() {
+        for sizes in [Sizes::Mix(vec![(0.95, 256), (0.05, 16_384)]), Sizes::Pareto(64, 65_536)] {
+            let kinds = sizes.kinds();
+            let total: f64 = kinds.iter().map(|(part, _)| part).sum();
+            let expected: f64 = kinds.iter().map(|(part, size)| part * size).sum();
+            let drawn = mean(&sizes);
+            assert!((total - 1.0).abs() < 1e-9 && (drawn / expected - 1.0).abs() < 0.02, "{drawn} {expected}");
+        }
+    }
 }

@@ -1,3 +1,0 @@
-//! Worlds that are not a published system: sidecore's own policies under load.
-
-pub mod pool;
