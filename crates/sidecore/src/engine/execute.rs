@@ -58,20 +58,16 @@ pub(crate) fn compute<'s>(
     submission: &Submission,
     scratch: &'s mut Scratch,
 ) -> Result<&'s [u8], Refusal> {
-    let needed = needed(session, submission)?;
-    let input = scratch.input.get_mut(..submission.input_len() as usize).ok_or(Refusal::TooLarge)?;
+    let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
+    let needed = session.output_len(submission.op(), submission.head_len() as usize, input_len)?;
+    if needed as u64 > submission.output_len() {
+        return Err(Refusal::OutputLength);
+    }
+    let input = scratch.input.get_mut(..input_len).ok_or(Refusal::TooLarge)?;
     let output = scratch.output.get_mut(..needed).ok_or(Refusal::TooLarge)?;
     gather(memory, submission, input);
     let written = session.run_sized(submission.op(), submission.head_len() as usize, input, output)?;
     Ok(&output[..written])
-}
-
-/// The most bytes that it writes, for which its output extents have room.
-#[inline]
-fn needed(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
-    let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
-    let needed = session.output_len(submission.op(), submission.head_len() as usize, input_len)?;
-    if needed as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(needed) }
 }
 
 /// Writes a result to the output extents, in order.
