@@ -16,8 +16,7 @@ use crate::shm::LaneMemory;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Schedule;
-use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::Health;
+use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Submission;
 use std::fmt::Debug;
@@ -32,25 +31,13 @@ pub(crate) struct Job {
     pub(crate) submission: Submission,
 }
 
-/// What a device answers.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) ticket: Ticket,
-    /// Bytes written to the output extents.
-    pub(crate) outcome: Result<u32, Refusal>,
-    /// Time on the device itself, queueing left out.
-    pub(crate) took: Nanos,
-    /// Handed back, so that only the sidecore counts its shared parts down.
-    pub(crate) _job: Job,
-}
-
 /// The sidecore's end of a device. What a device has no use for does nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
     fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job);
 
-    /// The next answer, if it is there at that time, ns.
-    fn poll(&mut self, now: Nanos) -> Option<Reply>;
+    /// The next answer, if it is there at that time, ns, with its job: only the sidecore counts its shared parts down.
+    fn poll(&mut self, now: Nanos) -> Option<(Reply, Job)>;
 
     /// Requests were submitted since the last call: the device is woken if it sleeps.
     fn ring(&mut self) {}

@@ -86,8 +86,8 @@ pub struct Service {
     counters: PathBuf,
     stop: Arc<AtomicBool>,
     listener_wake: Arc<OwnedFd>,
-    listener: Option<JoinHandle<()>>,
-    sidecores: Vec<(Arc<SidecoreHandle<Reactor>>, JoinHandle<()>)>,
+    sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
+    threads: Vec<JoinHandle<()>>,
     /// Given back last, when no thread is left.
     place: Place,
     key_changes: Option<u64>,
@@ -120,8 +120,8 @@ impl Service {
             counters: config.counters_path(),
             stop: Arc::new(AtomicBool::new(false)),
             listener_wake: listener_wake.clone(),
-            listener: None,
             sidecores: Vec::new(),
+            threads: Vec::new(),
             place,
             key_changes: store.changes(),
         };
@@ -145,10 +145,9 @@ impl Service {
                 listener: listener_wake.clone(),
                 advice,
             };
-            let thread = start_sidecore(setup)?;
-            service.sidecores.push((Arc::new(handle), thread));
+            service.threads.push(start_sidecore(setup)?);
+            service.sidecores.push(Arc::new(handle));
         }
-        let handles = service.sidecores.iter().map(|(handle, _)| handle.clone()).collect();
         let listener = Listener::new(listener::Setup {
             config,
             advice,
@@ -156,14 +155,13 @@ impl Service {
             wake: listener_wake,
             events: inbox,
             tell: events,
-            sidecores: handles,
+            sidecores: service.sidecores.clone(),
             counters,
             store,
         })?;
         let stopped = service.stop.clone();
-        let thread =
-            thread::Builder::new().name("sidecore-control".to_owned()).spawn(move || listener.run(&stopped))?;
-        service.listener = Some(thread);
+        let control = thread::Builder::new().name("sidecore-control".to_owned());
+        service.threads.push(control.spawn(move || listener.run(&stopped))?);
         Ok(service)
     }
 
@@ -184,47 +182,34 @@ impl Service {
 
     /// Whether all its threads still run.
     pub fn is_alive(&self) -> bool {
-        let listening = self.listener.as_ref().is_some_and(|thread| !thread.is_finished());
-        listening && self.sidecores.iter().all(|(_, thread)| !thread.is_finished())
-    }
-
-    fn stop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        wake::ring(&*self.listener_wake);
-        for (handle, _) in &self.sidecores {
-            handle.send(Reactor::stop);
-        }
-        // A thread that panicked has said so on stderr; there is nothing to add.
-        let _ = self.listener.take().map(JoinHandle::join);
-        for (_, thread) in self.sidecores.drain(..) {
-            let _ = thread.join();
-        }
+        self.threads.iter().all(|thread| !thread.is_finished())
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop();
+        self.stop.store(true, Ordering::Release);
+        wake::ring(&*self.listener_wake);
+        self.sidecores.iter().for_each(|sidecore| sidecore.send(Reactor::stop));
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on stderr; there is nothing to add.
+            let _ = thread.join();
+        }
     }
 }
 
 fn start_sidecore(setup: Setup) -> Result<JoinHandle<()>, StartError> {
     let name = format!("sidecore-{}", setup.index);
     let (started, result) = mpsc::channel();
-    let thread = thread::Builder::new().name(name).spawn(move || match Reactor::start(setup) {
-        Ok(reactor) => {
+    let thread = thread::Builder::new().name(name).spawn(move || {
+        let reactor = Reactor::start(setup).map_err(|error| started.send(Err(error)));
+        if let Ok(reactor) = reactor {
             let _ = started.send(Ok(()));
             reactor.run();
         }
-        Err(error) => {
-            let _ = started.send(Err(error));
-        }
     })?;
-    match result.recv() {
-        Ok(Ok(())) => Ok(thread),
-        Ok(Err(error)) => Err(error.into()),
-        Err(_) => Err(StartError::System(io::Error::other("a sidecore ended while starting"))),
-    }
+    result.recv().unwrap_or_else(|_| Err(io::Error::other("a sidecore ended while starting")))?;
+    Ok(thread)
 }
 
 /// One sidecore per configured core, or one that is tied to none.

@@ -6,14 +6,14 @@
 
 mod server;
 
-use super::{Job, Port, Reply};
+use super::{Job, Port};
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::clock;
 use server::Server;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::order::Schedule;
 use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::Health;
+use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Port for Emulated {
         self.server.submit(begun, schedule, took, Pending { ticket, job, result, took });
     }
 
-    fn poll(&mut self, now: Nanos) -> Option<Reply> {
+    fn poll(&mut self, now: Nanos) -> Option<(Reply, Job)> {
         let Pending { ticket, job, result, took } = self.server.poll(now)?;
         let outcome = result.map(|result| {
             deliver(&job.memory, &job.submission, &result);
@@ -80,7 +80,7 @@ impl Port for Emulated {
             self.spare.push(result);
             len
         });
-        Some(Reply { ticket, outcome, took, _job: job })
+        Some((Reply { ticket, outcome, took }, job))
     }
 
     /// When the next answer is there, or the next piece of a long request is done.

@@ -5,7 +5,7 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Job, Port, Reply};
+use super::{Job, Port};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
@@ -15,7 +15,7 @@ use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::policy::order::Schedule;
-use sidecore_core::sidecore::Health;
+use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,7 +58,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Worker {
     jobs: Producer<(Ticket, Job)>,
-    replies: Consumer<Reply>,
+    replies: Consumer<(Reply, Job)>,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -73,9 +73,20 @@ impl Worker {
         shared.set_notify(options.to_device, options.from_device);
         let theirs = shared.clone();
         let name = format!("sidecore-{}", options.name);
-        let thread = thread::Builder::new()
-            .name(name)
-            .spawn(move || Loop::new(options, their_jobs, their_replies, theirs).run())?;
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
+            let of_loop = Loop {
+                jobs: their_jobs,
+                replies: their_replies,
+                shared: theirs,
+                scratch: Scratch::new(options.max_request),
+                waits: WaitLoop::new(waiter),
+                moderator: Moderator::new(options.from_device),
+                words: (0, 0),
+                options,
+            };
+            of_loop.run();
+        })?;
         Ok(Self { jobs, replies, shared, thread })
     }
 }
@@ -88,7 +99,7 @@ impl Port for Worker {
         debug_assert!(queued, "more requests than the device's depth");
     }
 
-    fn poll(&mut self, _: Nanos) -> Option<Reply> {
+    fn poll(&mut self, _: Nanos) -> Option<(Reply, Job)> {
         self.replies.pop().ok()
     }
 
@@ -156,6 +167,10 @@ impl Shared {
         self.from_device.store(from_device.to_word(), Ordering::Relaxed);
     }
 
+    fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
     fn death(&self) -> Health {
         self.gate.left_in().map_or(Health::Dead, |ticket| Health::DeadWriting(Ticket::from_word(ticket)))
     }
@@ -165,7 +180,7 @@ impl Shared {
 struct Loop {
     options: WorkerOptions,
     jobs: Consumer<(Ticket, Job)>,
-    replies: Producer<Reply>,
+    replies: Producer<(Reply, Job)>,
     shared: Arc<Shared>,
     scratch: Scratch,
     waits: WaitLoop,
@@ -174,18 +189,6 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(
-        options: WorkerOptions,
-        jobs: Consumer<(Ticket, Job)>,
-        replies: Producer<Reply>,
-        shared: Arc<Shared>,
-    ) -> Self {
-        let scratch = Scratch::new(options.max_request);
-        let waits = WaitLoop::new(Waiter::new(options.to_device, options.park_cost, options.place.may_spin));
-        let moderator = Moderator::new(options.from_device);
-        Self { options, jobs, replies, shared, scratch, waits, moderator, words: (0, 0) }
-    }
-
     fn run(mut self) {
         // The service checked that the cores exist; one that is taken away later costs speed only.
         let _ = match self.options.place.cpu {
@@ -200,7 +203,7 @@ impl Loop {
 
     /// `None`: killed, or shut out.
     fn step(&mut self) -> Option<()> {
-        if self.killed() {
+        if self.shared.is_killed() {
             return None;
         }
         let Ok((ticket, job)) = self.jobs.pop() else {
@@ -213,18 +216,11 @@ impl Loop {
         self.serve(ticket, job)
     }
 
-    fn killed(&self) -> bool {
-        self.shared.killed.load(Ordering::Acquire)
-    }
-
     /// `None`: killed, or shut out.
     fn serve(&mut self, ticket: Ticket, job: Job) -> Option<()> {
         let start = clock::now();
         let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch);
-        if self.shared.killed.load(Ordering::Acquire) {
-            return None;
-        }
-        if !self.shared.gate.enter(ticket.to_word()) {
+        if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
             return None;
         }
         let outcome = result.map(|result| {
@@ -232,8 +228,8 @@ impl Loop {
             result.len() as u32
         });
         let (now, urgent) = (clock::now(), job.submission.is_urgent());
-        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _job: job };
-        self.replies.push(reply).ok()?;
+        let reply = Reply { ticket, outcome, took: now.saturating_sub(start) };
+        self.replies.push((reply, job)).ok()?;
         self.shared.gate.leave();
         let ring = self.moderator.completed(now, 1, urgent);
         self.announce(ring);
@@ -261,7 +257,7 @@ impl Loop {
         let ring = self.moderator.due(now);
         let ring_at = self.announce(ring);
         loop {
-            let found = !self.jobs.is_empty() || self.killed();
+            let found = !self.jobs.is_empty() || self.shared.is_killed();
             match self.waits.next(now, found) {
                 Wait::Look => return,
                 Wait::Spin => return self.spin(),

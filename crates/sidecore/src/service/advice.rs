@@ -15,7 +15,7 @@ pub(super) struct Advice {
     park_cost: Nanos,
     sample_every: u32,
     /// A core is left for clients beside those of sidecores and workers.
-    may_spin: bool,
+    pub(super) may_spin: bool,
 }
 
 impl Advice {
@@ -23,11 +23,6 @@ impl Advice {
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
         let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
         Self { park_cost: calibration.park_cost, sample_every: config.sample_every, may_spin }
-    }
-
-    /// Whether clients are told that they may spin.
-    pub(super) fn may_spin(&self) -> bool {
-        self.may_spin
     }
 
     /// Writes it to a lane: before its client has it, and when the policy changes.

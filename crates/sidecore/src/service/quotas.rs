@@ -31,26 +31,11 @@ struct Holding {
     session_bytes: u64,
 }
 
-impl Holding {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct User {
-    /// Its processes that hold something.
-    clients: u32,
-    /// Those with lanes.
-    attached: u32,
-    holding: Holding,
-}
-
 /// All clients and users that hold something.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     clients: HashMap<ClientKey, Holding>,
-    users: HashMap<u32, User>,
+    users: HashMap<u32, Holding>,
 }
 
 impl Quotas {
@@ -61,7 +46,7 @@ impl Quotas {
     pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), String> {
         let own = self.client(client).laneless;
         ensure!(own < LANELESS_PER_CLIENT, "this process has {own} connections without a lane: attach or close them");
-        let of_user = self.user(client.0).holding.laneless;
+        let of_user = self.user(client.0).laneless;
         ensure!(
             of_user < LANELESS_PER_UID,
             "user {} has {of_user} connections without a lane: attach or close them",
@@ -83,7 +68,7 @@ impl Quotas {
     pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), String> {
         let own = self.client(client).keys;
         ensure!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
-        let of_user = self.user(client.0).holding.keys;
+        let of_user = self.user(client.0).keys;
         ensure!(of_user < KEYS_PER_UID, "user {} had {of_user} keys made: free some", client.0);
         self.open(client, bytes, limits)?;
         self.change(client, |holding| {
@@ -116,19 +101,20 @@ impl Quotas {
     ) -> Result<(), String> {
         let (limits, uid) = (&config.limits, client.0);
         let (own, user) = (self.client(client), self.user(uid));
-        let (of_client, held) = (config.limits_of(uid), user.holding);
-        let room = own.lanes > 0 || user.attached < limits.clients_per_uid;
-        ensure!(room, "user {uid} has {} clients already (limits.clients_per_uid)", user.attached);
+        let of_client = config.limits_of(uid);
+        let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
+        let room = own.lanes > 0 || others < limits.clients_per_uid;
+        ensure!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
         ensure!(own.lanes < of_client.lanes, "this process has {} lanes already (limits.lanes_per_client)", own.lanes);
         ensure!(
-            held.lanes < limits.lanes_per_uid,
+            user.lanes < limits.lanes_per_uid,
             "user {uid} has {} lanes already (limits.lanes_per_uid)",
-            held.lanes
+            user.lanes
         );
         let (arena, bytes) = sizes(layout);
         let left = u64::from(of_client.arena_bytes).saturating_sub(own.arena_bytes);
         ensure!(arena <= left, "{arena} arena bytes: {left} are left (limits.arena_bytes_per_client)");
-        let left = limits.lane_bytes_per_uid.saturating_sub(held.lane_bytes);
+        let left = limits.lane_bytes_per_uid.saturating_sub(user.lane_bytes);
         ensure!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
         let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
         ensure!(free > kept_back, "the service has as many lanes as limits.lanes allows");
@@ -166,7 +152,7 @@ impl Quotas {
             own + bytes <= limits.session_bytes_per_client,
             "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
         );
-        let of_user = self.user(client.0).holding.session_bytes;
+        let of_user = self.user(client.0).session_bytes;
         ensure!(
             of_user + bytes <= limits.session_bytes_per_uid,
             "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
@@ -190,31 +176,20 @@ impl Quotas {
         self.clients.get(&client).copied().unwrap_or_default()
     }
 
-    fn user(&self, uid: u32) -> User {
+    fn user(&self, uid: u32) -> Holding {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
     /// Changes what a client holds, and its user with it.
     fn change(&mut self, client: ClientKey, change: impl Fn(&mut Holding)) {
-        let user = self.users.entry(client.0).or_default();
-        let holding = self.clients.entry(client).or_insert_with(|| {
-            user.clients += 1;
-            Holding::default()
-        });
-        let attached = holding.lanes > 0;
-        change(holding);
-        change(&mut user.holding);
-        match (attached, holding.lanes > 0) {
-            (false, true) => user.attached += 1,
-            (true, false) => user.attached -= 1,
-            _ => {}
-        }
-        if holding.is_empty() {
+        let (own, of_user) = (self.clients.entry(client).or_default(), self.users.entry(client.0).or_default());
+        change(own);
+        change(of_user);
+        if *own == Holding::default() {
             self.clients.remove(&client);
-            user.clients -= 1;
-            if user.clients == 0 {
-                self.users.remove(&client.0);
-            }
+        }
+        if *of_user == Holding::default() {
+            self.users.remove(&client.0);
         }
     }
 }

@@ -4,7 +4,6 @@
 
 mod devices;
 mod hands;
-mod keys;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
@@ -72,7 +71,7 @@ impl Reactor {
         let place = Place::new(setup.cpu, setup.config.sidecores.owned);
         let sidecore = Sidecore::new(&settings(&setup, place), record::room(&setup.config), clock::now());
         let mut reactor = Self { sidecore, hands: Hands::new(setup, place, free, poller), stopping: false };
-        reactor.add_configured_devices()?;
+        reactor.add_configured_devices().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(reactor)
     }
 

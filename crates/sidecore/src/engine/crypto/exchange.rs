@@ -17,15 +17,13 @@ const ENCAPSULATION_KEY_LEN: usize = 1184;
 /// Length of either's secret, in bytes.
 const SECRET_LEN: usize = 32;
 
-struct X25519(PKey);
-
-struct MlKem(PKey);
+struct Exchange(PKey);
 
 pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
     let KeyMaterial::Private(secret) = key else { return Err(wrong_kind("a private X25519 key")) };
     check_len(secret.expose(), X25519_LEN)?;
     let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(LIBRARY)?;
-    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(X25519(key)) })
+    Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(Exchange(key)) })
 }
 
 pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
@@ -48,36 +46,32 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
     if !key.is_sound() {
         return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
     }
-    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(MlKem(key)) })
+    Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange(key)) })
 }
 
-impl Mechanism for X25519 {
-    fn output_len(&self, _op: Op, head_len: usize, input_len: usize) -> Written {
-        check_input(head_len == 0 && input_len == X25519_LEN).map(|()| SECRET_LEN)
-    }
-
-    /// A peer of small order would make a secret that everybody knows, all zeros: it is refused.
-    fn run(&self, _op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
-        let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.0.derive(&peer, output));
-        secret.ok_or(Refusal::Authentication)
-    }
-}
-
-impl Mechanism for MlKem {
+impl Mechanism for Exchange {
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
         let (input, output) = match op {
             Op::Encapsulate => (0, CIPHERTEXT_LEN + SECRET_LEN),
-            _ => (CIPHERTEXT_LEN, SECRET_LEN),
+            Op::Decapsulate => (CIPHERTEXT_LEN, SECRET_LEN),
+            _ => (X25519_LEN, SECRET_LEN),
         };
         check_input(head_len == 0 && input_len == input).map(|()| output)
     }
 
     fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
-        if op == Op::Decapsulate {
-            return self.0.decapsulate(input, output).ok_or(Refusal::Internal);
+        match op {
+            Op::Encapsulate => {
+                let (ciphertext, secret) = output.split_at_mut_checked(CIPHERTEXT_LEN).ok_or(Refusal::OutputLength)?;
+                self.0.encapsulate(ciphertext, secret).ok_or(Refusal::Internal)?;
+                Ok(CIPHERTEXT_LEN + SECRET_LEN)
+            }
+            Op::Decapsulate => self.0.decapsulate(input, output).ok_or(Refusal::Internal),
+            // A peer of small order would make a secret that everybody knows, all zeros: it is refused.
+            _ => {
+                let secret = PKey::raw_public(Kind::X25519, input).and_then(|peer| self.0.derive(&peer, output));
+                secret.ok_or(Refusal::Authentication)
+            }
         }
-        let (ciphertext, secret) = output.split_at_mut_checked(CIPHERTEXT_LEN).ok_or(Refusal::OutputLength)?;
-        self.0.encapsulate(ciphertext, secret).ok_or(Refusal::Internal)?;
-        Ok(CIPHERTEXT_LEN + SECRET_LEN)
     }
 }

@@ -21,6 +21,10 @@ const HOPS: [(Hop, &str); 4] = [
 
 type Outcome = Result<(), String>;
 
+fn is_meant(hop: Hop, of: Hop) -> bool {
+    hop == Hop::All || hop == of
+}
+
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         self.administers(key, "change the service")?;
@@ -28,16 +32,9 @@ impl Listener {
         match Setting::parse(text).map_err(|error| error.to_string())? {
             Setting::Notify(hop, notify) => {
                 let hops = &mut self.setup.config.notify;
-                let all = hop == Hop::All;
-                for (this, value) in [
-                    (Hop::Service, &mut hops.service),
-                    (Hop::ToDevice, &mut hops.to_device),
-                    (Hop::FromDevice, &mut hops.from_device),
-                    (Hop::Client, &mut hops.client),
-                ] {
-                    if all || hop == this {
-                        *value = notify;
-                    }
+                let all = [&mut hops.service, &mut hops.to_device, &mut hops.from_device, &mut hops.client];
+                for (value, _) in all.into_iter().zip(HOPS).filter(|(_, (of, _))| is_meant(hop, *of)) {
+                    *value = notify;
                 }
                 let hops = *hops;
                 self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_notify(hops)));
@@ -57,7 +54,7 @@ impl Listener {
             Setting::AddDevice(device) => {
                 let only = device.sidecore;
                 let on = |index: usize| only.is_none_or(|sidecore| sidecore == index);
-                let add = move |reactor: &mut Reactor| reactor.add_device(&device).map_err(|error| error.to_string());
+                let add = move |reactor: &mut Reactor| reactor.add_device(&device);
                 self.ask(on, add, |refused| refused == 0)?;
             }
             Setting::EndRecord => self.end_record()?,
@@ -79,7 +76,7 @@ impl Listener {
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
         for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
-            let Some(why) = why.filter(|_| hop == Hop::All || hop == of) else { continue };
+            let Some(why) = why.filter(|_| is_meant(hop, of)) else { continue };
             let force = in_force(policy, Some(&why));
             match told.iter_mut().find(|(_, other)| *other == force) {
                 Some((names, _)) => names.push(name),
@@ -115,7 +112,7 @@ impl Listener {
             self.setup.config.balance,
             self.setup.config.order,
         );
-        self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin());
+        self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin);
     }
 
     /// Has each sidecore that it is `on` do this, and judges by how many refused.

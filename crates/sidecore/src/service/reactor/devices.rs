@@ -8,7 +8,6 @@ use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
-use std::io;
 
 /// What `sed` compares devices by: their time for this operation and size.
 const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
@@ -46,7 +45,7 @@ impl Device {
 }
 
 impl Reactor {
-    pub(super) fn add_configured_devices(&mut self) -> io::Result<()> {
+    pub(super) fn add_configured_devices(&mut self) -> Result<(), String> {
         for config in self.hands.setup.config.devices.clone() {
             if config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index) {
                 self.add_device(&config)?;
@@ -55,19 +54,15 @@ impl Reactor {
         Ok(())
     }
 
-    pub(in crate::service) fn add_device(&mut self, config: &DeviceConfig) -> io::Result<()> {
+    pub(in crate::service) fn add_device(&mut self, config: &DeviceConfig) -> Result<(), String> {
         let taken = |(index, device): (usize, &Device)| {
             device.name == config.name && self.sidecore.dispatch().device_state(index) != DeviceState::Gone
         };
-        if self.hands.devices.iter().enumerate().any(taken) {
-            return Err(invalid(format!("there is a device {:?} already: give this one another name", config.name)));
-        }
-        let Some(index) = self.sidecore.dispatch().next_device() else {
-            return Err(invalid(format!(
-                "a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {:?}",
-                config.name
-            )));
-        };
+        let (name, taken) = (&config.name, self.hands.devices.iter().enumerate().any(taken));
+        ensure!(!taken, "there is a device {name:?} already: give this one another name");
+        let index = self.sidecore.dispatch().next_device().ok_or_else(|| {
+            format!("a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {name:?}")
+        })?;
         let (port, rates) = self.port(config)?;
         let counters = self.hands.setup.counters.device(self.hands.setup.index * MAX_DEVICES + index);
         counters.open(&config.name, self.hands.setup.index as u32, config.kind.name(), place(config));
@@ -89,7 +84,7 @@ impl Reactor {
         Ok(())
     }
 
-    fn port(&self, config: &DeviceConfig) -> io::Result<(Option<Box<dyn Port>>, Rates)> {
+    fn port(&self, config: &DeviceConfig) -> Result<(Option<Box<dyn Port>>, Rates), String> {
         let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
             DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates())),
@@ -104,7 +99,8 @@ impl Reactor {
                     to_device: self.sidecore.notify().to_device,
                     from_device: self.sidecore.notify().from_device,
                     sidecore: self.hands.setup.wake.clone(),
-                })?;
+                })
+                .map_err(|error| error.to_string())?;
                 Ok((Some(Box::new(worker)), self.hands.setup.calibration.rates()))
             }
             DeviceKind::Emulated => {
@@ -139,10 +135,6 @@ impl Reactor {
 
 fn place(config: &DeviceConfig) -> Place {
     Place::new(config.cpu, config.owned)
-}
-
-fn invalid(message: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 fn weight(rates: &Rates) -> u32 {

@@ -3,8 +3,9 @@
 use super::Setup;
 use super::devices::Device;
 use crate::config::Place;
-use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
+use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::Job;
+use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
 use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
@@ -14,12 +15,13 @@ use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::policy::order::Schedule;
-use sidecore_core::session::{Class, Refusal};
+use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Health, Host, House, Plan, Reply, Turn};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Submissions that are asked for when more are likely there.
 const EXPECTED: u64 = 16;
@@ -101,6 +103,12 @@ impl Hands {
             self.counters.record(class, stage, time);
             lane.record(stage, time);
         }
+    }
+
+    /// Where is counted for a stored key. A request without one passes by with a single branch.
+    #[inline]
+    fn key(&self, session: Option<&Arc<Session>>) -> Option<&KeyBlock> {
+        self.stored_keys.get(usize::from(session?.key()?))
     }
 }
 
@@ -186,8 +194,8 @@ impl Host for Hands {
         let session = lane.sessions.at(plan.token).ok_or(Refusal::NoSession)?;
         let outcome =
             plan.room.and_then(|room| perform(session, &lane.memory, submission, room as usize, &mut self.scratch));
-        if let Some(key) = session.key() {
-            self.count_now(key, plan.class.op(), outcome);
+        if let Some(key) = self.key(Some(session)) {
+            count_done(key, plan.class.op(), outcome);
         }
         outcome
     }
@@ -202,8 +210,10 @@ impl Host for Hands {
     fn sampled(&mut self, lane: &Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps) {
         self.devices[device].counters.record(stamps.device());
         self.record(work.class, &lane.counters, stamps);
-        if let Some(key) = lane.sessions.at(plan.token).and_then(|session| session.key()) {
-            self.record_key(key, stamps);
+        if let Some(key) = self.key(lane.sessions.at(plan.token)) {
+            for (stage, time) in times(stamps) {
+                key.record(stage, time);
+            }
         }
     }
 
@@ -215,11 +225,18 @@ impl Host for Hands {
     #[inline]
     fn entered(&mut self, work: &Work, job: &Job, _: Given) {
         self.count(work.class, 1, u64::from(work.size));
-        self.count_given(job.session.key(), work.class.op());
+        if let Some(key) = self.key(Some(&job.session)) {
+            key.add(KeyCounter::Submitted, 1);
+            key.add(KeyCounter::of(work.class.op()), 1);
+            key.add(KeyCounter::InFlight, 1);
+        }
     }
 
     fn refused(&mut self, lane: &Lane, submission: &Submission, _: Refusal) {
-        self.count_refused(lane.sessions.find(submission.session()).and_then(|(_, session)| session.key()));
+        if let Some(key) = self.key(lane.sessions.get(submission.session())) {
+            key.add(KeyCounter::Submitted, 1);
+            key.add(KeyCounter::Refused, 1);
+        }
     }
 
     fn redo(&mut self, device: usize, job: &Job) -> Result<u32, Refusal> {
@@ -235,7 +252,18 @@ impl Host for Hands {
         status: Status,
         stamps: Option<&Stamps>,
     ) {
-        self.count_answered(job.and_then(|job| job.session.key()), status, stamps);
+        let (of_lane, of_key) = match status {
+            Status::Done { .. } => (LaneCounter::Done, KeyCounter::Done),
+            Status::Refused(_) => (LaneCounter::Refused, KeyCounter::Refused),
+            Status::DeviceFailed { .. } => (LaneCounter::Failed, KeyCounter::Failed),
+        };
+        if let Some(key) = self.key(job.as_ref().map(|job| &job.session)) {
+            key.sub(KeyCounter::InFlight, 1);
+            key.add(of_key, 1);
+            for (stage, time) in stamps.into_iter().flat_map(times) {
+                key.record(stage, time);
+            }
+        }
         if let Status::DeviceFailed { .. } = status {
             self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
         }
@@ -243,15 +271,10 @@ impl Host for Hands {
         if let Some(stamps) = stamps {
             self.record(done.work.class, &lane.counters, stamps);
         }
-        let counter = match status {
-            Status::Done { len } => {
-                lane.counters.add(LaneCounter::BytesOut, u64::from(len));
-                LaneCounter::Done
-            }
-            Status::Refused(_) => LaneCounter::Refused,
-            Status::DeviceFailed { .. } => LaneCounter::Failed,
-        };
-        lane.counters.add(counter, 1);
+        if let Status::Done { len } = status {
+            lane.counters.add(LaneCounter::BytesOut, u64::from(len));
+        }
+        lane.counters.add(of_lane, 1);
         lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
         lane.counters.set(LaneCounter::InFlight, u64::from(in_flight));
     }
@@ -286,8 +309,7 @@ impl Host for Hands {
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
-        let crate::device::Reply { ticket, outcome, took, .. } = self.devices[device].port.as_mut()?.poll(now)?;
-        Some(Reply { ticket, outcome, took })
+        self.devices[device].port.as_mut()?.poll(now).map(|(reply, _)| reply)
     }
 
     fn ring_device(&mut self, device: usize) {
@@ -363,8 +385,16 @@ impl Host for Hands {
     }
 }
 
+/// A request on a stored key is done here and now.
+#[cold]
+fn count_done(key: &KeyBlock, op: Op, outcome: Result<u32, Refusal>) {
+    key.add(KeyCounter::Submitted, 1);
+    key.add(KeyCounter::of(op), 1);
+    key.add(if outcome.is_ok() { KeyCounter::Done } else { KeyCounter::Refused }, 1);
+}
+
 /// The stages that the service sees.
 #[inline]
-pub(super) fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
+fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
     [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())]
 }
