@@ -33,7 +33,8 @@ impl World<'_> {
             link.hostile.is_none() && (link.submission.waiting() > slots || link.completion.waiting() > slots)
         };
         let found = self.links.iter().position(over)?;
-        Some(Broken::new(Invariant::Capacity, format!("link {found} has more in a ring than it has slots")))
+        let what = format!("link {found} has more in a ring than it has slots");
+        Some(Broken { invariant: Invariant::Capacity, what })
     }
 
     /// No client is above its credit.
@@ -43,7 +44,7 @@ impl World<'_> {
             let in_flight: u32 = own.map(|(id, _)| self.in_flight_on(id)).sum();
             if in_flight > plan.credit {
                 let what = format!("client {tenant} of credit {} has {in_flight} in flight", plan.credit);
-                return Some(Broken::new(Invariant::Credit, what));
+                return Some(Broken { invariant: Invariant::Credit, what });
             }
         }
         None
@@ -56,7 +57,7 @@ impl World<'_> {
         let counted = sidecore.dispatch().total_in_flight();
         if total != counted {
             let what = format!("{total} requests are in flight and dispatch counts {counted}");
-            return Some(Broken::new(Invariant::Accounting, what));
+            return Some(Broken { invariant: Invariant::Accounting, what });
         }
         for number in 0..service.devices.len() {
             let own = service.in_flight.iter().flatten().filter(|known| known.device == Some(number));
@@ -64,7 +65,7 @@ impl World<'_> {
             let load = sidecore.dispatch().device_load(number);
             if (load.in_flight, load.backlog) != (requests, backlog) {
                 let what = format!("device {number} has {requests} requests of {backlog} ns; dispatch says {load:?}");
-                return Some(Broken::new(Invariant::Accounting, what));
+                return Some(Broken { invariant: Invariant::Accounting, what });
             }
         }
         None
@@ -87,7 +88,7 @@ impl World<'_> {
                 |at| service.thread.nobody_wakes() && service.thread.until.is_none_or(|until| until > at);
             if put_off.is_none_or(slept_through) {
                 let what = format!("link {index} sleeps armed with a completion to read and nobody rings");
-                return Some(Broken::new(Invariant::Wakeup, what));
+                return Some(Broken { invariant: Invariant::Wakeup, what });
             }
         }
         None
@@ -99,7 +100,7 @@ impl World<'_> {
         if !service.thread.nobody_wakes() {
             return None;
         }
-        let broken = |what: String| Some(Broken::new(Invariant::Wakeup, what));
+        let broken = |what: String| Some(Broken { invariant: Invariant::Wakeup, what });
         if !service.mailbox.is_empty() {
             return broken("the service sleeps with a command to read".to_owned());
         }
@@ -125,7 +126,8 @@ impl World<'_> {
             device.thread.nobody_wakes() && device.jobs.armed && device.jobs.ready() && !device.jobs.unrung
         };
         let index = self.devices.iter().position(lost).filter(|_| !self.service.thread.ended)?;
-        Some(Broken::new(Invariant::Wakeup, format!("device {index} sleeps armed with a request to read")))
+        let what = format!("device {index} sleeps armed with a request to read");
+        Some(Broken { invariant: Invariant::Wakeup, what })
     }
 
     /// At the end of a run that came to none, or of one in which shares can be measured.

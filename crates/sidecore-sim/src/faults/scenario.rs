@@ -8,6 +8,7 @@ use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
+use strum::{EnumDiscriminants, VariantArray, VariantNames};
 
 /// Algorithms of the sessions, by handle from 1 on, with the operation that each can do.
 pub(super) const SESSIONS: [(Algorithm, Op); 3] =
@@ -82,7 +83,7 @@ impl DevicePlan {
 }
 
 /// How a client breaks the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Hostile {
     UnknownOp,
     ReservedBits,
@@ -93,20 +94,10 @@ pub(super) enum Hostile {
     Scribble,
 }
 
-impl Hostile {
-    pub(super) const ALL: [Self; 7] = [
-        Self::UnknownOp,
-        Self::ReservedBits,
-        Self::TooManyExtents,
-        Self::OutsideArena,
-        Self::HeadTooLong,
-        Self::Flood,
-        Self::Scribble,
-    ];
-}
-
 /// Something that goes wrong or is changed. Numbers pick one of those that are there then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, EnumDiscriminants, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+#[strum_discriminants(name(FaultKind), vis(pub(super)))]
 pub(super) enum Fault {
     /// `told`: by `sidecore set`; else its service finds out.
     DeviceDeath {
@@ -146,43 +137,8 @@ pub(super) enum Fault {
     SetOrder(Order),
 }
 
-/// Names of the kinds of faults, in the order of [`Fault::kind`].
-pub const FAULTS: [&str; 13] = [
-    "device death",
-    "device stall",
-    "device slow",
-    "device join",
-    "device drain",
-    "device remove",
-    "client death",
-    "client deaf",
-    "client hostile",
-    "service death",
-    "set notify",
-    "set balance",
-    "set order",
-];
-
-impl Fault {
-    /// Number of its kind.
-    pub(super) fn kind(&self) -> usize {
-        match self {
-            Self::DeviceDeath { .. } => 0,
-            Self::DeviceStall { .. } => 1,
-            Self::DeviceSlow { .. } => 2,
-            Self::DeviceJoin(_) => 3,
-            Self::DeviceDrain(_) => 4,
-            Self::DeviceRemove(_) => 5,
-            Self::ClientDeath { .. } => 6,
-            Self::ClientDeaf { .. } => 7,
-            Self::ClientHostile { .. } => 8,
-            Self::ServiceDeath { .. } => 9,
-            Self::SetNotify(_) => 10,
-            Self::SetBalance(_) => 11,
-            Self::SetOrder(_) => 12,
-        }
-    }
-}
+/// Names of the kinds of faults, as `device-death`.
+pub const FAULTS: &[&str] = Fault::VARIANTS;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -327,7 +283,7 @@ fn fault(random: &mut Random) -> Fault {
         6 => Fault::DeviceRemove(number),
         7 => Fault::ClientDeath { lane: number, returns: one_in(random, 2) },
         8 => Fault::ClientDeaf { lane: number, time: for_a_while(random) },
-        9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::ALL[random.below(7) as usize] },
+        9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::VARIANTS[random.below(7) as usize] },
         11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
         12 | 13 => Fault::SetNotify(hops(random)),
         14 => Fault::SetBalance(balance(random)),

@@ -1,7 +1,7 @@
 //! Faults as they happen.
 
 use super::client::End;
-use super::scenario::{Fault, Kind};
+use super::scenario::{Fault, FaultKind, Kind};
 use super::service::Command;
 use super::world::{Clock, Who, World};
 use sidecore_core::time::Nanos;
@@ -11,7 +11,7 @@ impl World<'_> {
     pub(super) fn strike(&mut self, clock: &mut Clock, number: usize) {
         let Some((_, fault)) = self.plan.faults.get(number).copied() else { return };
         if self.strike_one(clock, fault).is_some() {
-            self.struck[fault.kind()] += 1;
+            self.struck[FaultKind::from(fault) as usize] += 1;
         }
     }
 
