@@ -186,7 +186,7 @@ impl Shares {
     fn next(self, world: &mut World, now: Nanos) -> Self {
         match self {
             Self::Before if world.everybody_waits() => {
-                world.forget_charges();
+                world.charged.fill(0);
                 Self::Measured
             }
             Self::Measured if world.somebody_is_through() => {

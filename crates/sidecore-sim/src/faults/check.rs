@@ -144,11 +144,11 @@ impl World<'_> {
     /// While all clients have requests waiting, their time on the device follows their weights.
     pub(super) fn check_shares(&mut self, now: Nanos) {
         let plans = self.plan.clients.iter();
-        let shares = plans.zip(&self.tenants).map(|(plan, tenant)| tenant.charged as f64 / f64::from(plan.weight));
+        let shares = plans.zip(&self.charged).map(|(plan, charged)| *charged as f64 / f64::from(plan.weight));
         let (least, most) =
             shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
         if least < most * (1.0 - UNFAIR) {
-            let charged: Vec<Nanos> = self.tenants.iter().map(|tenant| tenant.charged).collect();
+            let charged = self.charged.clone();
             self.fail(now, Invariant::Share, || format!("backlogged clients had {charged:?} ns on the device"));
         }
     }

@@ -119,11 +119,6 @@ impl World<'_> {
         self.links.iter().all(|link| link.accepted && waits(link))
     }
 
-    /// Shares count from now on.
-    pub(super) fn forget_charges(&mut self) {
-        self.tenants.iter_mut().for_each(|tenant| tenant.charged = 0);
-    }
-
     /// A new connection of that client for what is left to do.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
@@ -333,18 +328,14 @@ impl World<'_> {
         match link.waits.next(now, found) {
             Wait::Spin => {
                 link.pc = if link.deadline().is_some_and(|at| at <= now) { Pc::Act } else { Pc::Poll };
-                if !self.plan.clients[link.tenant as usize].owned {
-                    self.fail(now, Invariant::Spin, || format!("link {index} spins on a shared core"));
-                }
-                let delay = 100 + clock.random().below(900);
-                return self.go_on_after(clock, Who::Client(index), delay);
+                let owned = self.plan.clients[link.tenant as usize].owned;
+                return self.spin(clock, Who::Client(index), owned);
             }
             // The socket is readable: nobody sleeps on it.
             Wait::Sleep { .. } if link.gone => {}
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(link.deadline()).min();
-                self.say(now, || format!("link {index} sleeps"));
-                return self.sleep(clock, Who::Client(index), until);
+                return self.doze(clock, Who::Client(index), until);
             }
             Wait::Arm => link.completion.arm(),
             Wait::Disarm => {

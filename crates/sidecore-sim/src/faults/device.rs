@@ -4,13 +4,13 @@ use super::client::PARK_COST;
 use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Kind};
-use super::service::Command;
+use super::service::{Command, Request};
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
-use sidecore_core::sidecore::{Health, Hops};
+use sidecore_core::sidecore::{Health, Hops, Reply};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -18,33 +18,18 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) ticket: Ticket,
-    pub(super) link: u32,
-    pub(super) tag: u32,
-    pub(super) size: u32,
-    pub(super) urgent: bool,
-}
-
-/// What a device answers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reply {
-    pub(super) ticket: Ticket,
-    pub(super) len: u32,
-    pub(super) took: Nanos,
+    pub(super) request: Request,
 }
 
 impl Job {
     fn to_words(self) -> [u64; MESSAGE_WORDS] {
-        let names = u64::from(self.link) | u64::from(self.tag) << 32;
-        let mut words = [0; MESSAGE_WORDS];
-        [words[0], words[1], words[2]] = [self.ticket.to_word(), names, u64::from(self.size)];
-        words[3] = u64::from(self.urgent);
-        words
+        let Request { link, tag, size, urgent } = self.request;
+        [self.ticket.to_word(), link.into(), tag.into(), size.into(), urgent.into(), 0, 0]
     }
 
-    fn from_words(words: &[u64; MESSAGE_WORDS]) -> Self {
-        let [ticket, names, size, urgent, ..] = *words;
-        let (link, tag) = (names as u32, (names >> 32) as u32);
-        Self { ticket: Ticket::from_word(ticket), link, tag, size: size as u32, urgent: urgent != 0 }
+    fn from_words([ticket, link, tag, size, urgent, ..]: [u64; MESSAGE_WORDS]) -> Self {
+        let request = Request { link: link as u32, tag: tag as u32, size: size as u32, urgent: urgent != 0 };
+        Self { ticket: Ticket::from_word(ticket), request }
     }
 }
 
@@ -147,7 +132,7 @@ impl World<'_> {
             _ if state.killed => {}
             _ => {
                 let start = state.free_at.max(now).max(state.stalled_until);
-                state.free_at = start.saturating_add(state.time(now, job.size));
+                state.free_at = start.saturating_add(state.time(now, job.request.size));
                 state.queue.push_back((job, state.free_at));
             }
         }
@@ -162,7 +147,7 @@ impl World<'_> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
             let [ticket, len, took, ..] = state.replies.pop()?;
-            return Some(Reply { ticket: Ticket::from_word(ticket), len: len as u32, took });
+            return Some(Reply { ticket: Ticket::from_word(ticket), outcome: Ok(len as u32), took });
         }
         let (job, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
         state.queue.pop_front();
@@ -172,11 +157,12 @@ impl World<'_> {
     fn reply(&mut self, device: u32, job: &Job, took: Nanos) -> Reply {
         let mixed_up = self.sabotage == Some(Sabotage::MixUpResults);
         let state = &mut self.devices[device as usize];
-        let right = result(job.link, job.tag, job.size);
+        let Request { link, tag, size, .. } = job.request;
+        let right = result(link, tag, size);
         let previous = std::mem::replace(&mut state.last, right);
         let len = if mixed_up && previous != 0 { previous } else { right };
-        let took = if took > 0 { took } else { state.plan.time(job.size) };
-        Reply { ticket: job.ticket, len, took }
+        let took = if took > 0 { took } else { state.plan.time(size) };
+        Reply { ticket: job.ticket, outcome: Ok(len), took }
     }
 
     pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {
@@ -218,21 +204,20 @@ impl World<'_> {
         let device = &mut self.devices[index as usize];
         let Some(words) = device.jobs.pop() else { return self.idle_device(clock, index) };
         device.waits.waiter.end(now);
-        let job = Job::from_words(&words);
+        let job = Job::from_words(words);
         device.pc = Pc::Work(job, now);
-        let time = device.time(now, job.size);
-        self.say(now, || format!("device {index} begins tag {} of link {}", job.tag, job.link));
+        let time = device.time(now, job.request.size);
+        self.say(now, || format!("device {index} begins tag {} of link {}", job.request.tag, job.request.link));
         self.go_on_after(clock, Who::Device(index), time);
     }
 
     /// The result and the reply are written in one go.
     fn write(&mut self, now: Nanos, index: u32, job: &Job, reply: &Reply) {
         let device = &mut self.devices[index as usize];
-        let mut words = [0; MESSAGE_WORDS];
-        [words[0], words[1], words[2]] = [reply.ticket.to_word(), u64::from(reply.len), reply.took];
-        device.replies.push(&words);
-        device.pc = Pc::Announce(job.urgent);
-        self.say(now, || format!("device {index} answers tag {} of link {}", job.tag, job.link));
+        let len = reply.outcome.unwrap_or(0).into();
+        device.replies.push(&[reply.ticket.to_word(), len, reply.took, 0, 0, 0, 0]);
+        device.pc = Pc::Announce(job.request.urgent);
+        self.say(now, || format!("device {index} answers tag {} of link {}", job.request.tag, job.request.link));
     }
 
     fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
@@ -273,16 +258,12 @@ impl World<'_> {
         match device.waits.next(now, found) {
             Wait::Spin => {
                 device.pc = Pc::Take;
-                if !device.plan.owned {
-                    self.fail(now, Invariant::Spin, || format!("device {index} spins on a shared core"));
-                }
-                let delay = 100 + clock.random().below(900);
-                return self.go_on_after(clock, who, delay);
+                let owned = device.plan.owned;
+                return self.spin(clock, who, owned);
             }
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(device.ring_at).min();
-                self.say(now, || format!("device {index} sleeps"));
-                return self.sleep(clock, who, until);
+                return self.doze(clock, who, until);
             }
             Wait::Arm => device.jobs.arm(),
             Wait::Disarm => {

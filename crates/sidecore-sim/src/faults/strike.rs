@@ -22,7 +22,6 @@ impl World<'_> {
         }
         self.say(now, || format!("fault: {fault:?}"));
         match fault {
-            Fault::DeviceDeath { device, told: true } => self.tell(clock, Command::Kill(device)),
             Fault::DeviceDeath { device, told: false } => {
                 let device = self.alive(device)?;
                 self.crash(clock, device);
@@ -35,9 +34,6 @@ impl World<'_> {
                 let device = self.alive(device)?;
                 self.slow(now, device, factor, time);
             }
-            Fault::DeviceJoin(plan) => self.tell(clock, Command::AddDevice(plan)),
-            Fault::DeviceDrain(device) => self.tell(clock, Command::Drain(device)),
-            Fault::DeviceRemove(device) => self.tell(clock, Command::Remove(device)),
             Fault::ClientDeath { lane, returns } => {
                 let link = self.living(lane)?;
                 self.kill_client(clock, link, returns);
@@ -55,9 +51,13 @@ impl World<'_> {
                 self.wake(clock, Who::Client(link));
             }
             Fault::ServiceDeath { down } => self.kill_service(clock, down),
-            Fault::SetNotify(hops) => self.tell(clock, Command::SetNotify(hops)),
-            Fault::SetBalance(balance) => self.tell(clock, Command::SetBalance(balance)),
-            Fault::SetOrder(order) => self.tell(clock, Command::SetOrder(order)),
+            Fault::DeviceDeath { told: true, .. }
+            | Fault::DeviceJoin(_)
+            | Fault::DeviceDrain(_)
+            | Fault::DeviceRemove(_)
+            | Fault::SetNotify(_)
+            | Fault::SetBalance(_)
+            | Fault::SetOrder(_) => self.tell(clock, Command::Set(fault)),
         }
         Some(())
     }

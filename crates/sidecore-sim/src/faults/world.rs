@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use sidecore_core::session::Class;
 use sidecore_core::time::{Nanos, Pretty};
 use std::collections::VecDeque;
+use strum::Display;
 
 /// Last events that a trace shows.
 const TRACE: usize = 60;
@@ -18,10 +19,13 @@ const TRACE: usize = 60;
 pub(super) type Clock = Engine<Event>;
 
 /// Who acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub(super) enum Who {
+    #[strum(to_string = "the service")]
     Service,
+    #[strum(to_string = "link {0}")]
     Client(u32),
+    #[strum(to_string = "device {0}")]
     Device(u32),
 }
 
@@ -52,13 +56,6 @@ pub(crate) struct Watch {
     pub(crate) tape: Option<usize>,
 }
 
-/// One client over all its connections.
-#[derive(Debug)]
-pub(super) struct Tenant {
-    /// Estimated time of its requests on devices, ns.
-    pub(super) charged: Nanos,
-}
-
 #[derive(Debug)]
 pub(super) struct World<'a> {
     pub(super) plan: &'a Scenario,
@@ -68,7 +65,8 @@ pub(super) struct World<'a> {
     pub(super) links: Vec<Link>,
     /// Every device that there ever was.
     pub(super) devices: Vec<Device>,
-    pub(super) tenants: Vec<Tenant>,
+    /// Estimated time of the requests of each client on devices, ns.
+    pub(super) charged: Vec<Nanos>,
     /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
@@ -92,51 +90,13 @@ impl<'a> World<'a> {
             tape: watch.tape,
             links: Vec::new(),
             devices: Vec::new(),
-            tenants: plan.clients.iter().map(|_| Tenant { charged: 0 }).collect(),
+            charged: vec![0; plan.clients.len()],
             struck: [0; FAULTS.len()],
             requests: 0,
             rested: 0,
             broken: None,
             reconnecting: Vec::new(),
             log: watch.words.then(VecDeque::new),
-        }
-    }
-
-    pub(super) fn schedule_faults(&self, clock: &mut Clock) {
-        for (number, (at, _)) in self.plan.faults.iter().enumerate() {
-            clock.schedule(*at, Event::Fault(number as u16));
-        }
-    }
-
-    pub(super) fn connect_all(&mut self, clock: &mut Clock) {
-        for (tenant, client) in self.plan.clients.iter().enumerate() {
-            for (lane, lane_plan) in client.lanes.iter().enumerate() {
-                self.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
-            }
-        }
-    }
-
-    /// What happens to everybody but the service.
-    pub(super) fn handle(&mut self, clock: &mut Clock, event: Event) {
-        match event {
-            Event::Step(who) => self.step(clock, who),
-            Event::Wake(who, incarnation) => self.arrive(clock, who, incarnation),
-            Event::Fault(number) => self.strike(clock, usize::from(number)),
-            Event::HangUp(link) => self.hang_up(clock, link),
-            Event::Closed(link) => self.connection_closed(clock, link),
-            Event::Late(device) => self.answer_late(clock, device),
-            Event::Restart => {}
-        }
-    }
-
-    fn step(&mut self, clock: &mut Clock, who: Who) {
-        if !self.begin_step(who) {
-            return;
-        }
-        match who {
-            Who::Service => {}
-            Who::Client(link) => self.step_client(clock, link),
-            Who::Device(device) => self.step_device(clock, device),
         }
     }
 
@@ -167,9 +127,24 @@ impl<'a> World<'a> {
         self.go_on_after(clock, who, delay);
     }
 
+    /// It looks again and again, which nobody may do on a core that is not its own.
+    pub(super) fn spin(&mut self, clock: &mut Clock, who: Who, owned: bool) {
+        let delay = 100 + clock.random().below(900);
+        self.go_on_after(clock, who, delay);
+        if !owned {
+            self.fail(clock.now(), Invariant::Spin, || format!("{who} spins on a shared core"));
+        }
+    }
+
     pub(super) fn go_on_after(&mut self, clock: &mut Clock, who: Who, delay: Nanos) {
         let timer = clock.after(delay, Event::Step(who));
         self.thread(who).timer = Some(timer);
+    }
+
+    /// It sleeps as its policy says.
+    pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
+        self.say(clock.now(), || format!("{who} sleeps"));
+        self.sleep(clock, who, until);
     }
 
     /// It sleeps until woken, or until that instant.
@@ -196,7 +171,7 @@ impl<'a> World<'a> {
         clock.after(delay, Event::Wake(who, incarnation));
     }
 
-    fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
+    pub(super) fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
         let thread = self.thread(who);
         if thread.incarnation != incarnation || thread.ended {
             return;

@@ -119,7 +119,7 @@ impl Host for Hands<'_, '_> {
     fn ran(&mut self, link: &u32, device: usize, work: &Work, count: u32) {
         let took = self.world.devices[self.index(device) as usize].plan.time(work.size) * u64::from(count);
         let tenant = self.world.links[*link as usize].tenant;
-        self.world.tenants[tenant as usize].charged += took;
+        self.world.charged[tenant as usize] += took;
         self.world.service.worked = took;
     }
 
@@ -127,22 +127,15 @@ impl Host for Hands<'_, '_> {
 
     fn job(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
         let (tag, urgent) = (submission.tag(), submission.is_urgent());
-        Request { link: *link, tag, size: plan.size, class: plan.class, urgent }
+        Request { link: *link, tag, size: plan.size, urgent }
     }
 
     fn entered(&mut self, work: &Work, request: &Request, given: Given) {
         let Given { ticket, device, cost, .. } = given;
         let tenant = self.world.links[request.link as usize].tenant;
-        self.world.tenants[tenant as usize].charged += cost;
-        self.world.service.in_flight[ticket.index()] = Some(InFlight {
-            ticket,
-            lane: work.lane,
-            request: *request,
-            device: Some(device),
-            cost,
-            losses: 0,
-            handed: false,
-        });
+        self.world.charged[tenant as usize] += cost;
+        let known = InFlight { ticket, work: *work, device: Some(device), cost, losses: 0, handed: false };
+        self.world.service.in_flight[ticket.index()] = Some(known);
     }
 
     fn refused(&mut self, _: &u32, submission: &Submission, refusal: Refusal) {
@@ -164,9 +157,8 @@ impl Host for Hands<'_, '_> {
         status: Status,
         _: Option<&Stamps>,
     ) {
-        let answered = |known: &InFlight| (known.lane, known.request.tag) == (done.work.lane, done.work.tag);
         for place in &mut self.world.service.in_flight {
-            place.take_if(|known| answered(known));
+            place.take_if(|known| known.work == done.work);
         }
         if let Status::DeviceFailed { device } = status {
             self.check_blame(device);
@@ -192,14 +184,14 @@ impl Host for Hands<'_, '_> {
             return self.fail(Invariant::Void, what);
         };
         known.handed = true;
-        let (index, Request { link, tag, size, urgent, .. }) = (self.index(device), *request);
-        self.say(|| format!("tag {tag} of link {link} goes to device {index}"));
-        self.world.hand(self.clock.now(), index, Job { ticket, link, tag, size, urgent });
+        let (index, request) = (self.index(device), *request);
+        self.say(|| format!("tag {} of link {} goes to device {index}", request.tag, request.link));
+        self.world.hand(self.clock.now(), index, Job { ticket, request });
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
         let index = self.index(device);
-        self.world.collect(now, index).map(super::super::device::Reply::told)
+        self.world.collect(now, index)
     }
 
     fn ring_device(&mut self, device: usize) {
@@ -260,7 +252,7 @@ impl Host for Hands<'_, '_> {
             // It is answered next, and forgotten then.
             Replaced::Now(_) => known,
             Replaced::GivenUp(done) => {
-                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.request.class);
+                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
                 if done.lane_open && !hopeless {
                     let what = || format!("{known:?} was given up and another device could do it");
                     self.fail(Invariant::Blame, what);
@@ -291,6 +283,6 @@ impl Host for Hands<'_, '_> {
 impl World<'_> {
     /// Requests of an open lane in flight, counted by the world.
     pub(in crate::faults) fn in_flight_on(&self, lane: LaneId) -> u32 {
-        self.service.in_flight.iter().flatten().filter(|known| known.lane == lane).count() as u32
+        self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
 }
