@@ -25,6 +25,7 @@ pub use sabotage::Sabotage;
 pub use scenario::FAULTS;
 
 use crate::engine::Engine;
+use client::Link;
 use scenario::Scenario;
 use service::Run;
 use sidecore_core::time::Nanos;
@@ -160,7 +161,7 @@ pub fn record(seed: u64, words: usize) -> Vec<u8> {
 }
 
 /// The run of a scenario, to its end or to the first invariant that does not hold.
-fn run_one<'a>(scenario: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'a>) {
+fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
     let mut run = Run::new(scenario, sabotage, watch, &mut clock);
     let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
@@ -168,9 +169,9 @@ fn run_one<'a>(scenario: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch)
         if !clock.step(&mut run, HORIZON) {
             break;
         }
-        shares = shares.next(&mut run.world, clock.now());
+        shares = shares.next(&mut run.world);
     }
-    run.world.check_end(run.is_finished(), clock.now());
+    run.world.check_end(run.is_finished());
     (clock, run)
 }
 
@@ -183,14 +184,16 @@ enum Shares {
 }
 
 impl Shares {
-    fn next(self, world: &mut World, now: Nanos) -> Self {
+    fn next(self, world: &mut World) -> Self {
+        // The service has each lane, with several requests in it.
+        let waits = |link: &Link| link.accepted && link.submission.waiting() > 8;
         match self {
-            Self::Before if world.everybody_waits() => {
+            Self::Before if world.links.iter().all(waits) => {
                 world.charged.fill(0);
                 Self::Measured
             }
-            Self::Measured if world.somebody_is_through() => {
-                world.check_shares(now);
+            Self::Measured if world.links.iter().any(|link| link.left == 0) => {
+                world.check_shares();
                 Self::Done
             }
             same => same,

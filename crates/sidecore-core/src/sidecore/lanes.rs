@@ -325,13 +325,9 @@ impl<L, J> Sidecore<L, J> {
 
     /// Enters the lane and its client in the tables. `None`: they are full.
     fn enter(&mut self, new: &NewLane<L>) -> Option<(LaneId, ClientId)> {
-        let (client, lanes) = match self.client(new.client) {
-            Some(known) => known,
-            None => {
-                let call = Call::AddClient { weight: new.weight, credit: new.credit };
-                (ClientId(self.dispatch.make(&call)?), 0)
-            }
-        };
+        let call = Call::AddClient { weight: new.weight, credit: new.credit };
+        let known = self.client(new.client);
+        let (client, lanes) = known.or_else(|| Some((ClientId(self.dispatch.make(&call)?), 0)))?;
         self.clients.insert(new.client, (client, lanes + 1));
         let lane = self.dispatch.make(&Call::AddLane(client, self.notify.client));
         if lane.is_none() {

@@ -5,13 +5,13 @@ use super::service::Request;
 use super::world::World;
 use super::{Broken, Invariant};
 use sidecore_core::sidecore::{Health, Sidecore};
-use sidecore_core::time::{Nanos, Pretty};
+use sidecore_core::time::Pretty;
 
 /// Largest difference between the shares of two backlogged clients, as a part of the larger one.
 const UNFAIR: f64 = 0.2;
 
 impl World<'_> {
-    pub(super) fn check(&mut self, sidecore: &Sidecore<u32, Request>, now: Nanos) {
+    pub(super) fn check(&mut self, sidecore: &Sidecore<u32, Request>) {
         if self.broken.is_some() {
             return;
         }
@@ -22,7 +22,7 @@ impl World<'_> {
         let broken = broken.or_else(|| if alive { service() } else { None });
         let broken = broken.or_else(|| self.wakeup_of_devices());
         if let Some(Broken { invariant, what }) = broken {
-            self.fail(now, invariant, || what);
+            self.fail(invariant, what);
         }
     }
 
@@ -131,25 +131,26 @@ impl World<'_> {
     }
 
     /// At the end of a run that came to none, or of one in which shares can be measured.
-    pub(super) fn check_end(&mut self, finished: bool, now: Nanos) {
+    pub(super) fn check_end(&mut self, finished: bool) {
         if self.broken.is_none() && !finished {
             let waiting = self.links.iter().filter(|link| !link.is_settled()).count();
             let in_flight = self.service.in_flight.iter().flatten().count();
-            self.fail(now, Invariant::Stall, || {
-                format!("after {} {waiting} clients wait, {in_flight} requests are in flight", Pretty(now))
-            });
+            self.fail(
+                Invariant::Stall,
+                format!("after {} {waiting} clients wait, {in_flight} requests are in flight", Pretty(self.now)),
+            );
         }
     }
 
     /// While all clients have requests waiting, their time on the device follows their weights.
-    pub(super) fn check_shares(&mut self, now: Nanos) {
+    pub(super) fn check_shares(&mut self) {
         let plans = self.plan.clients.iter();
         let shares = plans.zip(&self.charged).map(|(plan, charged)| *charged as f64 / f64::from(plan.weight));
         let (least, most) =
             shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
         if least < most * (1.0 - UNFAIR) {
-            let charged = self.charged.clone();
-            self.fail(now, Invariant::Share, || format!("backlogged clients had {charged:?} ns on the device"));
+            let what = format!("backlogged clients had {:?} ns on the device", self.charged);
+            self.fail(Invariant::Share, what);
         }
     }
 }

@@ -64,13 +64,14 @@ pub(super) struct Device {
     free_at: Nanos,
     /// It does nothing before this instant.
     stalled_until: Nanos,
-    slow: (u64, Nanos),
+    /// How many times as long everything takes, and until when.
+    pub(super) slow: (u64, Nanos),
     killed: bool,
     /// Taken away with a request that it answers after all.
     late: Option<Reply>,
     /// The last result.
     last: u32,
-    hops: Hops,
+    pub(super) hops: Hops,
     waits: WaitLoop,
     moderator: Moderator,
     pc: Pc,
@@ -117,6 +118,15 @@ impl Device {
         self.queue.front().map(|(_, due)| *due)
     }
 
+    /// It does nothing for so long; `None`: ever again.
+    pub(super) fn stall(&mut self, now: Nanos, time: Option<Nanos>) {
+        let until = time.map_or(Nanos::MAX, |time| now + time);
+        self.stalled_until = self.stalled_until.max(until);
+        let time = time.unwrap_or(Nanos::MAX);
+        self.queue.iter_mut().for_each(|(_, due)| *due = due.saturating_add(time));
+        self.free_at = self.free_at.max(now).saturating_add(time);
+    }
+
     fn time(&self, now: Nanos, size: u32) -> Nanos {
         let factor = if now < self.slow.1 { self.slow.0 } else { 1 };
         self.plan.time(size) * factor
@@ -125,7 +135,8 @@ impl Device {
 
 impl World<'_> {
     /// Hands a request over. The device has room: dispatch counts.
-    pub(super) fn hand(&mut self, now: Nanos, device: u32, job: Job) {
+    pub(super) fn hand(&mut self, device: u32, job: Job) {
+        let now = self.now;
         let state = &mut self.devices[device as usize];
         match state.plan.kind {
             Kind::Worker => state.jobs.push(&job.to_words()),
@@ -138,12 +149,12 @@ impl World<'_> {
         }
         let (has, depth) = (state.has(), u64::from(state.plan.depth));
         if has > depth {
-            self.fail(now, Invariant::Capacity, || format!("device {device} of depth {depth} has {has} requests"));
+            self.fail(Invariant::Capacity, format!("device {device} of depth {depth} has {has} requests"));
         }
     }
 
     /// The next answer of a device, if there is one.
-    pub(super) fn collect(&mut self, now: Nanos, device: u32) -> Option<Reply> {
+    pub(super) fn collect(&mut self, device: u32, now: Nanos) -> Option<Reply> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
             let [ticket, len, took, ..] = state.replies.pop()?;
@@ -186,7 +197,7 @@ impl World<'_> {
                 self.go_on_after(clock, who, delay);
             }
             Pc::Write(job, reply) => {
-                self.write(now, index, &job, &reply);
+                self.write(index, &job, &reply);
                 self.go_on(clock, who);
             }
             Pc::Announce(urgent) => {
@@ -207,17 +218,17 @@ impl World<'_> {
         let job = Job::from_words(words);
         device.pc = Pc::Work(job, now);
         let time = device.time(now, job.request.size);
-        self.say(now, || format!("device {index} begins tag {} of link {}", job.request.tag, job.request.link));
+        self.say(|| format!("device {index} begins tag {} of link {}", job.request.tag, job.request.link));
         self.go_on_after(clock, Who::Device(index), time);
     }
 
     /// The result and the reply are written in one go.
-    fn write(&mut self, now: Nanos, index: u32, job: &Job, reply: &Reply) {
+    fn write(&mut self, index: u32, job: &Job, reply: &Reply) {
         let device = &mut self.devices[index as usize];
         let len = reply.outcome.unwrap_or(0).into();
         device.replies.push(&[reply.ticket.to_word(), len, reply.took, 0, 0, 0, 0]);
         device.pc = Pc::Announce(job.request.urgent);
-        self.say(now, || format!("device {index} answers tag {} of link {}", job.request.tag, job.request.link));
+        self.say(|| format!("device {index} answers tag {} of link {}", job.request.tag, job.request.link));
     }
 
     fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
@@ -299,7 +310,7 @@ impl World<'_> {
         if self.devices[index as usize].service != self.service.thread.incarnation {
             return;
         }
-        self.say(clock.now(), || format!("device {index} answers late, with ticket {:?}", reply.ticket));
+        self.say(|| format!("device {index} answers late, with ticket {:?}", reply.ticket));
         self.tell(clock, Command::Late(index, reply));
     }
 
@@ -319,12 +330,11 @@ impl World<'_> {
 
     /// The service takes it away: from now on it writes to no lane.
     pub(super) fn revoke(&mut self, clock: &mut Clock, index: u32) -> Health {
-        let now = clock.now();
         let device = &mut self.devices[index as usize];
         device.killed = true;
         if let Pc::Write(job, reply) = device.pc {
             // Past the gate: it finishes that copy first.
-            self.write(now, index, &job, &reply);
+            self.write(index, &job, &reply);
         }
         let device = &mut self.devices[index as usize];
         if let Some((job, _)) = device.queue.pop_front() {
@@ -344,26 +354,5 @@ impl World<'_> {
             Health::Alive | Health::Dead => Health::Dead,
             writing @ Health::DeadWriting(_) => writing,
         }
-    }
-
-    pub(super) fn stall(&mut self, now: Nanos, index: u32, time: Option<Nanos>) {
-        let device = &mut self.devices[index as usize];
-        let until = time.map_or(Nanos::MAX, |time| now + time);
-        device.stalled_until = device.stalled_until.max(until);
-        let time = time.unwrap_or(Nanos::MAX);
-        for (_, due) in &mut device.queue {
-            *due = due.saturating_add(time);
-        }
-        device.free_at = device.free_at.max(now).saturating_add(time);
-    }
-
-    pub(super) fn slow(&mut self, now: Nanos, index: u32, factor: u8, time: Nanos) {
-        self.devices[index as usize].slow = (u64::from(factor), now + time);
-    }
-
-    /// Tells a worker how it waits and wakes from now on.
-    pub(super) fn set_device_hops(&mut self, clock: &mut Clock, index: u32, hops: Hops) {
-        self.devices[index as usize].hops = hops;
-        self.wake(clock, Who::Device(index));
     }
 }

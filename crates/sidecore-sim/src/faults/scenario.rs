@@ -199,12 +199,8 @@ fn hops(random: &mut Random) -> Hops {
     Hops { service: notify(random), to_device: notify(random), from_device: notify(random), client: notify(random) }
 }
 
-fn balance(random: &mut Random) -> Balance {
-    Balance::ALL[random.below(Balance::ALL.len() as u64) as usize]
-}
-
-fn order(random: &mut Random) -> Order {
-    Order::ALL[random.below(Order::ALL.len() as u64) as usize]
+fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
+    all[random.below(all.len() as u64) as usize]
 }
 
 fn device(random: &mut Random) -> DevicePlan {
@@ -257,8 +253,8 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
         clients,
         devices,
         hops: hops(random),
-        balance: balance(random),
-        order: order(random),
+        balance: one_of(random, &Balance::ALL),
+        order: one_of(random, &Order::ALL),
         in_flight: from(random, 1, 32) as u32,
         quantum: from(random, 1_000, 50_000),
         owned: one_in(random, 2),
@@ -283,11 +279,11 @@ fn fault(random: &mut Random) -> Fault {
         6 => Fault::DeviceRemove(number),
         7 => Fault::ClientDeath { lane: number, returns: one_in(random, 2) },
         8 => Fault::ClientDeaf { lane: number, time: for_a_while(random) },
-        9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::VARIANTS[random.below(7) as usize] },
+        9 | 10 => Fault::ClientHostile { lane: number, how: one_of(random, Hostile::VARIANTS) },
         11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
         12 | 13 => Fault::SetNotify(hops(random)),
-        14 => Fault::SetBalance(balance(random)),
-        _ => Fault::SetOrder(order(random)),
+        14 => Fault::SetBalance(one_of(random, &Balance::ALL)),
+        _ => Fault::SetOrder(one_of(random, &Order::ALL)),
     }
 }
 
@@ -306,8 +302,8 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
         clients,
         devices: vec![DevicePlan { kind, can: 7, depth: 2, fixed, ..device(random) }],
         hops: hops(random),
-        balance: balance(random),
-        order: order(random),
+        balance: one_of(random, &Balance::ALL),
+        order: one_of(random, &Order::ALL),
         in_flight: 64,
         quantum: from(random, 5_000, 20_000),
         owned: one_in(random, 2),

@@ -6,12 +6,12 @@
 mod hands;
 
 use super::Invariant;
-use super::client::{End, PARK_COST};
+use super::client::{End, Link, PARK_COST};
 use super::device::Device;
 use super::hop::Thread;
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Fault, Kind, Scenario};
-use super::world::{Clock, Event, Watch, Who, World};
+use super::world::{Clock, Event, Watch, Who, World, pick};
 use crate::engine;
 use hands::Hands;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
@@ -103,6 +103,7 @@ impl engine::World for Run<'_> {
 
     fn handle(&mut self, clock: &mut Clock, event: Event) {
         let world = &mut self.world;
+        world.now = clock.now();
         match event {
             Event::Step(who) if !world.begin_step(who) => {}
             Event::Step(Who::Service) => self.step(clock),
@@ -115,7 +116,7 @@ impl engine::World for Run<'_> {
             Event::Late(device) => world.answer_late(clock, device),
             Event::Restart => self.restart(clock),
         }
-        self.world.check(&self.sidecore, clock.now());
+        self.world.check(&self.sidecore);
     }
 }
 
@@ -147,7 +148,7 @@ impl<'a> Run<'a> {
         let World { plan, sabotage, tape, .. } = self.world;
         self.sidecore = sidecore(plan, sabotage, tape, clock.now());
         self.world.service = Service::new(plan, self.world.service.thread.incarnation + 1);
-        self.world.say(clock.now(), || "the service starts again".to_owned());
+        self.world.say(|| "the service starts again".to_owned());
         self.start(clock);
         for (tenant, lane, left) in std::mem::take(&mut self.world.reconnecting) {
             self.world.connect(clock, tenant, lane, left);
@@ -191,7 +192,7 @@ impl<'a> Run<'a> {
     fn obey(&mut self, clock: &mut Clock) {
         while let Some(command) = self.world.service.mailbox.pop_front() {
             match command {
-                Command::AddLane(link) => self.add_lane(clock, link),
+                Command::AddLane(link) => self.add_lane(link),
                 Command::CloseLane(link) => {
                     if let Some(id) = self.lane_of(link) {
                         self.sidecore.close_lane(id);
@@ -199,7 +200,7 @@ impl<'a> Run<'a> {
                 }
                 Command::Set(fault) => self.set(clock, fault),
                 Command::Late(device, reply) => {
-                    self.world.say(clock.now(), || format!("device {device}, which is gone, answers"));
+                    self.world.say(|| format!("device {device}, which is gone, answers"));
                     self.sidecore.finish(&mut Hands { world: &mut self.world, clock }, &reply);
                 }
             }
@@ -216,22 +217,27 @@ impl<'a> Run<'a> {
             Fault::DeviceDrain(number) => {
                 if let Some(device) = self.picked(number) {
                     self.sidecore.drain(device);
-                    self.leave(device);
+                    self.world.device_mut(device).leaving = true;
                 }
             }
             Fault::DeviceRemove(number) => {
                 if let Some(device) = self.picked(number) {
-                    self.leave(device);
+                    self.world.device_mut(device).leaving = true;
                     self.sidecore.remove(&mut Hands { world: &mut self.world, clock }, device);
                 }
             }
-            Fault::DeviceDeath { device, .. } => self.kill(clock, device),
+            Fault::DeviceDeath { device, .. } => {
+                let remote = |device: &usize| self.world.device(*device).plan.kind != Kind::Inline;
+                if let Some(device) = self.picked(device).filter(remote) {
+                    self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
+                }
+            }
             // The others strike without being told.
             _ => {}
         }
     }
 
-    fn add_lane(&mut self, clock: &mut Clock, link: u32) {
+    fn add_lane(&mut self, link: u32) {
         let World { plan, links, service, .. } = &mut self.world;
         let of = &mut links[link as usize];
         let client = &plan.clients[of.tenant as usize];
@@ -241,14 +247,15 @@ impl<'a> Run<'a> {
         // There is room for every connection that a run can make.
         if let Ok(id) = self.sidecore.add_lane(lane) {
             self.world.links[link as usize].accepted = true;
-            self.world.say(clock.now(), || format!("the service takes link {link} as lane {}", id.0));
+            self.world.say(|| format!("the service takes link {link} as lane {}", id.0));
         }
     }
 
     fn set_notify(&mut self, clock: &mut Clock, hops: Hops) {
         self.world.service.hops = hops;
         for device in self.world.service.devices.clone() {
-            self.world.set_device_hops(clock, device, hops);
+            self.world.devices[device as usize].hops = hops;
+            self.world.wake(clock, Who::Device(device));
         }
         for (_, link) in self.sidecore.lanes() {
             self.world.links[*link as usize].advice = hops.client;
@@ -277,39 +284,27 @@ impl<'a> Run<'a> {
         }
         let before = std::mem::replace(&mut world.service.devices[number], index);
         if before != index && !world.devices[before as usize].leaving {
-            let what = || format!("device {index} gets the number of device {before}, which is there");
-            world.fail(clock.now(), Invariant::Accounting, what);
+            let what = format!("device {index} gets the number of device {before}, which is there");
+            world.fail(Invariant::Accounting, what);
         }
         if plan.kind == Kind::Worker {
             world.go_on(clock, Who::Device(index));
         }
-        world.say(clock.now(), || format!("device {index} joins: {plan}"));
+        world.say(|| format!("device {index} joins: {plan}"));
     }
 
     /// The device in dispatch that this number of a fault picks, if one is left.
     fn picked(&self, number: u8) -> Option<usize> {
         let dispatch = self.sidecore.dispatch();
         let count = self.world.service.devices.len();
-        let here: Vec<usize> =
-            (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone).collect();
-        here.get(usize::from(number) % here.len().max(1)).copied()
-    }
-
-    fn leave(&mut self, device: usize) {
-        self.world.devices[self.world.service.devices[device] as usize].leaving = true;
-    }
-
-    fn kill(&mut self, clock: &mut Clock, number: u8) {
-        let Some(device) = self.picked(number) else { return };
-        let index = self.world.service.devices[device];
-        if self.world.devices[index as usize].plan.kind != Kind::Inline {
-            self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
-        }
+        pick(number, (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone))
     }
 
     /// Everything that was to be done is done, and nothing is on its way.
     pub(super) fn is_finished(&self) -> bool {
-        self.world.is_finished() && self.sidecore.dispatch().total_in_flight() == 0
+        let World { service, reconnecting, links, .. } = &self.world;
+        let at_rest = !service.thread.ended && service.mailbox.is_empty() && reconnecting.is_empty();
+        at_rest && links.iter().all(Link::is_settled) && self.sidecore.dispatch().total_in_flight() == 0
     }
 }
 
@@ -337,7 +332,7 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
 impl World<'_> {
     /// The service's process dies, with its workers; each connection hangs up.
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
-        self.say(clock.now(), || "the service dies".to_owned());
+        self.say(|| "the service dies".to_owned());
         self.end(clock, Who::Service);
         let incarnation = self.service.thread.incarnation;
         for device in 0..self.devices.len() {

@@ -58,6 +58,8 @@ pub(crate) struct Watch {
 
 #[derive(Debug)]
 pub(super) struct World<'a> {
+    /// Of the event under way, ns.
+    pub(super) now: Nanos,
     pub(super) plan: &'a Scenario,
     pub(super) sabotage: Option<Sabotage>,
     pub(super) service: Service,
@@ -84,6 +86,7 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Self {
         World {
+            now: 0,
             plan,
             sabotage,
             service: Service::new(plan, 0),
@@ -132,7 +135,7 @@ impl<'a> World<'a> {
         let delay = 100 + clock.random().below(900);
         self.go_on_after(clock, who, delay);
         if !owned {
-            self.fail(clock.now(), Invariant::Spin, || format!("{who} spins on a shared core"));
+            self.fail(Invariant::Spin, format!("{who} spins on a shared core"));
         }
     }
 
@@ -143,7 +146,7 @@ impl<'a> World<'a> {
 
     /// It sleeps as its policy says.
     pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
-        self.say(clock.now(), || format!("{who} sleeps"));
+        self.say(|| format!("{who} sleeps"));
         self.sleep(clock, who, until);
     }
 
@@ -203,21 +206,20 @@ impl<'a> World<'a> {
     }
 
     /// An invariant does not hold. The first one counts.
-    pub(super) fn fail(&mut self, now: Nanos, invariant: Invariant, what: impl FnOnce() -> String) {
+    pub(super) fn fail(&mut self, invariant: Invariant, what: String) {
         if self.broken.is_none() {
-            let what = what();
-            self.say(now, || format!("broken: {what}"));
+            self.say(|| format!("broken: {what}"));
             self.broken = Some(Broken { invariant, what });
         }
     }
 
     /// A line of the trace, if one is kept. It ends with what broke.
-    pub(super) fn say(&mut self, now: Nanos, words: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
                 log.pop_front();
             }
-            log.push_back(format!("{:>10}  {}", Pretty(now).to_string(), words()));
+            log.push_back(format!("{:>10}  {}", Pretty(self.now).to_string(), words()));
         }
     }
 
@@ -226,10 +228,13 @@ impl<'a> World<'a> {
         self.log.map(Vec::from).unwrap_or_default()
     }
 
-    /// Everything that was to be done is done, and nothing is on its way but on devices.
-    pub(super) fn is_finished(&self) -> bool {
-        let at_rest = !self.service.thread.ended && self.service.mailbox.is_empty();
-        self.reconnecting.is_empty() && at_rest && self.links.iter().all(Link::is_settled)
+    /// A device by its number in dispatch.
+    pub(super) fn device(&self, number: usize) -> &Device {
+        &self.devices[self.service.devices[number] as usize]
+    }
+
+    pub(super) fn device_mut(&mut self, number: usize) -> &mut Device {
+        &mut self.devices[self.service.devices[number] as usize]
     }
 
     /// Whether a device of the running service may get requests of that class.
@@ -237,4 +242,10 @@ impl<'a> World<'a> {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
         devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
+}
+
+/// One of those that are there, by a number that knows nothing of them.
+pub(super) fn pick<T>(number: u8, mut there: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let count = there.clone().count();
+    there.nth(usize::from(number) % count.max(1))
 }

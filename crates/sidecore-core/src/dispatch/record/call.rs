@@ -52,7 +52,9 @@ impl Call {
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
         let mut call = |number, first, words: &[u64]| {
-            words.iter().for_each(|word| put(*word));
+            for word in words {
+                put(*word);
+            }
             (number, first)
         };
         match self {
