@@ -99,7 +99,7 @@ impl Link {
     }
 
     fn may_submit(&self, now: Nanos) -> bool {
-        self.left > 0 && self.in_flight < self.most() && self.next_at <= now
+        self.deadline().is_some_and(|at| at <= now)
     }
 
     /// When it submits again by itself.
@@ -296,10 +296,8 @@ impl World<'_> {
             _ => false,
         };
         if !right {
-            self.fail(
-                Invariant::Answer,
-                format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right"),
-            );
+            let what = format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right");
+            self.fail(Invariant::Answer, what);
         }
     }
 
@@ -318,7 +316,7 @@ impl World<'_> {
         let found = link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook);
         match link.waits.next(now, found) {
             Wait::Spin => {
-                link.pc = if link.deadline().is_some_and(|at| at <= now) { Pc::Act } else { Pc::Poll };
+                link.pc = if link.may_submit(now) { Pc::Act } else { Pc::Poll };
                 let owned = self.plan.clients[link.tenant as usize].owned;
                 return self.spin(clock, Who::Client(index), owned);
             }

@@ -95,43 +95,23 @@ pub(super) enum Hostile {
 }
 
 /// Something that goes wrong or is changed. Numbers pick one of those that are there then.
+///
+/// A death of a device is `told` by `sidecore set`, or its service finds out. A time of `None` is for ever; a device that stalls
+/// so answers late all the same, if it is revoked meanwhile.
 #[derive(Clone, Copy, Debug, EnumDiscriminants, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 #[strum_discriminants(name(FaultKind), vis(pub(super)))]
 pub(super) enum Fault {
-    /// `told`: by `sidecore set`; else its service finds out.
-    DeviceDeath {
-        device: u8,
-        told: bool,
-    },
-    /// `None`: for ever. Its answer comes late, if the device is revoked meanwhile.
-    DeviceStall {
-        device: u8,
-        time: Option<Nanos>,
-    },
-    DeviceSlow {
-        device: u8,
-        factor: u8,
-        time: Nanos,
-    },
+    DeviceDeath { device: u8, told: bool },
+    DeviceStall { device: u8, time: Option<Nanos> },
+    DeviceSlow { device: u8, factor: u8, time: Nanos },
     DeviceJoin(DevicePlan),
     DeviceDrain(u8),
     DeviceRemove(u8),
-    ClientDeath {
-        lane: u8,
-        returns: bool,
-    },
-    ClientDeaf {
-        lane: u8,
-        time: Option<Nanos>,
-    },
-    ClientHostile {
-        lane: u8,
-        how: Hostile,
-    },
-    ServiceDeath {
-        down: Nanos,
-    },
+    ClientDeath { lane: u8, returns: bool },
+    ClientDeaf { lane: u8, time: Option<Nanos> },
+    ClientHostile { lane: u8, how: Hostile },
+    ServiceDeath { down: Nanos },
     SetNotify(Hops),
     SetBalance(Balance),
     SetOrder(Order),
