@@ -260,10 +260,9 @@ impl Dispatch {
     }
 
     /// Whether only the answer of a device can let this client go on: its credit is used up, or the table is full.
-    pub fn waits_for_device(&mut self, client: ClientId) -> bool {
-        let full = self.inflight.is_full();
-        let client = self.clients.client_mut(client);
-        full || client.in_flight >= client.credit
+    pub fn waits_for_device(&self, client: ClientId) -> bool {
+        let client = self.clients.client(client);
+        self.inflight.is_full() || client.in_flight >= client.credit
     }
 
     /// Requests of this lane in flight.

@@ -17,7 +17,7 @@ pub use devices::{Health, Reply};
 pub use host::{Defect, Host, House, Plan, Turn};
 pub use lanes::NewLane;
 
-use crate::dispatch::record::{Recorded, Tape};
+use crate::dispatch::record::{Call, Recorded, Tape};
 use crate::dispatch::{Dispatch, Limits};
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
@@ -159,7 +159,7 @@ impl<L, J> Sidecore<L, J> {
     pub fn new(settings: &Settings, tape: Option<usize>, now: Nanos) -> Self {
         let Settings { limits, balance, notify, .. } = *settings;
         let mut dispatch = Recorded::new(limits, balance, tape);
-        dispatch.set_order(settings.order);
+        dispatch.make(&Call::SetOrder(settings.order));
         Self {
             dispatch,
             notify,
@@ -231,6 +231,6 @@ impl<L, J> Sidecore<L, J> {
 
     /// Changes how devices are chosen.
     pub fn set_balance(&mut self, balance: Balance) {
-        self.dispatch.set_balance(balance);
+        self.dispatch.make(&Call::SetBalance(balance));
     }
 }

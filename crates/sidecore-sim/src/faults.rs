@@ -25,12 +25,13 @@ pub use sabotage::Sabotage;
 pub use scenario::FAULTS;
 
 use crate::engine::Engine;
+use client::Link;
 use scenario::Scenario;
 use service::Run;
 use sidecore_core::time::Nanos;
-use std::fmt;
 use std::ops::ControlFlow;
-use world::{Watch, World};
+use strum::Display;
+use world::{Clock, Watch, World};
 
 /// A run that has not come to its end by then never does, ns.
 const HORIZON: Nanos = 40_000_000;
@@ -38,51 +39,44 @@ const HORIZON: Nanos = 40_000_000;
 const MAX_EVENTS: u64 = 400_000;
 
 /// What must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum Invariant {
     /// Each request is answered, or reported as lost, exactly once.
+    #[strum(to_string = "each request is answered exactly once")]
     Once,
     /// An answer is the one to its request: result, reason, stage times.
+    #[strum(to_string = "an answer is the one to its request")]
     Answer,
     /// Nothing waits for ever.
+    #[strum(to_string = "nothing waits for ever")]
     Stall,
     /// In flight is at most what rings, devices and tables hold.
+    #[strum(to_string = "in flight is at most what fits")]
     Capacity,
     /// Nobody sleeps armed with something to read and no ring on its way.
+    #[strum(to_string = "no wake-up is lost")]
     Wakeup,
     /// No client has more in flight than its credit.
+    #[strum(to_string = "no client exceeds its credit")]
     Credit,
     /// Time on devices of backlogged clients follows their weights.
+    #[strum(to_string = "shares follow weights")]
     Share,
     /// A client that breaks the protocol harms nobody else.
+    #[strum(to_string = "a hostile client harms nobody else")]
     Bystander,
     /// A void ticket changes nothing.
+    #[strum(to_string = "a void ticket changes nothing")]
     Void,
     /// The load of each device is the sum of what is in flight on it.
+    #[strum(to_string = "the load of a device is what is in flight on it")]
     Accounting,
     /// A request fails only where no device could do it, and names a device that is gone.
+    #[strum(to_string = "a request fails only with its device, and names it")]
     Blame,
     /// Nobody spins on a core that is not its own.
+    #[strum(to_string = "nobody spins on a core that is not its own")]
     Spin,
-}
-
-impl fmt::Display for Invariant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Once => "each request is answered exactly once",
-            Self::Answer => "an answer is the one to its request",
-            Self::Stall => "nothing waits for ever",
-            Self::Capacity => "in flight is at most what fits",
-            Self::Wakeup => "no wake-up is lost",
-            Self::Credit => "no client exceeds its credit",
-            Self::Share => "shares follow weights",
-            Self::Bystander => "a hostile client harms nobody else",
-            Self::Void => "a void ticket changes nothing",
-            Self::Accounting => "the load of a device is what is in flight on it",
-            Self::Blame => "a request fails only with its device, and names it",
-            Self::Spin => "nobody spins on a core that is not its own",
-        })
-    }
 }
 
 /// The first invariant that did not hold in a run.
@@ -90,12 +84,6 @@ impl fmt::Display for Invariant {
 struct Broken {
     invariant: Invariant,
     what: String,
-}
-
-impl Broken {
-    fn new(invariant: Invariant, what: String) -> Self {
-        Self { invariant, what }
-    }
 }
 
 /// What many runs came to.
@@ -144,9 +132,15 @@ pub fn run(
     let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
     for seed in (first_seed..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
         let scenario = Scenario::new(seed);
-        let outcome = run_one(&scenario, sabotage, Watch::default());
-        report.add(&outcome);
-        if let Some(broken) = outcome.broken {
+        let (clock, run) = run_one(&scenario, sabotage, Watch::default());
+        let world = run.world;
+        report.seeds += 1;
+        report.events += clock.events();
+        report.requests += world.requests;
+        report.rested += world.rested;
+        report.faults.iter_mut().zip(world.struck).for_each(|(sum, struck)| *sum += struck);
+        report.trace = report.trace.rotate_left(7) ^ clock.trace();
+        if let Some(broken) = world.broken {
             report.broken = Some(shrink::explain(&scenario, sabotage, broken));
             break;
         }
@@ -160,39 +154,14 @@ pub fn run(
 /// The run of that seed as a record for [`replay`](crate::replay::replay): the calls into the dispatch of its last
 /// service, on at most so many words of 8 bytes.
 pub fn record(seed: u64, words: usize) -> Vec<u8> {
-    let outcome = run_one(&Scenario::new(seed), None, Watch { words: false, tape: Some(words) });
-    outcome.record.iter().flat_map(|word| word.to_le_bytes()).collect()
+    let scenario = Scenario::new(seed);
+    let (_, mut run) = run_one(&scenario, None, Watch { words: false, tape: Some(words) });
+    let record = run.sidecore.end_record().map(|tape| tape.into_words()).unwrap_or_default();
+    record.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-impl Report {
-    fn add(&mut self, outcome: &Outcome) {
-        self.seeds += 1;
-        self.events += outcome.events;
-        self.requests += outcome.requests;
-        self.rested += outcome.rested;
-        for (sum, struck) in self.faults.iter_mut().zip(outcome.faults) {
-            *sum += struck;
-        }
-        self.trace = self.trace.rotate_left(7) ^ outcome.trace;
-    }
-}
-
-/// What one run came to.
-#[derive(Debug)]
-struct Outcome {
-    events: u64,
-    requests: u64,
-    rested: u64,
-    faults: [u64; FAULTS.len()],
-    broken: Option<Broken>,
-    trace: u64,
-    /// The last events in words, if they were asked for.
-    words: Vec<String>,
-    /// The calls into the last service's dispatch, if they were asked for.
-    record: Vec<u64>,
-}
-
-fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Outcome {
+/// The run of a scenario, to its end or to the first invariant that does not hold.
+fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
     let mut run = Run::new(scenario, sabotage, watch, &mut clock);
     let mut shares = if scenario.backlogged { Shares::Before } else { Shares::Done };
@@ -200,20 +169,10 @@ fn run_one(scenario: &Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Out
         if !clock.step(&mut run, HORIZON) {
             break;
         }
-        shares = shares.next(&mut run.world, clock.now());
+        shares = shares.next(&mut run.world);
     }
-    run.world.check_end(run.is_finished(), clock.now());
-    let Run { mut sidecore, mut world } = run;
-    Outcome {
-        events: clock.events(),
-        requests: world.requests,
-        rested: world.rested,
-        faults: world.struck,
-        broken: world.broken.take(),
-        trace: clock.trace(),
-        words: world.into_words(),
-        record: sidecore.end_record().map(|tape| tape.into_words()).unwrap_or_default(),
-    }
+    run.world.check_end(run.is_finished());
+    (clock, run)
 }
 
 /// Shares are measured from when everybody has requests waiting until somebody has submitted all.
@@ -225,14 +184,16 @@ enum Shares {
 }
 
 impl Shares {
-    fn next(self, world: &mut World, now: Nanos) -> Self {
+    fn next(self, world: &mut World) -> Self {
+        // The service has each lane, with several requests in it.
+        let waits = |link: &Link| link.accepted && link.submission.waiting() > 8;
         match self {
-            Self::Before if world.everybody_waits() => {
-                world.forget_charges();
+            Self::Before if world.links.iter().all(waits) => {
+                world.charged.fill(0);
                 Self::Measured
             }
-            Self::Measured if world.somebody_is_through() => {
-                world.check_shares(now);
+            Self::Measured if world.links.iter().any(|link| link.left == 0) => {
+                world.check_shares();
                 Self::Done
             }
             same => same,

@@ -4,18 +4,19 @@
 //! The same code gets the same calls here, and each decision is compared bit for bit. A record may come from anywhere:
 //! whatever its bytes are, there is an answer or a [`ReplayError`].
 
-mod checked;
 #[cfg(test)]
 mod tests;
 
-use checked::Checked;
-use sidecore_core::dispatch::record::{Call, Decision, END, MAGIC, Malformed, Start, hash};
-use std::fmt;
+use sidecore_core::dispatch::record::{Call, Decision, END, MAGIC, Start, apply, hash, is_possible};
+use sidecore_core::dispatch::{Dispatch, Limits};
+use strum::Display;
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 /// Words of the end.
 const TRAILER: usize = 2;
+/// Largest tables that are made, whatever a record says.
+const MAX_TABLE: u32 = 1 << 20;
 
 /// What going through a record came to.
 #[derive(Debug)]
@@ -24,9 +25,7 @@ pub struct Replayed {
     pub events: u64,
     /// Those among them that are answered with a decision.
     pub decisions: u64,
-    /// Whether every decision was made again, bit for bit.
-    pub identical: bool,
-    /// The first one that was not.
+    /// The first one that was not made again bit for bit.
     pub first_difference: Option<Difference>,
     /// The record ends before the run did: its room was used up.
     pub cut_off: bool,
@@ -46,36 +45,29 @@ pub struct Difference {
 }
 
 /// Why bytes cannot be gone through.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum ReplayError {
     /// They do not begin as a record of this version does.
+    #[strum(to_string = "this is no record of this version")]
     NoRecord,
-    /// The end is missing: the file was cut.
+    /// The end is missing.
+    #[strum(to_string = "the record has no end: the file was cut, or is still being written")]
     Truncated,
     /// The hash at the end is not that of the words before it.
+    #[strum(to_string = "the record was changed or damaged: its hash is wrong")]
     Damaged,
     /// Tables of this size are not made.
+    #[strum(to_string = "the record begins with tables of an impossible size")]
     Limits,
-    /// The call of this number is none that this version knows.
-    Call(u64, Malformed),
+    /// The call of this number is of a kind that this version does not know.
+    #[strum(to_string = "call {0} is of unknown kind {1}")]
+    Unknown(u64, u8),
+    /// The call of this number has other arguments than its kind has.
+    #[strum(to_string = "call {0}, of kind {1}, has the wrong arguments")]
+    Arguments(u64, u8),
     /// The call of this number names what is not there, or cannot come where it stands.
+    #[strum(to_string = "call {0} cannot come here: {1}")]
     Impossible(u64, String),
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRecord => f.write_str("this is no record of this version"),
-            Self::Truncated => f.write_str("the record has no end: the file was cut, or is still being written"),
-            Self::Damaged => f.write_str("the record was changed or damaged: its hash is wrong"),
-            Self::Limits => f.write_str("the record begins with tables of an impossible size"),
-            Self::Call(number, Malformed::Unknown(kind)) => write!(f, "call {number} is of unknown kind {kind}"),
-            Self::Call(number, Malformed::Arguments(kind)) => {
-                write!(f, "call {number}, of kind {kind}, has the wrong arguments")
-            }
-            Self::Impossible(number, call) => write!(f, "call {number} cannot come here: {call}"),
-        }
-    }
 }
 
 impl std::error::Error for ReplayError {}
@@ -89,26 +81,32 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, ReplayError> {
     let (start, rest) = words.split_first_chunk::<{ Start::WORDS }>().ok_or(ReplayError::NoRecord)?;
     let start = Start::from_words(start).ok_or(ReplayError::NoRecord)?;
     let (calls, cut_off) = calls(&words, rest)?;
-    let mut checked = Checked::new(start).ok_or(ReplayError::Limits)?;
-    let mut replayed = Replayed { events: 0, decisions: 0, identical: true, first_difference: None, cut_off };
+    let Limits { lanes, clients, in_flight, .. } = start.limits;
+    if lanes.max(clients).max(in_flight) > MAX_TABLE {
+        return Err(ReplayError::Limits);
+    }
+    let mut dispatch = Dispatch::new(start.limits, start.balance);
+    let mut replayed = Replayed { events: 0, decisions: 0, first_difference: None, cut_off };
     let mut left = calls;
-    while let Some((head, rest)) = left.split_first() {
-        let event = replayed.events;
+    while let Some((head, rest)) = left.split_first()
+        && replayed.first_difference.is_none()
+    {
+        let (event, kind) = (replayed.events, *head as u8);
         let (arguments, recorded, rest) = split(*head, rest).ok_or(ReplayError::Truncated)?;
-        let call = Call::decode(*head as u8, (head >> 32) as u32, arguments);
-        let call = call.map_err(|wrong| ReplayError::Call(event, wrong))?;
-        let decides = checked::decides(&call);
-        let Some(made) = checked.apply(call.clone()) else {
+        let call = Call::decode(kind, (head >> 32) as u32, arguments).ok_or(match kind {
+            1..=Call::KINDS => ReplayError::Arguments(event, kind),
+            _ => ReplayError::Unknown(event, kind),
+        })?;
+        if !is_possible(&dispatch, &call) {
             return Err(ReplayError::Impossible(event, in_words(&call)));
-        };
+        }
+        let decision = apply(&mut dispatch, &call);
         left = rest;
         replayed.events += 1;
-        replayed.decisions += u64::from(decides);
+        replayed.decisions += u64::from(decision.is_some());
+        let made = decision.unwrap_or_default();
         if made != recorded {
-            let call = in_words(&call);
-            replayed.identical = false;
-            replayed.first_difference = Some(Difference { event, call, recorded, made });
-            break;
+            replayed.first_difference = Some(Difference { event, call: in_words(&call), recorded, made });
         }
     }
     Ok(replayed)

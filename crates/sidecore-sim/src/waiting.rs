@@ -52,11 +52,7 @@ pub struct Line {
     pub policy: Notify,
     /// Waits.
     pub waits: u64,
-    /// CPU time of all waits, ns.
-    pub cost_ns: Nanos,
-    /// CPU time that they would have cost had their lengths been known, ns.
-    pub optimum_ns: Nanos,
-    /// Cost over optimum.
+    /// CPU time of all waits over what they would have cost had their lengths been known.
     pub ratio: f64,
     /// The largest that cost over optimum was at any point of the run, the time of one poll for each wait left out of
     /// account: what has come is seen at the next look, of which the optimum knows nothing.
@@ -148,10 +144,7 @@ impl World<'_> {
             self.waiter.expect(forecast);
         }
         self.waiter.begin(start);
-        let gap = match awaited.gap {
-            Some(gap) => self.live_through(gap),
-            None => self.meet_the_adversary(),
-        };
+        let gap = self.live_through(awaited.gap);
         self.waiter.end(self.now);
         let total = self.now - start;
         if let Some(size) = awaited.size {
@@ -162,34 +155,24 @@ impl World<'_> {
         self.now += 1_000;
     }
 
-    /// Waits for something that comes after `gap`; gives `gap`.
-    fn live_through(&mut self, gap: Nanos) -> Nanos {
-        let arrival = self.now + gap;
+    /// Waits for something that comes after `gap`; gives the gap. `None`: it comes as soon as the waiter sleeps. A waiter that
+    /// never sleeps meets its worst at ten times what a park costs.
+    fn live_through(&mut self, gap: Option<Nanos>) -> Nanos {
+        let start = self.now;
+        let arrival = start + gap.unwrap_or(10 * self.machine.park_cost);
         while self.now < arrival {
             match self.waiter.step(self.now) {
                 Step::Spin => self.look(),
+                Step::Nap { .. } | Step::Park if gap.is_none() => {
+                    let arrival = self.now + 1;
+                    self.sleep(arrival);
+                    return arrival - start;
+                }
                 Step::Nap { until } => self.sleep(until),
                 Step::Park => self.sleep(arrival),
             }
         }
-        gap
-    }
-
-    /// What is awaited comes as soon as the waiter sleeps; gives the gap. A waiter that never sleeps meets its worst at
-    /// ten times what a park costs.
-    fn meet_the_adversary(&mut self) -> Nanos {
-        let start = self.now;
-        while self.now - start < 10 * self.machine.park_cost {
-            match self.waiter.step(self.now) {
-                Step::Spin => self.look(),
-                Step::Nap { .. } | Step::Park => {
-                    let gap = self.now + 1 - start;
-                    self.sleep(self.now + 1);
-                    return gap;
-                }
-            }
-        }
-        self.now - start
+        gap.unwrap_or(self.now - start)
     }
 
     fn look(&mut self) {
@@ -222,8 +205,6 @@ impl World<'_> {
             process,
             policy,
             waits,
-            cost_ns,
-            optimum_ns: self.optimum,
             ratio: cost_ns as f64 / self.optimum.max(1) as f64,
             worst_ratio: self.worst,
             cpu_per_wait: cost_ns as f64 / waits.max(1) as f64,

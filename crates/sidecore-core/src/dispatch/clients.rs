@@ -68,9 +68,26 @@ impl Tables {
         }
     }
 
+    pub(super) fn has_client(&self, client: ClientId) -> bool {
+        self.clients.get(client.0 as usize).is_some_and(|client| client.present)
+    }
+
+    /// Whether a lane of this client is open.
+    pub(super) fn has_lanes(&self, client: ClientId) -> bool {
+        self.lanes.iter().any(|lane| lane.open && lane.client == client)
+    }
+
+    pub(super) fn is_open(&self, lane: LaneId) -> bool {
+        self.lanes.get(lane.0 as usize).is_some_and(|lane| lane.open)
+    }
+
     #[inline]
     pub(super) fn client_mut(&mut self, client: ClientId) -> &mut Client {
         &mut self.clients[client.0 as usize]
+    }
+
+    pub(super) fn client(&self, client: ClientId) -> &Client {
+        &self.clients[client.0 as usize]
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! What dispatch was told and what it decided, so that a run can be gone through again.
 //!
-//! [`Recorded`] is a [`Dispatch`] with a [`Tape`] beside it: each call that changes or decides something is written
+//! [`Recorded`] is a [`Dispatch`] with a [`Tape`] beside it: each [`Call`] that changes or decides something is written
 //! down with its arguments, its time and the decision. Without a tape a call costs one branch more, on a pointer that is
 //! in the same cache line each time. A tape has its memory from the start; when that is used up the record ends, the
 //! service goes on. Since dispatch depends on nothing but its calls, [`apply`] makes the same decisions from them.
@@ -8,14 +8,13 @@
 mod call;
 mod tape;
 
-pub use call::{Call, Malformed, Words};
+pub use call::Call;
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
-use super::{Capability, ClientId, Dispatch, Done, Given, LaneId, Limits, Placed, Replaced, Work};
+use super::{ClientId, DeviceState, Dispatch, Done, Given, LaneId, Limits, Placed, Replaced, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::Balance;
-use crate::policy::notify::{Notify, Ring};
-use crate::policy::order::Order;
+use crate::policy::notify::Ring;
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -23,11 +22,6 @@ use core::ops::Deref;
 
 /// Words of a decision. Those at the end that are 0 are not written.
 pub type Decision = [u64; 3];
-
-/// First byte of a decision that keeps a request back for a device. Its ticket is the second word.
-pub const KEPT_BACK: u64 = 5;
-/// First word of a decision that lets a request wait for room. Its ticket is the second word.
-pub const WAIT: u64 = 3;
 
 /// A dispatch whose calls may be recorded. What only reads goes through to [`Dispatch`].
 #[derive(Debug)]
@@ -45,7 +39,7 @@ impl Deref for Recorded {
     }
 }
 
-/// The methods of [`Dispatch`] that change or decide something, each recorded.
+/// The methods of [`Dispatch`] that change or decide something, each recorded; [`Recorded::make`] for those that are rare.
 impl Recorded {
     /// As [`Dispatch::new`]; with so many words of tape, recorded from the first call on.
     pub fn new(limits: Limits, balance: Balance, tape: Option<usize>) -> Self {
@@ -58,55 +52,20 @@ impl Recorded {
         self.tape.take()
     }
 
+    /// Makes any call. Returns the number that it gives out, if it gives out one.
+    pub fn make(&mut self, call: &Call) -> Option<u32> {
+        let decision = apply(&mut self.dispatch, call).unwrap_or(NOTHING);
+        if let Some(tape) = &mut self.tape {
+            tape.write(call, decision);
+        }
+        decision[0].checked_sub(1).map(|number| number as u32)
+    }
+
     #[inline]
     fn note(&mut self, call: impl FnOnce() -> Call, decision: impl FnOnce(&Dispatch) -> Decision) {
         if let Some(tape) = &mut self.tape {
             tape.write(&call(), decision(&self.dispatch));
         }
-    }
-
-    /// See [`Dispatch::add_client`].
-    pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
-        let id = self.dispatch.add_client(weight, credit);
-        self.note(|| Call::AddClient { weight, credit }, |_| number(id.map(|id| id.0)));
-        id
-    }
-
-    /// See [`Dispatch::remove_client`].
-    pub fn remove_client(&mut self, client: ClientId) {
-        self.dispatch.remove_client(client);
-        self.note(|| Call::RemoveClient(client), |_| NOTHING);
-    }
-
-    /// See [`Dispatch::add_lane`].
-    pub fn add_lane(&mut self, client: ClientId, notify: Notify) -> Option<LaneId> {
-        let id = self.dispatch.add_lane(client, notify);
-        self.note(|| Call::AddLane(client, notify), |_| number(id.map(|id| id.0)));
-        id
-    }
-
-    /// See [`Dispatch::close_lane`].
-    pub fn close_lane(&mut self, lane: LaneId) {
-        self.dispatch.close_lane(lane);
-        self.note(|| Call::CloseLane(lane), |_| NOTHING);
-    }
-
-    /// See [`Dispatch::set_notify`].
-    pub fn set_notify(&mut self, lane: LaneId, notify: Notify) {
-        self.dispatch.set_notify(lane, notify);
-        self.note(|| Call::SetNotify(lane, notify), |_| NOTHING);
-    }
-
-    /// See [`Dispatch::set_balance`].
-    pub fn set_balance(&mut self, balance: Balance) {
-        self.dispatch.set_balance(balance);
-        self.note(|| Call::SetBalance(balance), |_| NOTHING);
-    }
-
-    /// See [`Dispatch::set_order`].
-    pub fn set_order(&mut self, order: Order) {
-        self.dispatch.set_order(order);
-        self.note(|| Call::SetOrder(order), |_| NOTHING);
     }
 
     /// See [`Dispatch::reprice`].
@@ -135,24 +94,12 @@ impl Recorded {
         self.note(|| Call::Refill(client), |_| NOTHING);
     }
 
-    /// See [`Dispatch::idle`].
-    #[inline]
-    pub fn idle(&mut self, client: ClientId) {
-        self.dispatch.idle(client);
-        self.note(|| Call::Idle(client), |_| NOTHING);
-    }
-
     /// See [`Dispatch::may_take`].
     #[inline]
     pub fn may_take(&mut self, client: ClientId) -> bool {
         let may = self.dispatch.may_take(client);
         self.note(|| Call::MayTake(client), |_| [u64::from(may), 0, 0]);
         may
-    }
-
-    /// See [`Dispatch::waits_for_device`]. Not recorded: it only looks.
-    pub fn waits_for_device(&mut self, client: ClientId) -> bool {
-        self.dispatch.waits_for_device(client)
     }
 
     /// See [`Dispatch::place_run`]. Where there is a record, each request is placed and recorded by itself.
@@ -162,13 +109,6 @@ impl Recorded {
         let placed = self.dispatch.place_run(now, work, run, budget);
         self.note(|| Call::Place(now, work), |dispatch| of_placed(dispatch, placed.0));
         placed
-    }
-
-    /// See [`Dispatch::refuse`].
-    #[inline]
-    pub fn refuse(&mut self, lane: LaneId, urgent: bool) {
-        self.dispatch.refuse(lane, urgent);
-        self.note(|| Call::Refuse { lane, urgent }, |_| NOTHING);
     }
 
     /// See [`Dispatch::observe`].
@@ -201,28 +141,6 @@ impl Recorded {
         ring
     }
 
-    /// See [`Dispatch::add_device`].
-    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
-        let kept = self.tape.is_some().then(|| capability.clone());
-        let device = self.dispatch.add_device(capability);
-        if let (Some(tape), Some(kept)) = (&mut self.tape, kept) {
-            tape.write(&Call::AddDevice(kept), number(device.map(|device| device as u32)));
-        }
-        device
-    }
-
-    /// See [`Dispatch::drain`].
-    pub fn drain(&mut self, device: usize) {
-        self.dispatch.drain(device);
-        self.note(|| Call::Drain(device), |_| NOTHING);
-    }
-
-    /// See [`Dispatch::lose`].
-    pub fn lose(&mut self, device: usize) {
-        self.dispatch.lose(device);
-        self.note(|| Call::Lose(device), |_| NOTHING);
-    }
-
     /// See [`Dispatch::replace`].
     pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
         let replaced = self.dispatch.replace(now, ticket);
@@ -231,15 +149,44 @@ impl Recorded {
     }
 }
 
-/// Makes a recorded call. The decision has the words that its record has.
+/// Whether the call can be made: it names clients, lanes, devices and requests that are there, in a state in which they
+/// have such a call. Who reads a record from outside asks this first.
+pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
+    let Dispatch { clients, inflight, devices, .. } = dispatch;
+    match call {
+        Call::AddLane(client, _) | Call::Refill(client) | Call::Idle(client) | Call::MayTake(client) => {
+            clients.has_client(*client)
+        }
+        Call::RemoveClient(client) => clients.has_client(*client) && !clients.has_lanes(*client),
+        Call::CloseLane(lane)
+        | Call::SetNotify(lane, _)
+        | Call::Refuse { lane, .. }
+        | Call::Announce(_, lane)
+        | Call::Due(_, lane)
+        | Call::Place(_, Work { lane, .. }) => clients.is_open(*lane),
+        Call::Observe { device, .. } | Call::Drain(device) | Call::Lose(device) | Call::Release(_, device) => {
+            *device < devices.len()
+        }
+        Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
+        // Only what a lost device had is given to others.
+        Call::Replace(_, ticket) => {
+            dispatch.device_of(*ticket).is_none_or(|device| devices[device].state == DeviceState::Gone)
+        }
+        Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::SetOrder(_) | Call::Reprice(_) => {
+            true
+        }
+    }
+}
+
+/// Makes a call. The decision has the words that its record has. `None`: such a call decides nothing.
 ///
 /// # Panics
-/// If the call names a client, lane or device that is not there: who reads a record from outside checks that first.
-pub fn apply(dispatch: &mut Dispatch, call: Call) -> Decision {
-    match call {
+/// If it [is not possible](is_possible).
+pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
+    Some(match *call {
         Call::AddClient { weight, credit } => number(dispatch.add_client(weight, credit).map(|id| id.0)),
         Call::AddLane(client, notify) => number(dispatch.add_lane(client, notify).map(|id| id.0)),
-        Call::AddDevice(capability) => number(dispatch.add_device(capability).map(|device| device as u32)),
+        Call::AddDevice(ref capability) => number(dispatch.add_device(capability.clone()).map(|device| device as u32)),
         Call::MayTake(client) => [u64::from(dispatch.may_take(client)), 0, 0],
         Call::Place(now, work) => {
             let placed = dispatch.place(now, work);
@@ -253,11 +200,11 @@ pub fn apply(dispatch: &mut Dispatch, call: Call) -> Decision {
             let replaced = dispatch.replace(now, ticket);
             of_replaced(dispatch, replaced.as_ref())
         }
-        told => {
-            tell(dispatch, &told);
-            NOTHING
+        _ => {
+            tell(dispatch, call);
+            return None;
         }
-    }
+    })
 }
 
 /// A call that is answered with nothing.
@@ -299,7 +246,7 @@ fn of_ticket(ticket: Option<Ticket>) -> Decision {
 
 /// With the load of the device that was chosen, so that each estimate shows.
 fn of_given(dispatch: &Dispatch, Given { device, ticket, begins, .. }: Given) -> Decision {
-    let kind = if begins { 1 } else { KEPT_BACK };
+    let kind = if begins { 1 } else { 5 };
     [head(kind, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
 }
 
@@ -331,7 +278,7 @@ fn of_replaced(dispatch: &Dispatch, replaced: Option<&Replaced>) -> Decision {
         None => NOTHING,
         Some(Replaced::Given(given)) => of_given(dispatch, *given),
         Some(Replaced::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
-        Some(Replaced::Wait(ticket)) => [WAIT, ticket.to_word(), 0],
+        Some(Replaced::Wait(ticket)) => [3, ticket.to_word(), 0],
         Some(Replaced::GivenUp(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],
     }
 }

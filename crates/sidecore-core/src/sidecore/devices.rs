@@ -1,6 +1,7 @@
 //! Devices as their sidecore knows them: joining, leaving, dying, and what becomes of their requests.
 
 use super::{Defect, Host, Sidecore};
+use crate::dispatch::record::Call;
 use crate::dispatch::{Capability, DeviceState, Done, Replaced};
 use crate::inflight::Ticket;
 use crate::policy::order::Order;
@@ -43,7 +44,7 @@ impl<L, J> Sidecore<L, J> {
     /// A device joins under the number that `Dispatch::next_device` tells. `None`: there is no room for it.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let immediate = capability.immediate;
-        let number = self.dispatch.add_device(capability)?;
+        let number = self.dispatch.make(&Call::AddDevice(capability))? as usize;
         let device = Device { progress_at: self.now, removing: false };
         match self.devices.get_mut(number) {
             // That one is gone, and none of its requests is left.
@@ -58,12 +59,12 @@ impl<L, J> Sidecore<L, J> {
 
     /// The device gets no more requests; what it has is finished.
     pub fn drain(&mut self, device: usize) {
-        self.dispatch.drain(device);
+        self.dispatch.make(&Call::Drain(device));
     }
 
     /// The device is taken away as soon as it is empty.
     pub fn remove<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
-        self.dispatch.drain(device);
+        self.dispatch.make(&Call::Drain(device));
         self.devices[device].removing = true;
         self.look_after_devices(host);
     }
@@ -104,7 +105,7 @@ impl<L, J> Sidecore<L, J> {
         while let Some(reply) = host.poll(number, Nanos::MAX) {
             self.finish(host, &reply);
         }
-        self.dispatch.lose(number);
+        self.dispatch.make(&Call::Lose(number));
         self.remote.retain(|remote| *remote != number);
         // Lanes that waited for an answer of this device have none to wait for: before a sleep they are looked at again.
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
@@ -167,7 +168,7 @@ impl<L, J> Sidecore<L, J> {
 
     /// Changes the order of the requests on each device. Under the new order devices may have more, or less.
     pub fn set_order<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, order: Order) {
-        self.dispatch.set_order(order);
+        self.dispatch.make(&Call::SetOrder(order));
         self.now = host.now();
         (0..self.devices.len()).for_each(|device| self.release(host, device));
         self.ring_devices(host);

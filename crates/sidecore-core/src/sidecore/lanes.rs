@@ -1,6 +1,7 @@
 //! Lanes as their sidecore knows them: joining, leaving, resting, announcing.
 
 use super::{Defect, Host, Sidecore, rounds::Timers};
+use crate::dispatch::record::Call;
 use crate::policy::notify::Ring;
 use crate::stage::Stamps;
 use crate::time::Nanos;
@@ -224,7 +225,7 @@ impl<L, J> Sidecore<L, J> {
     pub fn close_lane(&mut self, id: LaneId) -> Option<L> {
         let lane = self.lanes.get_mut(id.0 as usize)?.take()?;
         self.open_lanes -= 1;
-        self.dispatch.close_lane(id);
+        self.dispatch.make(&Call::CloseLane(id));
         self.watched.retain(|watched| *watched != id);
         self.leave(lane.client_name);
         Some(lane.end)
@@ -279,7 +280,7 @@ impl<L, J> Sidecore<L, J> {
         for index in 0..self.lanes.len() {
             let Some(lane) = &mut self.lanes[index] else { continue };
             let id = LaneId(index as u32);
-            self.dispatch.set_notify(id, notify.client);
+            self.dispatch.make(&Call::SetNotify(id, notify.client));
             let ring = self.dispatch.due(self.now, id);
             self.timers.announce(host, lane, ring);
         }
@@ -314,7 +315,7 @@ impl<L, J> Sidecore<L, J> {
             host.arm(&lane.end);
             lane.dormant = !lane.is_ready(host) || host.has(Defect::RestBlindly);
             if lane.dormant {
-                dispatch.idle(lane.client);
+                dispatch.make(&Call::Idle(lane.client));
             } else {
                 host.disarm(&lane.end);
             }
@@ -324,16 +325,15 @@ impl<L, J> Sidecore<L, J> {
 
     /// Enters the lane and its client in the tables. `None`: they are full.
     fn enter(&mut self, new: &NewLane<L>) -> Option<(LaneId, ClientId)> {
-        let (client, lanes) = match self.client(new.client) {
-            Some(known) => known,
-            None => (self.dispatch.add_client(new.weight, new.credit)?, 0),
-        };
+        let call = Call::AddClient { weight: new.weight, credit: new.credit };
+        let known = self.client(new.client);
+        let (client, lanes) = known.or_else(|| Some((ClientId(self.dispatch.make(&call)?), 0)))?;
         self.clients.insert(new.client, (client, lanes + 1));
-        let lane = self.dispatch.add_lane(client, self.notify.client);
+        let lane = self.dispatch.make(&Call::AddLane(client, self.notify.client));
         if lane.is_none() {
             self.leave(new.client);
         }
-        lane.map(|lane| (lane, client))
+        lane.map(|lane| (LaneId(lane), client))
     }
 
     /// One lane less of this client.
@@ -341,7 +341,7 @@ impl<L, J> Sidecore<L, J> {
         let Some((client, lanes)) = self.clients.get_mut(&name) else { return };
         *lanes -= 1;
         if *lanes == 0 {
-            self.dispatch.remove_client(*client);
+            self.dispatch.make(&Call::RemoveClient(*client));
             self.clients.remove(&name);
         }
     }

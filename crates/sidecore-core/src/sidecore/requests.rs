@@ -3,6 +3,7 @@
 use super::lanes::{HOLD, Lane};
 use super::rounds::At;
 use super::{Defect, Host, Next, Plan, Reply, Sidecore, Turn};
+use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placed};
 use crate::inflight::Ticket;
 use crate::policy::order::Schedule;
@@ -275,7 +276,8 @@ impl<L, J> Sidecore<L, J> {
     ) -> bool {
         let submission = lane.pending.first();
         host.refused(&lane.end, submission, refusal);
-        self.dispatch.refuse(id, submission.is_urgent());
+        let urgent = submission.is_urgent();
+        self.dispatch.make(&Call::Refuse { lane: id, urgent });
         let tag = submission.tag();
         lane.push(host, tag, Status::Refused(refusal));
         lane.pending.drop_first();

@@ -24,8 +24,8 @@ pub(super) fn run(args: &Faults) -> Result<bool, String> {
 }
 
 fn sabotage(name: &str) -> Result<Sabotage, String> {
-    Sabotage::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = Sabotage::ALL.into_iter().map(Sabotage::name).collect();
+    name.parse().map_err(|_| {
+        let names: Vec<String> = Sabotage::ALL.iter().map(Sabotage::to_string).collect();
         format!("no sabotage {name:?}; there are {}", names.join(", "))
     })
 }
@@ -38,7 +38,7 @@ fn grid(args: &Faults, report: &Report) -> Grid {
     row("events, with all invariants checked after each", report.events);
     row("requests", report.requests);
     for (fault, times) in FAULTS.iter().zip(report.faults) {
-        row(fault, times);
+        row(&fault.replace('-', " "), times);
     }
     row("broken invariants", u64::from(report.broken.is_some()));
     grid.notes.push(format!("Seeds {} to {last}, hash of all events {:016x}.", args.first, report.trace));

@@ -12,7 +12,7 @@ pub(super) fn run(path: &Path) -> Result<bool, String> {
     let bytes = fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
     let replayed = replay(&bytes).map_err(|error| wrong(&error))?;
     print(&grid(path, &replayed).to_text())?;
-    Ok(replayed.identical)
+    Ok(replayed.first_difference.is_none())
 }
 
 fn grid(path: &Path, replayed: &Replayed) -> Grid {

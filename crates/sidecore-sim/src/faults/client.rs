@@ -70,7 +70,8 @@ pub(super) struct Link {
     pub(super) hostile: Option<Hostile>,
     /// It reads no completions until then.
     pub(super) deaf: Option<Nanos>,
-    left: u32,
+    /// Requests to come.
+    pub(super) left: u32,
     next_at: Nanos,
     /// From submission to answer, of the last request that was answered.
     latency: Nanos,
@@ -98,7 +99,7 @@ impl Link {
     }
 
     fn may_submit(&self, now: Nanos) -> bool {
-        self.left > 0 && self.in_flight < self.most() && self.next_at <= now
+        self.deadline().is_some_and(|at| at <= now)
     }
 
     /// When it submits again by itself.
@@ -108,22 +109,6 @@ impl Link {
 }
 
 impl World<'_> {
-    /// Whether some client has submitted all it had: from then on not everybody has requests waiting.
-    pub(super) fn somebody_is_through(&self) -> bool {
-        self.links.iter().any(|link| link.left == 0)
-    }
-
-    /// Whether the service has every client's lane with several requests in it.
-    pub(super) fn everybody_waits(&self) -> bool {
-        let waits = |link: &Link| link.submission.waiting() > 8;
-        self.links.iter().all(|link| link.accepted && waits(link))
-    }
-
-    /// Shares count from now on.
-    pub(super) fn forget_charges(&mut self) {
-        self.tenants.iter_mut().for_each(|tenant| tenant.charged = 0);
-    }
-
     /// A new connection of that client for what is left to do.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
@@ -153,7 +138,7 @@ impl World<'_> {
             gone: false,
             accepted: false,
         });
-        self.say(clock.now(), || format!("client {tenant} connects as link {link} for {left} requests"));
+        self.say(|| format!("client {tenant} connects as link {link} for {left} requests"));
         self.tell(clock, Command::AddLane(link));
         self.go_on(clock, Who::Client(link));
     }
@@ -179,9 +164,9 @@ impl World<'_> {
 
     fn ring_service(&mut self, clock: &mut Clock, index: u32) {
         if self.sabotaged(clock, Sabotage::DropClientRing, 4) {
-            return self.say(clock.now(), || format!("link {index} must ring the service and does not"));
+            return self.say(|| format!("link {index} must ring the service and does not"));
         }
-        self.say(clock.now(), || format!("link {index} rings the service"));
+        self.say(|| format!("link {index} rings the service"));
         self.ring(clock, index);
     }
 
@@ -221,7 +206,7 @@ impl World<'_> {
         }
         // It rings after one submission or after several.
         link.pc = if clock.random().below(2) == 0 { Pc::Ring } else { Pc::Act };
-        self.say(clock.now(), || format!("link {index} submits tag {tag}"));
+        self.say(|| format!("link {index} submits tag {tag}"));
         self.go_on(clock, Who::Client(index));
     }
 
@@ -286,23 +271,23 @@ impl World<'_> {
     fn receive(&mut self, clock: &mut Clock, index: u32, completion: Result<Completion, NoCompletion>) {
         let now = clock.now();
         let Ok(Completion { tag, status, stamps }) = completion else {
-            return self.fail(now, Invariant::Answer, || format!("link {index} got words that are no completion"));
+            return self.fail(Invariant::Answer, format!("link {index} got words that are no completion"));
         };
         clock.note(u64::from(tag) ^ u64::from(index) << 48);
         let link = &mut self.links[index as usize];
         let Some(request) = link.requests.get_mut(tag as usize) else {
-            return self.fail(now, Invariant::Once, || format!("link {index} got tag {tag}, which it never submitted"));
+            return self.fail(Invariant::Once, format!("link {index} got tag {tag}, which it never submitted"));
         };
         request.answers += 1;
         link.in_flight = link.in_flight.saturating_sub(1);
         let Request { answers, submitted, expected } = *request;
         link.latency = now - submitted;
-        self.say(now, || format!("link {index} receives tag {tag}: {status:?}"));
+        self.say(|| format!("link {index} receives tag {tag}: {status:?}"));
         if answers > 1 {
-            self.fail(now, Invariant::Once, || format!("tag {tag} of link {index} was answered {answers} times"));
+            self.fail(Invariant::Once, format!("tag {tag} of link {index} was answered {answers} times"));
         }
         if stamps.is_some_and(|s| !(s.submitted <= s.handed && s.handed <= s.taken && s.taken <= now)) {
-            self.fail(now, Invariant::Answer, || format!("stage times of tag {tag} of link {index}: {stamps:?}"));
+            self.fail(Invariant::Answer, format!("stage times of tag {tag} of link {index}: {stamps:?}"));
         }
         let right = match (status, expected) {
             (Status::Done { len }, Ok(result)) => len == result,
@@ -311,9 +296,8 @@ impl World<'_> {
             _ => false,
         };
         if !right {
-            self.fail(now, Invariant::Answer, || {
-                format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right")
-            });
+            let what = format!("tag {tag} of link {index} was answered {status:?} where {expected:?} is right");
+            self.fail(Invariant::Answer, what);
         }
     }
 
@@ -332,19 +316,15 @@ impl World<'_> {
         let found = link.completion.ready() && self.sabotage != Some(Sabotage::ArmAfterLook);
         match link.waits.next(now, found) {
             Wait::Spin => {
-                link.pc = if link.deadline().is_some_and(|at| at <= now) { Pc::Act } else { Pc::Poll };
-                if !self.plan.clients[link.tenant as usize].owned {
-                    self.fail(now, Invariant::Spin, || format!("link {index} spins on a shared core"));
-                }
-                let delay = 100 + clock.random().below(900);
-                return self.go_on_after(clock, Who::Client(index), delay);
+                link.pc = if link.may_submit(now) { Pc::Act } else { Pc::Poll };
+                let owned = self.plan.clients[link.tenant as usize].owned;
+                return self.spin(clock, Who::Client(index), owned);
             }
             // The socket is readable: nobody sleeps on it.
             Wait::Sleep { .. } if link.gone => {}
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(link.deadline()).min();
-                self.say(now, || format!("link {index} sleeps"));
-                return self.sleep(clock, Who::Client(index), until);
+                return self.doze(clock, Who::Client(index), until);
             }
             Wait::Arm => link.completion.arm(),
             Wait::Disarm => {
@@ -363,7 +343,7 @@ impl World<'_> {
             return;
         }
         link.gone = true;
-        self.say(clock.now(), || format!("link {index} learns that the service died"));
+        self.say(|| format!("link {index} learns that the service died"));
         self.wake(clock, Who::Client(index));
     }
 
@@ -374,19 +354,17 @@ impl World<'_> {
             request.answers = u32::from(self.sabotage != Some(Sabotage::ForgetLost));
             link.in_flight = link.in_flight.saturating_sub(1);
         }
-        let again = (link.tenant, link.lane, link.left);
-        self.say(clock.now(), || format!("link {index} reports what was lost"));
+        self.say(|| format!("link {index} reports what was lost"));
         self.end_link(clock, index, End::ServiceGone);
-        if again.2 > 0 {
-            self.come_back(clock, again);
-        }
+        self.come_back(clock, index);
     }
 
-    /// Connects again, at once or when the service is back.
-    fn come_back(&mut self, clock: &mut Clock, (tenant, lane, left): (u32, u32, u32)) {
-        if self.service.thread.ended {
+    /// Connects again for what is left to do, at once or when the service is back.
+    fn come_back(&mut self, clock: &mut Clock, index: u32) {
+        let Link { tenant, lane, left, .. } = self.links[index as usize];
+        if left > 0 && self.service.thread.ended {
             self.reconnecting.push((tenant, lane, left));
-        } else {
+        } else if left > 0 {
             self.connect(clock, tenant, lane, left);
         }
     }
@@ -406,20 +384,16 @@ impl World<'_> {
         let told = matches!(end, End::Done | End::ServiceGone) && link.hostile.is_none();
         if let Some(tag) = link.requests.iter().position(|request| told && request.answers != 1) {
             let answers = link.requests[tag].answers;
-            self.fail(clock.now(), Invariant::Once, || {
-                format!("tag {tag} of link {index} was answered {answers} times at its end")
-            });
+            self.fail(Invariant::Once, format!("tag {tag} of link {index} was answered {answers} times at its end"));
         }
     }
 
     /// The client dies with what it has in flight.
     pub(super) fn kill_client(&mut self, clock: &mut Clock, index: u32, returns: bool) {
-        let link = &self.links[index as usize];
-        let again = (link.tenant, link.lane, link.left);
-        self.say(clock.now(), || format!("the client of link {index} dies"));
+        self.say(|| format!("the client of link {index} dies"));
         self.hang_up_client(clock, index, End::Died);
-        if returns && again.2 > 0 {
-            self.come_back(clock, again);
+        if returns {
+            self.come_back(clock, index);
         }
     }
 
@@ -453,7 +427,7 @@ impl World<'_> {
             link.submission.push(&words);
         }
         let must_wake = link.submission.must_wake();
-        self.say(clock.now(), || format!("link {index} breaks the protocol: {how:?}"));
+        self.say(|| format!("link {index} breaks the protocol: {how:?}"));
         if must_wake {
             self.ring(clock, index);
         }

@@ -4,13 +4,13 @@ use super::client::PARK_COST;
 use super::hop::{Hop, Thread};
 use super::sabotage::Sabotage;
 use super::scenario::{DevicePlan, Kind};
-use super::service::Command;
+use super::service::{Command, Request};
 use super::world::{Clock, Event, Who, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
-use sidecore_core::sidecore::{Health, Hops};
+use sidecore_core::sidecore::{Health, Hops, Reply};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -18,33 +18,18 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) ticket: Ticket,
-    pub(super) link: u32,
-    pub(super) tag: u32,
-    pub(super) size: u32,
-    pub(super) urgent: bool,
-}
-
-/// What a device answers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reply {
-    pub(super) ticket: Ticket,
-    pub(super) len: u32,
-    pub(super) took: Nanos,
+    pub(super) request: Request,
 }
 
 impl Job {
     fn to_words(self) -> [u64; MESSAGE_WORDS] {
-        let names = u64::from(self.link) | u64::from(self.tag) << 32;
-        let mut words = [0; MESSAGE_WORDS];
-        [words[0], words[1], words[2]] = [self.ticket.to_word(), names, u64::from(self.size)];
-        words[3] = u64::from(self.urgent);
-        words
+        let Request { link, tag, size, urgent } = self.request;
+        [self.ticket.to_word(), link.into(), tag.into(), size.into(), urgent.into(), 0, 0]
     }
 
-    fn from_words(words: &[u64; MESSAGE_WORDS]) -> Self {
-        let [ticket, names, size, urgent, ..] = *words;
-        let (link, tag) = (names as u32, (names >> 32) as u32);
-        Self { ticket: Ticket::from_word(ticket), link, tag, size: size as u32, urgent: urgent != 0 }
+    fn from_words([ticket, link, tag, size, urgent, ..]: [u64; MESSAGE_WORDS]) -> Self {
+        let request = Request { link: link as u32, tag: tag as u32, size: size as u32, urgent: urgent != 0 };
+        Self { ticket: Ticket::from_word(ticket), request }
     }
 }
 
@@ -79,13 +64,14 @@ pub(super) struct Device {
     free_at: Nanos,
     /// It does nothing before this instant.
     stalled_until: Nanos,
-    slow: (u64, Nanos),
+    /// How many times as long everything takes, and until when.
+    pub(super) slow: (u64, Nanos),
     killed: bool,
     /// Taken away with a request that it answers after all.
     late: Option<Reply>,
     /// The last result.
     last: u32,
-    hops: Hops,
+    pub(super) hops: Hops,
     waits: WaitLoop,
     moderator: Moderator,
     pc: Pc,
@@ -132,6 +118,15 @@ impl Device {
         self.queue.front().map(|(_, due)| *due)
     }
 
+    /// It does nothing for so long; `None`: ever again.
+    pub(super) fn stall(&mut self, now: Nanos, time: Option<Nanos>) {
+        let until = time.map_or(Nanos::MAX, |time| now + time);
+        self.stalled_until = self.stalled_until.max(until);
+        let time = time.unwrap_or(Nanos::MAX);
+        self.queue.iter_mut().for_each(|(_, due)| *due = due.saturating_add(time));
+        self.free_at = self.free_at.max(now).saturating_add(time);
+    }
+
     fn time(&self, now: Nanos, size: u32) -> Nanos {
         let factor = if now < self.slow.1 { self.slow.0 } else { 1 };
         self.plan.time(size) * factor
@@ -140,29 +135,30 @@ impl Device {
 
 impl World<'_> {
     /// Hands a request over. The device has room: dispatch counts.
-    pub(super) fn hand(&mut self, now: Nanos, device: u32, job: Job) {
+    pub(super) fn hand(&mut self, device: u32, job: Job) {
+        let now = self.now;
         let state = &mut self.devices[device as usize];
         match state.plan.kind {
             Kind::Worker => state.jobs.push(&job.to_words()),
             _ if state.killed => {}
             _ => {
                 let start = state.free_at.max(now).max(state.stalled_until);
-                state.free_at = start.saturating_add(state.time(now, job.size));
+                state.free_at = start.saturating_add(state.time(now, job.request.size));
                 state.queue.push_back((job, state.free_at));
             }
         }
         let (has, depth) = (state.has(), u64::from(state.plan.depth));
         if has > depth {
-            self.fail(now, Invariant::Capacity, || format!("device {device} of depth {depth} has {has} requests"));
+            self.fail(Invariant::Capacity, format!("device {device} of depth {depth} has {has} requests"));
         }
     }
 
     /// The next answer of a device, if there is one.
-    pub(super) fn collect(&mut self, now: Nanos, device: u32) -> Option<Reply> {
+    pub(super) fn collect(&mut self, device: u32, now: Nanos) -> Option<Reply> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
             let [ticket, len, took, ..] = state.replies.pop()?;
-            return Some(Reply { ticket: Ticket::from_word(ticket), len: len as u32, took });
+            return Some(Reply { ticket: Ticket::from_word(ticket), outcome: Ok(len as u32), took });
         }
         let (job, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
         state.queue.pop_front();
@@ -172,11 +168,12 @@ impl World<'_> {
     fn reply(&mut self, device: u32, job: &Job, took: Nanos) -> Reply {
         let mixed_up = self.sabotage == Some(Sabotage::MixUpResults);
         let state = &mut self.devices[device as usize];
-        let right = result(job.link, job.tag, job.size);
+        let Request { link, tag, size, .. } = job.request;
+        let right = result(link, tag, size);
         let previous = std::mem::replace(&mut state.last, right);
         let len = if mixed_up && previous != 0 { previous } else { right };
-        let took = if took > 0 { took } else { state.plan.time(job.size) };
-        Reply { ticket: job.ticket, len, took }
+        let took = if took > 0 { took } else { state.plan.time(size) };
+        Reply { ticket: job.ticket, outcome: Ok(len), took }
     }
 
     pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {
@@ -200,7 +197,7 @@ impl World<'_> {
                 self.go_on_after(clock, who, delay);
             }
             Pc::Write(job, reply) => {
-                self.write(now, index, &job, &reply);
+                self.write(index, &job, &reply);
                 self.go_on(clock, who);
             }
             Pc::Announce(urgent) => {
@@ -218,21 +215,20 @@ impl World<'_> {
         let device = &mut self.devices[index as usize];
         let Some(words) = device.jobs.pop() else { return self.idle_device(clock, index) };
         device.waits.waiter.end(now);
-        let job = Job::from_words(&words);
+        let job = Job::from_words(words);
         device.pc = Pc::Work(job, now);
-        let time = device.time(now, job.size);
-        self.say(now, || format!("device {index} begins tag {} of link {}", job.tag, job.link));
+        let time = device.time(now, job.request.size);
+        self.say(|| format!("device {index} begins tag {} of link {}", job.request.tag, job.request.link));
         self.go_on_after(clock, Who::Device(index), time);
     }
 
     /// The result and the reply are written in one go.
-    fn write(&mut self, now: Nanos, index: u32, job: &Job, reply: &Reply) {
+    fn write(&mut self, index: u32, job: &Job, reply: &Reply) {
         let device = &mut self.devices[index as usize];
-        let mut words = [0; MESSAGE_WORDS];
-        [words[0], words[1], words[2]] = [reply.ticket.to_word(), u64::from(reply.len), reply.took];
-        device.replies.push(&words);
-        device.pc = Pc::Announce(job.urgent);
-        self.say(now, || format!("device {index} answers tag {} of link {}", job.tag, job.link));
+        let len = reply.outcome.unwrap_or(0).into();
+        device.replies.push(&[reply.ticket.to_word(), len, reply.took, 0, 0, 0, 0]);
+        device.pc = Pc::Announce(job.request.urgent);
+        self.say(|| format!("device {index} answers tag {} of link {}", job.request.tag, job.request.link));
     }
 
     fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
@@ -273,16 +269,12 @@ impl World<'_> {
         match device.waits.next(now, found) {
             Wait::Spin => {
                 device.pc = Pc::Take;
-                if !device.plan.owned {
-                    self.fail(now, Invariant::Spin, || format!("device {index} spins on a shared core"));
-                }
-                let delay = 100 + clock.random().below(900);
-                return self.go_on_after(clock, who, delay);
+                let owned = device.plan.owned;
+                return self.spin(clock, who, owned);
             }
             Wait::Sleep { until, .. } => {
                 let until = until.into_iter().chain(device.ring_at).min();
-                self.say(now, || format!("device {index} sleeps"));
-                return self.sleep(clock, who, until);
+                return self.doze(clock, who, until);
             }
             Wait::Arm => device.jobs.arm(),
             Wait::Disarm => {
@@ -318,7 +310,7 @@ impl World<'_> {
         if self.devices[index as usize].service != self.service.thread.incarnation {
             return;
         }
-        self.say(clock.now(), || format!("device {index} answers late, with ticket {:?}", reply.ticket));
+        self.say(|| format!("device {index} answers late, with ticket {:?}", reply.ticket));
         self.tell(clock, Command::Late(index, reply));
     }
 
@@ -338,12 +330,11 @@ impl World<'_> {
 
     /// The service takes it away: from now on it writes to no lane.
     pub(super) fn revoke(&mut self, clock: &mut Clock, index: u32) -> Health {
-        let now = clock.now();
         let device = &mut self.devices[index as usize];
         device.killed = true;
         if let Pc::Write(job, reply) = device.pc {
             // Past the gate: it finishes that copy first.
-            self.write(now, index, &job, &reply);
+            self.write(index, &job, &reply);
         }
         let device = &mut self.devices[index as usize];
         if let Some((job, _)) = device.queue.pop_front() {
@@ -363,26 +354,5 @@ impl World<'_> {
             Health::Alive | Health::Dead => Health::Dead,
             writing @ Health::DeadWriting(_) => writing,
         }
-    }
-
-    pub(super) fn stall(&mut self, now: Nanos, index: u32, time: Option<Nanos>) {
-        let device = &mut self.devices[index as usize];
-        let until = time.map_or(Nanos::MAX, |time| now + time);
-        device.stalled_until = device.stalled_until.max(until);
-        let time = time.unwrap_or(Nanos::MAX);
-        for (_, due) in &mut device.queue {
-            *due = due.saturating_add(time);
-        }
-        device.free_at = device.free_at.max(now).saturating_add(time);
-    }
-
-    pub(super) fn slow(&mut self, now: Nanos, index: u32, factor: u8, time: Nanos) {
-        self.devices[index as usize].slow = (u64::from(factor), now + time);
-    }
-
-    /// Tells a worker how it waits and wakes from now on.
-    pub(super) fn set_device_hops(&mut self, clock: &mut Clock, index: u32, hops: Hops) {
-        self.devices[index as usize].hops = hops;
-        self.wake(clock, Who::Device(index));
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Hop {
     /// Something was pushed and the producer has not yet decided whether to ring.
     pub(super) unrung: bool,
     /// The consumer armed the doorbell and has not disarmed it.
-    pub(super) armed: bool,
+    armed: bool,
 }
 
 impl Hop {
@@ -48,6 +48,11 @@ impl Hop {
 
     pub(super) fn ready(&self) -> bool {
         self.consumer.ready(&self.slots)
+    }
+
+    /// Armed with something to read, and no producer is about to decide whether to ring.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.armed && self.ready() && !self.unrung
     }
 
     /// Messages pushed and not popped.

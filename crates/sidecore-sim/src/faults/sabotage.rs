@@ -2,10 +2,11 @@
 
 use super::Invariant;
 use sidecore_core::sidecore::Defect;
-use std::fmt;
+use strum::{Display, EnumString, VariantArray};
 
-/// One deliberate defect of the simulated runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One deliberate defect of the simulated runtime. Its name on the command line is as `drop-client-ring`.
+#[derive(Clone, Copy, Debug, Display, EnumString, VariantArray, PartialEq, Eq)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Sabotage {
     /// A client that must ring the service sometimes does not.
     DropClientRing,
@@ -51,111 +52,39 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 20] = [
-        Self::DropClientRing,
-        Self::DropServiceRing,
-        Self::ArmAfterLook,
-        Self::ForgetAnnouncement,
-        Self::DuplicateCompletion,
-        Self::LoseCompletion,
-        Self::ForgetLost,
-        Self::ReuseTicket,
-        Self::MixUpResults,
-        Self::CompleteEarly,
-        Self::IgnoreCredit,
-        Self::IgnoreShare,
-        Self::Overcommit,
-        Self::ForgetOrphans,
-        Self::NoTimeout,
-        Self::BlameOther,
-        Self::PunishNeighbour,
-        Self::SpinUnowned,
-        Self::SleepThroughRing,
-        Self::RestBlindly,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The sabotage of that name, as `drop-client-ring`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|sabotage| sabotage.name() == name)
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::DropClientRing => "drop-client-ring",
-            Self::DropServiceRing => "drop-service-ring",
-            Self::ArmAfterLook => "arm-after-look",
-            Self::ForgetAnnouncement => "forget-announcement",
-            Self::DuplicateCompletion => "duplicate-completion",
-            Self::LoseCompletion => "lose-completion",
-            Self::ForgetLost => "forget-lost",
-            Self::ReuseTicket => "reuse-ticket",
-            Self::MixUpResults => "mix-up-results",
-            Self::CompleteEarly => "complete-early",
-            Self::IgnoreCredit => "ignore-credit",
-            Self::IgnoreShare => "ignore-share",
-            Self::Overcommit => "overcommit",
-            Self::ForgetOrphans => "forget-orphans",
-            Self::NoTimeout => "no-timeout",
-            Self::BlameOther => "blame-other",
-            Self::PunishNeighbour => "punish-neighbour",
-            Self::SpinUnowned => "spin-unowned",
-            Self::SleepThroughRing => "sleep-through-ring",
-            Self::RestBlindly => "rest-blindly",
-        }
+    /// The invariant that it breaks.
+    pub fn breaks(self) -> Invariant {
+        self.does().0
     }
 
     /// What core's own sidecore does wrong under it; `None` for those of clients, devices and doorbells.
     pub(super) fn defect(self) -> Option<Defect> {
-        Some(match self {
-            Self::ArmAfterLook => Defect::ArmAfterLook,
-            Self::ForgetAnnouncement => Defect::ForgetAnnouncement,
-            Self::DuplicateCompletion => Defect::DuplicateCompletion,
-            Self::LoseCompletion => Defect::LoseCompletion,
-            Self::ReuseTicket => Defect::ReuseTicket,
-            Self::CompleteEarly => Defect::CompleteEarly,
-            Self::IgnoreCredit => Defect::IgnoreCredit,
-            Self::IgnoreShare => Defect::IgnoreShare,
-            Self::ForgetOrphans => Defect::ForgetOrphans,
-            Self::NoTimeout => Defect::NoTimeout,
-            Self::BlameOther => Defect::BlameOther,
-            Self::PunishNeighbour => Defect::PunishNeighbour,
-            Self::SleepThroughRing => Defect::SleepThroughRing,
-            Self::RestBlindly => Defect::RestBlindly,
-            Self::DropClientRing
-            | Self::DropServiceRing
-            | Self::ForgetLost
-            | Self::MixUpResults
-            | Self::Overcommit
-            | Self::SpinUnowned => return None,
-        })
+        self.does().1
     }
 
-    /// The invariant that it breaks.
-    pub fn breaks(self) -> Invariant {
+    fn does(self) -> (Invariant, Option<Defect>) {
         match self {
-            Self::DropClientRing
-            | Self::DropServiceRing
-            | Self::ArmAfterLook
-            | Self::ForgetAnnouncement
-            | Self::RestBlindly => Invariant::Wakeup,
-            Self::DuplicateCompletion | Self::ForgetLost => Invariant::Once,
-            Self::LoseCompletion | Self::ForgetOrphans | Self::NoTimeout | Self::SleepThroughRing => Invariant::Stall,
-            Self::ReuseTicket => Invariant::Void,
-            Self::MixUpResults => Invariant::Answer,
-            Self::CompleteEarly => Invariant::Accounting,
-            Self::IgnoreCredit => Invariant::Credit,
-            Self::IgnoreShare => Invariant::Share,
-            Self::Overcommit => Invariant::Capacity,
-            Self::BlameOther => Invariant::Blame,
-            Self::PunishNeighbour => Invariant::Bystander,
-            Self::SpinUnowned => Invariant::Spin,
+            Self::DropClientRing | Self::DropServiceRing => (Invariant::Wakeup, None),
+            Self::ArmAfterLook => (Invariant::Wakeup, Some(Defect::ArmAfterLook)),
+            Self::ForgetAnnouncement => (Invariant::Wakeup, Some(Defect::ForgetAnnouncement)),
+            Self::DuplicateCompletion => (Invariant::Once, Some(Defect::DuplicateCompletion)),
+            Self::LoseCompletion => (Invariant::Stall, Some(Defect::LoseCompletion)),
+            Self::ForgetLost => (Invariant::Once, None),
+            Self::ReuseTicket => (Invariant::Void, Some(Defect::ReuseTicket)),
+            Self::MixUpResults => (Invariant::Answer, None),
+            Self::CompleteEarly => (Invariant::Accounting, Some(Defect::CompleteEarly)),
+            Self::IgnoreCredit => (Invariant::Credit, Some(Defect::IgnoreCredit)),
+            Self::IgnoreShare => (Invariant::Share, Some(Defect::IgnoreShare)),
+            Self::Overcommit => (Invariant::Capacity, None),
+            Self::ForgetOrphans => (Invariant::Stall, Some(Defect::ForgetOrphans)),
+            Self::NoTimeout => (Invariant::Stall, Some(Defect::NoTimeout)),
+            Self::BlameOther => (Invariant::Blame, Some(Defect::BlameOther)),
+            Self::PunishNeighbour => (Invariant::Bystander, Some(Defect::PunishNeighbour)),
+            Self::SpinUnowned => (Invariant::Spin, None),
+            Self::SleepThroughRing => (Invariant::Stall, Some(Defect::SleepThroughRing)),
+            Self::RestBlindly => (Invariant::Wakeup, Some(Defect::RestBlindly)),
         }
-    }
-}
-
-impl fmt::Display for Sabotage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -8,6 +8,7 @@ use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::sidecore::Hops;
 use sidecore_core::time::{Nanos, Pretty};
 use std::fmt;
+use strum::{EnumDiscriminants, VariantArray, VariantNames};
 
 /// Algorithms of the sessions, by handle from 1 on, with the operation that each can do.
 pub(super) const SESSIONS: [(Algorithm, Op); 3] =
@@ -82,7 +83,7 @@ impl DevicePlan {
 }
 
 /// How a client breaks the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Hostile {
     UnknownOp,
     ReservedBits,
@@ -93,96 +94,31 @@ pub(super) enum Hostile {
     Scribble,
 }
 
-impl Hostile {
-    pub(super) const ALL: [Self; 7] = [
-        Self::UnknownOp,
-        Self::ReservedBits,
-        Self::TooManyExtents,
-        Self::OutsideArena,
-        Self::HeadTooLong,
-        Self::Flood,
-        Self::Scribble,
-    ];
-}
-
 /// Something that goes wrong or is changed. Numbers pick one of those that are there then.
-#[derive(Clone, Copy, Debug)]
+///
+/// A death of a device is `told` by `sidecore set`, or its service finds out. A time of `None` is for ever; a device that stalls
+/// so answers late all the same, if it is revoked meanwhile.
+#[derive(Clone, Copy, Debug, EnumDiscriminants, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+#[strum_discriminants(name(FaultKind), vis(pub(super)))]
 pub(super) enum Fault {
-    /// `told`: by `sidecore set`; else its service finds out.
-    DeviceDeath {
-        device: u8,
-        told: bool,
-    },
-    /// `None`: for ever. Its answer comes late, if the device is revoked meanwhile.
-    DeviceStall {
-        device: u8,
-        time: Option<Nanos>,
-    },
-    DeviceSlow {
-        device: u8,
-        factor: u8,
-        time: Nanos,
-    },
+    DeviceDeath { device: u8, told: bool },
+    DeviceStall { device: u8, time: Option<Nanos> },
+    DeviceSlow { device: u8, factor: u8, time: Nanos },
     DeviceJoin(DevicePlan),
     DeviceDrain(u8),
     DeviceRemove(u8),
-    ClientDeath {
-        lane: u8,
-        returns: bool,
-    },
-    ClientDeaf {
-        lane: u8,
-        time: Option<Nanos>,
-    },
-    ClientHostile {
-        lane: u8,
-        how: Hostile,
-    },
-    ServiceDeath {
-        down: Nanos,
-    },
+    ClientDeath { lane: u8, returns: bool },
+    ClientDeaf { lane: u8, time: Option<Nanos> },
+    ClientHostile { lane: u8, how: Hostile },
+    ServiceDeath { down: Nanos },
     SetNotify(Hops),
     SetBalance(Balance),
     SetOrder(Order),
 }
 
-/// Names of the kinds of faults, in the order of [`Fault::kind`].
-pub const FAULTS: [&str; 13] = [
-    "device death",
-    "device stall",
-    "device slow",
-    "device join",
-    "device drain",
-    "device remove",
-    "client death",
-    "client deaf",
-    "client hostile",
-    "service death",
-    "set notify",
-    "set balance",
-    "set order",
-];
-
-impl Fault {
-    /// Number of its kind.
-    pub(super) fn kind(&self) -> usize {
-        match self {
-            Self::DeviceDeath { .. } => 0,
-            Self::DeviceStall { .. } => 1,
-            Self::DeviceSlow { .. } => 2,
-            Self::DeviceJoin(_) => 3,
-            Self::DeviceDrain(_) => 4,
-            Self::DeviceRemove(_) => 5,
-            Self::ClientDeath { .. } => 6,
-            Self::ClientDeaf { .. } => 7,
-            Self::ClientHostile { .. } => 8,
-            Self::ServiceDeath { .. } => 9,
-            Self::SetNotify(_) => 10,
-            Self::SetBalance(_) => 11,
-            Self::SetOrder(_) => 12,
-        }
-    }
-}
+/// Names of the kinds of faults, as `device-death`.
+pub const FAULTS: &[&str] = Fault::VARIANTS;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -243,12 +179,8 @@ fn hops(random: &mut Random) -> Hops {
     Hops { service: notify(random), to_device: notify(random), from_device: notify(random), client: notify(random) }
 }
 
-fn balance(random: &mut Random) -> Balance {
-    Balance::ALL[random.below(Balance::ALL.len() as u64) as usize]
-}
-
-fn order(random: &mut Random) -> Order {
-    Order::ALL[random.below(Order::ALL.len() as u64) as usize]
+fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
+    all[random.below(all.len() as u64) as usize]
 }
 
 fn device(random: &mut Random) -> DevicePlan {
@@ -301,8 +233,8 @@ fn any(seed: u64, random: &mut Random) -> Scenario {
         clients,
         devices,
         hops: hops(random),
-        balance: balance(random),
-        order: order(random),
+        balance: one_of(random, &Balance::ALL),
+        order: one_of(random, &Order::ALL),
         in_flight: from(random, 1, 32) as u32,
         quantum: from(random, 1_000, 50_000),
         owned: one_in(random, 2),
@@ -327,11 +259,11 @@ fn fault(random: &mut Random) -> Fault {
         6 => Fault::DeviceRemove(number),
         7 => Fault::ClientDeath { lane: number, returns: one_in(random, 2) },
         8 => Fault::ClientDeaf { lane: number, time: for_a_while(random) },
-        9 | 10 => Fault::ClientHostile { lane: number, how: Hostile::ALL[random.below(7) as usize] },
+        9 | 10 => Fault::ClientHostile { lane: number, how: one_of(random, Hostile::VARIANTS) },
         11 => Fault::ServiceDeath { down: from(random, 1_000, 50_000) },
         12 | 13 => Fault::SetNotify(hops(random)),
-        14 => Fault::SetBalance(balance(random)),
-        _ => Fault::SetOrder(order(random)),
+        14 => Fault::SetBalance(one_of(random, &Balance::ALL)),
+        _ => Fault::SetOrder(one_of(random, &Order::ALL)),
     }
 }
 
@@ -350,8 +282,8 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
         clients,
         devices: vec![DevicePlan { kind, can: 7, depth: 2, fixed, ..device(random) }],
         hops: hops(random),
-        balance: balance(random),
-        order: order(random),
+        balance: one_of(random, &Balance::ALL),
+        order: one_of(random, &Order::ALL),
         in_flight: 64,
         quantum: from(random, 5_000, 20_000),
         owned: one_in(random, 2),

@@ -6,20 +6,18 @@
 mod hands;
 
 use super::Invariant;
-use super::client::{End, PARK_COST};
-use super::device::{Device, Reply};
+use super::client::{End, Link, PARK_COST};
+use super::device::Device;
 use super::hop::Thread;
 use super::sabotage::Sabotage;
-use super::scenario::{DevicePlan, Kind, Scenario};
-use super::world::{Clock, Event, Watch, Who, World};
+use super::scenario::{DevicePlan, Fault, Kind, Scenario};
+use super::world::{Clock, Event, Watch, Who, World, pick};
 use crate::engine;
 use hands::Hands;
-use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits};
+use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::balance::{Balance, Rates};
-use sidecore_core::policy::order::Order;
-use sidecore_core::session::Class;
-use sidecore_core::sidecore::{self, Hops, NewLane, Next, Pace, Settings, Sidecore};
+use sidecore_core::policy::balance::Rates;
+use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, Reply, Settings, Sidecore};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -32,13 +30,8 @@ const DEVICE_TIMEOUT: Nanos = 2_000_000;
 pub(super) enum Command {
     AddLane(u32),
     CloseLane(u32),
-    SetNotify(Hops),
-    SetBalance(Balance),
-    SetOrder(Order),
-    AddDevice(DevicePlan),
-    Drain(u8),
-    Remove(u8),
-    Kill(u8),
+    /// What somebody set.
+    Set(Fault),
     /// An answer of a device that is gone already.
     Late(u32, Reply),
 }
@@ -49,7 +42,6 @@ pub(super) struct Request {
     pub(super) link: u32,
     pub(super) tag: u32,
     pub(super) size: u32,
-    class: Class,
     pub(super) urgent: bool,
 }
 
@@ -57,8 +49,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     ticket: Ticket,
-    pub(super) lane: LaneId,
-    pub(super) request: Request,
+    pub(super) work: Work,
     /// Number of the device; `None` while the request waits for another one.
     pub(super) device: Option<usize>,
     pub(super) cost: Nanos,
@@ -111,12 +102,21 @@ impl engine::World for Run<'_> {
     type Event = Event;
 
     fn handle(&mut self, clock: &mut Clock, event: Event) {
+        let world = &mut self.world;
+        world.now = clock.now();
         match event {
+            Event::Step(who) if !world.begin_step(who) => {}
             Event::Step(Who::Service) => self.step(clock),
+            Event::Step(Who::Client(link)) => world.step_client(clock, link),
+            Event::Step(Who::Device(device)) => world.step_device(clock, device),
+            Event::Wake(who, incarnation) => world.arrive(clock, who, incarnation),
+            Event::Fault(number) => world.strike(clock, usize::from(number)),
+            Event::HangUp(link) => world.hang_up(clock, link),
+            Event::Closed(link) => world.connection_closed(clock, link),
+            Event::Late(device) => world.answer_late(clock, device),
             Event::Restart => self.restart(clock),
-            other => self.world.handle(clock, other),
         }
-        self.world.check(&self.sidecore, clock.now());
+        self.world.check(&self.sidecore);
     }
 }
 
@@ -124,9 +124,15 @@ impl<'a> Run<'a> {
     pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch, clock: &mut Clock) -> Self {
         let mut run =
             Self { sidecore: sidecore(plan, sabotage, watch.tape, 0), world: World::new(plan, sabotage, watch) };
-        run.world.schedule_faults(clock);
+        for (number, (at, _)) in plan.faults.iter().enumerate() {
+            clock.schedule(*at, Event::Fault(number as u16));
+        }
         run.start(clock);
-        run.world.connect_all(clock);
+        for (tenant, client) in plan.clients.iter().enumerate() {
+            for (lane, lane_plan) in client.lanes.iter().enumerate() {
+                run.world.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
+            }
+        }
         run
     }
 
@@ -142,7 +148,7 @@ impl<'a> Run<'a> {
         let World { plan, sabotage, tape, .. } = self.world;
         self.sidecore = sidecore(plan, sabotage, tape, clock.now());
         self.world.service = Service::new(plan, self.world.service.thread.incarnation + 1);
-        self.world.say(clock.now(), || "the service starts again".to_owned());
+        self.world.say(|| "the service starts again".to_owned());
         self.start(clock);
         for (tenant, lane, left) in std::mem::take(&mut self.world.reconnecting) {
             self.world.connect(clock, tenant, lane, left);
@@ -150,9 +156,6 @@ impl<'a> Run<'a> {
     }
 
     fn step(&mut self, clock: &mut Clock) {
-        if !self.world.begin_step(Who::Service) {
-            return;
-        }
         if std::mem::take(&mut self.world.service.listens) {
             self.hear(clock);
         }
@@ -163,22 +166,13 @@ impl<'a> Run<'a> {
             Next::Step => {}
             Next::Obey => self.obey(clock),
             Next::Listen => self.hear(clock),
-            Next::Spin => return self.spin(clock),
+            Next::Spin => return self.world.spin(clock, Who::Service, self.world.plan.owned),
             Next::Sleep { until } => {
                 self.world.service.listens = true;
-                self.world.say(clock.now(), || "the service sleeps".to_owned());
-                return self.world.sleep(clock, Who::Service, until);
+                return self.world.doze(clock, Who::Service, until);
             }
         }
         self.world.go_on(clock, Who::Service);
-    }
-
-    fn spin(&mut self, clock: &mut Clock) {
-        let delay = 100 + clock.random().below(900);
-        self.world.go_on_after(clock, Who::Service, delay);
-        if !self.world.plan.owned {
-            self.world.fail(clock.now(), Invariant::Spin, || "the service spins on a shared core".to_owned());
-        }
     }
 
     /// Tells which lanes rang.
@@ -198,40 +192,52 @@ impl<'a> Run<'a> {
     fn obey(&mut self, clock: &mut Clock) {
         while let Some(command) = self.world.service.mailbox.pop_front() {
             match command {
-                Command::AddLane(link) => self.add_lane(clock, link),
+                Command::AddLane(link) => self.add_lane(link),
                 Command::CloseLane(link) => {
                     if let Some(id) = self.lane_of(link) {
                         self.sidecore.close_lane(id);
                     }
                 }
-                Command::SetNotify(hops) => self.set_notify(clock, hops),
-                Command::SetBalance(balance) => self.sidecore.set_balance(balance),
-                Command::SetOrder(order) => {
-                    self.sidecore.set_order(&mut Hands { world: &mut self.world, clock }, order);
-                }
-                Command::AddDevice(plan) => self.add_device(clock, plan),
-                Command::Drain(number) => {
-                    if let Some(device) = self.picked(number) {
-                        self.sidecore.drain(device);
-                        self.leave(device);
-                    }
-                }
-                Command::Remove(number) => {
-                    if let Some(device) = self.picked(number) {
-                        self.leave(device);
-                        self.sidecore.remove(&mut Hands { world: &mut self.world, clock }, device);
-                    }
-                }
-                Command::Kill(number) => self.kill(clock, number),
+                Command::Set(fault) => self.set(clock, fault),
                 Command::Late(device, reply) => {
-                    self.world.say(clock.now(), || format!("device {device}, which is gone, answers"));
-                    self.sidecore.finish(&mut Hands { world: &mut self.world, clock }, &reply.told());
+                    self.world.say(|| format!("device {device}, which is gone, answers"));
+                    self.sidecore.finish(&mut Hands { world: &mut self.world, clock }, &reply);
                 }
             }
         }
     }
 
-    fn add_lane(&mut self, clock: &mut Clock, link: u32) {
+    /// Does what a fault has the control thread say.
+    fn set(&mut self, clock: &mut Clock, fault: Fault) {
+        match fault {
+            Fault::SetNotify(hops) => self.set_notify(clock, hops),
+            Fault::SetBalance(balance) => self.sidecore.set_balance(balance),
+            Fault::SetOrder(order) => self.sidecore.set_order(&mut Hands { world: &mut self.world, clock }, order),
+            Fault::DeviceJoin(plan) => self.add_device(clock, plan),
+            Fault::DeviceDrain(number) => {
+                if let Some(device) = self.picked(number) {
+                    self.sidecore.drain(device);
+                    self.world.device_mut(device).leaving = true;
+                }
+            }
+            Fault::DeviceRemove(number) => {
+                if let Some(device) = self.picked(number) {
+                    self.world.device_mut(device).leaving = true;
+                    self.sidecore.remove(&mut Hands { world: &mut self.world, clock }, device);
+                }
+            }
+            Fault::DeviceDeath { device, .. } => {
+                let remote = |device: &usize| self.world.device(*device).plan.kind != Kind::Inline;
+                if let Some(device) = self.picked(device).filter(remote) {
+                    self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
+                }
+            }
+            // The others strike without being told.
+            _ => {}
+        }
+    }
+
+    fn add_lane(&mut self, link: u32) {
         let World { plan, links, service, .. } = &mut self.world;
         let of = &mut links[link as usize];
         let client = &plan.clients[of.tenant as usize];
@@ -241,14 +247,15 @@ impl<'a> Run<'a> {
         // There is room for every connection that a run can make.
         if let Ok(id) = self.sidecore.add_lane(lane) {
             self.world.links[link as usize].accepted = true;
-            self.world.say(clock.now(), || format!("the service takes link {link} as lane {}", id.0));
+            self.world.say(|| format!("the service takes link {link} as lane {}", id.0));
         }
     }
 
     fn set_notify(&mut self, clock: &mut Clock, hops: Hops) {
         self.world.service.hops = hops;
         for device in self.world.service.devices.clone() {
-            self.world.set_device_hops(clock, device, hops);
+            self.world.devices[device as usize].hops = hops;
+            self.world.wake(clock, Who::Device(device));
         }
         for (_, link) in self.sidecore.lanes() {
             self.world.links[*link as usize].advice = hops.client;
@@ -277,39 +284,27 @@ impl<'a> Run<'a> {
         }
         let before = std::mem::replace(&mut world.service.devices[number], index);
         if before != index && !world.devices[before as usize].leaving {
-            let what = || format!("device {index} gets the number of device {before}, which is there");
-            world.fail(clock.now(), Invariant::Accounting, what);
+            let what = format!("device {index} gets the number of device {before}, which is there");
+            world.fail(Invariant::Accounting, what);
         }
         if plan.kind == Kind::Worker {
             world.go_on(clock, Who::Device(index));
         }
-        world.say(clock.now(), || format!("device {index} joins: {plan}"));
+        world.say(|| format!("device {index} joins: {plan}"));
     }
 
     /// The device in dispatch that this number of a fault picks, if one is left.
     fn picked(&self, number: u8) -> Option<usize> {
         let dispatch = self.sidecore.dispatch();
         let count = self.world.service.devices.len();
-        let here: Vec<usize> =
-            (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone).collect();
-        here.get(usize::from(number) % here.len().max(1)).copied()
-    }
-
-    fn leave(&mut self, device: usize) {
-        self.world.devices[self.world.service.devices[device] as usize].leaving = true;
-    }
-
-    fn kill(&mut self, clock: &mut Clock, number: u8) {
-        let Some(device) = self.picked(number) else { return };
-        let index = self.world.service.devices[device];
-        if self.world.devices[index as usize].plan.kind != Kind::Inline {
-            self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
-        }
+        pick(number, (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone))
     }
 
     /// Everything that was to be done is done, and nothing is on its way.
     pub(super) fn is_finished(&self) -> bool {
-        self.world.is_finished() && self.sidecore.dispatch().total_in_flight() == 0
+        let World { service, reconnecting, links, .. } = &self.world;
+        let at_rest = !service.thread.ended && service.mailbox.is_empty() && reconnecting.is_empty();
+        at_rest && links.iter().all(Link::is_settled) && self.sidecore.dispatch().total_in_flight() == 0
     }
 }
 
@@ -334,17 +329,10 @@ fn sidecore(plan: &Scenario, sabotage: Option<Sabotage>, tape: Option<usize>, no
     Sidecore::new(&settings, tape, now)
 }
 
-impl Reply {
-    /// As a sidecore is told.
-    fn told(self) -> sidecore::Reply {
-        sidecore::Reply { ticket: self.ticket, outcome: Ok(self.len), took: self.took }
-    }
-}
-
 impl World<'_> {
     /// The service's process dies, with its workers; each connection hangs up.
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
-        self.say(clock.now(), || "the service dies".to_owned());
+        self.say(|| "the service dies".to_owned());
         self.end(clock, Who::Service);
         let incarnation = self.service.thread.incarnation;
         for device in 0..self.devices.len() {

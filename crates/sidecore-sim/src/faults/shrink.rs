@@ -12,10 +12,10 @@ const TRIES: u32 = 400;
 pub(super) fn explain(scenario: &Scenario, sabotage: Option<Sabotage>, broken: Broken) -> Failure {
     let mut search = Search { sabotage, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
-    let outcome = run_one(&smallest, sabotage, Watch { words: true, tape: None });
-    let what = outcome.broken.map_or(broken.what, |broken| broken.what);
+    let (_, mut run) = run_one(&smallest, sabotage, Watch { words: true, tape: None });
+    let what = run.world.broken.take().map_or(broken.what, |broken| broken.what);
     let (seed, invariant) = (scenario.seed, broken.invariant);
-    Failure { seed, invariant, what, scenario: smallest.to_string(), trace: outcome.words }
+    Failure { seed, invariant, what, scenario: smallest.to_string(), trace: run.world.into_words() }
 }
 
 struct Search {
@@ -28,83 +28,72 @@ impl Search {
     /// Removes and halves until nothing more can be removed or halved.
     fn smallest(&mut self, mut scenario: Scenario) -> Scenario {
         loop {
-            let before = self.left;
-            let mut smaller = self.fewer(scenario.clone(), |scenario| &mut scenario.faults, 0);
+            let (before, was) = (self.left, size(&scenario));
+            self.fewer(&mut scenario, |scenario| &mut scenario.faults, 0);
             let clients = if scenario.backlogged { 2 } else { 1 };
-            smaller = self.fewer(smaller, |scenario| &mut scenario.clients, clients);
-            smaller = self.fewer(smaller, |scenario| &mut scenario.devices, 1);
-            let (found, halved) = self.halved(smaller);
-            let fewer = size(&found) < size(&scenario);
-            scenario = found;
-            if self.left == 0 || before == self.left || !(halved || fewer) {
+            self.fewer(&mut scenario, |scenario| &mut scenario.clients, clients);
+            self.fewer(&mut scenario, |scenario| &mut scenario.devices, 1);
+            let smaller = self.halved(&mut scenario) || size(&scenario) < was;
+            if self.left == 0 || before == self.left || !smaller {
                 return scenario;
             }
         }
     }
 
-    fn still_breaks(&mut self, scenario: &Scenario) -> bool {
-        if self.left == 0 {
+    /// Changes the scenario if it can be changed so and breaks the same invariant then.
+    fn changed(&mut self, scenario: &mut Scenario, change: impl FnOnce(&mut Scenario) -> bool) -> bool {
+        let mut candidate = scenario.clone();
+        if self.left == 0 || !change(&mut candidate) {
             return false;
         }
         self.left -= 1;
-        run_one(scenario, self.sabotage, Watch::default())
-            .broken
-            .is_some_and(|broken| broken.invariant == self.invariant)
+        let (_, run) = run_one(&candidate, self.sabotage, Watch::default());
+        let breaks = run.world.broken.is_some_and(|broken| broken.invariant == self.invariant);
+        if breaks {
+            *scenario = candidate;
+        }
+        breaks
     }
 
     /// Removes parts of a list, halves first and single ones last, but keeps `least`. Source: A. Zeller and
     /// R. Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software Engineering 2002.
-    fn fewer<T: Clone>(
-        &mut self,
-        mut scenario: Scenario,
-        list: impl Fn(&mut Scenario) -> &mut Vec<T>,
-        least: usize,
-    ) -> Scenario {
-        let mut part = list(&mut scenario).len().div_ceil(2);
+    fn fewer<T>(&mut self, scenario: &mut Scenario, list: impl Fn(&mut Scenario) -> &mut Vec<T>, least: usize) {
+        let mut part = list(scenario).len().div_ceil(2);
         while part > 0 {
             let mut at = 0;
-            while at < list(&mut scenario).len() {
-                let mut candidate = scenario.clone();
-                let items = list(&mut candidate);
-                items.drain(at..(at + part).min(items.len()));
-                if items.len() >= least && self.still_breaks(&candidate) {
-                    scenario = candidate;
-                } else {
-                    at += part;
-                }
+            while at < list(scenario).len() {
+                let removed = self.changed(scenario, |candidate| {
+                    let items = list(candidate);
+                    items.drain(at..(at + part).min(items.len()));
+                    items.len() >= least
+                });
+                at += if removed { 0 } else { part };
             }
             part /= 2;
         }
-        scenario
     }
 
-    /// Halves the requests of each lane, and leaves each client one lane.
-    fn halved(&mut self, mut scenario: Scenario) -> (Scenario, bool) {
+    /// Halves the requests of each lane, and leaves each client one lane. Returns whether there was something to halve.
+    fn halved(&mut self, scenario: &mut Scenario) -> bool {
         let mut smaller = false;
-        if scenario.backlogged {
-            // Shares show in long runs only.
-            return (scenario, smaller);
-        }
-        for client in 0..scenario.clients.len() {
-            let mut candidate = scenario.clone();
-            let lanes = &mut candidate.clients[client].lanes;
-            let many = lanes.len() > 1;
-            lanes.truncate(1);
-            if many && self.still_breaks(&candidate) {
-                (scenario, smaller) = (candidate, true);
-            }
+        // Shares show in long runs only.
+        let clients = if scenario.backlogged { 0 } else { scenario.clients.len() };
+        for client in 0..clients {
+            smaller |= self.changed(scenario, |candidate| {
+                let lanes = &mut candidate.clients[client].lanes;
+                let many = lanes.len() > 1;
+                lanes.truncate(1);
+                many
+            });
             for lane in 0..scenario.clients[client].lanes.len() {
-                let mut candidate = scenario.clone();
-                let requests = &mut candidate.clients[client].lanes[lane].requests;
-                let half = *requests / 2;
-                let many = half > 0;
-                *requests = half;
-                if many && self.still_breaks(&candidate) {
-                    (scenario, smaller) = (candidate, true);
-                }
+                smaller |= self.changed(scenario, |candidate| {
+                    let requests = &mut candidate.clients[client].lanes[lane].requests;
+                    *requests /= 2;
+                    *requests > 0
+                });
             }
         }
-        (scenario, smaller)
+        smaller
     }
 }
 

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use sidecore_core::session::Class;
 use sidecore_core::time::{Nanos, Pretty};
 use std::collections::VecDeque;
+use strum::Display;
 
 /// Last events that a trace shows.
 const TRACE: usize = 60;
@@ -18,10 +19,13 @@ const TRACE: usize = 60;
 pub(super) type Clock = Engine<Event>;
 
 /// Who acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub(super) enum Who {
+    #[strum(to_string = "the service")]
     Service,
+    #[strum(to_string = "link {0}")]
     Client(u32),
+    #[strum(to_string = "device {0}")]
     Device(u32),
 }
 
@@ -52,15 +56,10 @@ pub(crate) struct Watch {
     pub(crate) tape: Option<usize>,
 }
 
-/// One client over all its connections.
-#[derive(Debug)]
-pub(super) struct Tenant {
-    /// Estimated time of its requests on devices, ns.
-    pub(super) charged: Nanos,
-}
-
 #[derive(Debug)]
 pub(super) struct World<'a> {
+    /// Of the event under way, ns.
+    pub(super) now: Nanos,
     pub(super) plan: &'a Scenario,
     pub(super) sabotage: Option<Sabotage>,
     pub(super) service: Service,
@@ -68,7 +67,8 @@ pub(super) struct World<'a> {
     pub(super) links: Vec<Link>,
     /// Every device that there ever was.
     pub(super) devices: Vec<Device>,
-    pub(super) tenants: Vec<Tenant>,
+    /// Estimated time of the requests of each client on devices, ns.
+    pub(super) charged: Vec<Nanos>,
     /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
@@ -86,57 +86,20 @@ pub(super) struct World<'a> {
 impl<'a> World<'a> {
     pub(super) fn new(plan: &'a Scenario, sabotage: Option<Sabotage>, watch: Watch) -> Self {
         World {
+            now: 0,
             plan,
             sabotage,
             service: Service::new(plan, 0),
             tape: watch.tape,
             links: Vec::new(),
             devices: Vec::new(),
-            tenants: plan.clients.iter().map(|_| Tenant { charged: 0 }).collect(),
+            charged: vec![0; plan.clients.len()],
             struck: [0; FAULTS.len()],
             requests: 0,
             rested: 0,
             broken: None,
             reconnecting: Vec::new(),
             log: watch.words.then(VecDeque::new),
-        }
-    }
-
-    pub(super) fn schedule_faults(&self, clock: &mut Clock) {
-        for (number, (at, _)) in self.plan.faults.iter().enumerate() {
-            clock.schedule(*at, Event::Fault(number as u16));
-        }
-    }
-
-    pub(super) fn connect_all(&mut self, clock: &mut Clock) {
-        for (tenant, client) in self.plan.clients.iter().enumerate() {
-            for (lane, lane_plan) in client.lanes.iter().enumerate() {
-                self.connect(clock, tenant as u32, lane as u32, lane_plan.requests);
-            }
-        }
-    }
-
-    /// What happens to everybody but the service.
-    pub(super) fn handle(&mut self, clock: &mut Clock, event: Event) {
-        match event {
-            Event::Step(who) => self.step(clock, who),
-            Event::Wake(who, incarnation) => self.arrive(clock, who, incarnation),
-            Event::Fault(number) => self.strike(clock, usize::from(number)),
-            Event::HangUp(link) => self.hang_up(clock, link),
-            Event::Closed(link) => self.connection_closed(clock, link),
-            Event::Late(device) => self.answer_late(clock, device),
-            Event::Restart => {}
-        }
-    }
-
-    fn step(&mut self, clock: &mut Clock, who: Who) {
-        if !self.begin_step(who) {
-            return;
-        }
-        match who {
-            Who::Service => {}
-            Who::Client(link) => self.step_client(clock, link),
-            Who::Device(device) => self.step_device(clock, device),
         }
     }
 
@@ -167,9 +130,24 @@ impl<'a> World<'a> {
         self.go_on_after(clock, who, delay);
     }
 
+    /// It looks again and again, which nobody may do on a core that is not its own.
+    pub(super) fn spin(&mut self, clock: &mut Clock, who: Who, owned: bool) {
+        let delay = 100 + clock.random().below(900);
+        self.go_on_after(clock, who, delay);
+        if !owned {
+            self.fail(Invariant::Spin, format!("{who} spins on a shared core"));
+        }
+    }
+
     pub(super) fn go_on_after(&mut self, clock: &mut Clock, who: Who, delay: Nanos) {
         let timer = clock.after(delay, Event::Step(who));
         self.thread(who).timer = Some(timer);
+    }
+
+    /// It sleeps as its policy says.
+    pub(super) fn doze(&mut self, clock: &mut Clock, who: Who, until: Option<Nanos>) {
+        self.say(|| format!("{who} sleeps"));
+        self.sleep(clock, who, until);
     }
 
     /// It sleeps until woken, or until that instant.
@@ -196,7 +174,7 @@ impl<'a> World<'a> {
         clock.after(delay, Event::Wake(who, incarnation));
     }
 
-    fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
+    pub(super) fn arrive(&mut self, clock: &mut Clock, who: Who, incarnation: u32) {
         let thread = self.thread(who);
         if thread.incarnation != incarnation || thread.ended {
             return;
@@ -228,21 +206,20 @@ impl<'a> World<'a> {
     }
 
     /// An invariant does not hold. The first one counts.
-    pub(super) fn fail(&mut self, now: Nanos, invariant: Invariant, what: impl FnOnce() -> String) {
+    pub(super) fn fail(&mut self, invariant: Invariant, what: String) {
         if self.broken.is_none() {
-            let what = what();
-            self.say(now, || format!("broken: {what}"));
+            self.say(|| format!("broken: {what}"));
             self.broken = Some(Broken { invariant, what });
         }
     }
 
     /// A line of the trace, if one is kept. It ends with what broke.
-    pub(super) fn say(&mut self, now: Nanos, words: impl FnOnce() -> String) {
+    pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
                 log.pop_front();
             }
-            log.push_back(format!("{:>10}  {}", Pretty(now).to_string(), words()));
+            log.push_back(format!("{:>10}  {}", Pretty(self.now).to_string(), words()));
         }
     }
 
@@ -251,10 +228,13 @@ impl<'a> World<'a> {
         self.log.map(Vec::from).unwrap_or_default()
     }
 
-    /// Everything that was to be done is done, and nothing is on its way but on devices.
-    pub(super) fn is_finished(&self) -> bool {
-        let at_rest = !self.service.thread.ended && self.service.mailbox.is_empty();
-        self.reconnecting.is_empty() && at_rest && self.links.iter().all(Link::is_settled)
+    /// A device by its number in dispatch.
+    pub(super) fn device(&self, number: usize) -> &Device {
+        &self.devices[self.service.devices[number] as usize]
+    }
+
+    pub(super) fn device_mut(&mut self, number: usize) -> &mut Device {
+        &mut self.devices[self.service.devices[number] as usize]
     }
 
     /// Whether a device of the running service may get requests of that class.
@@ -262,4 +242,10 @@ impl<'a> World<'a> {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
         devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
+}
+
+/// One of those that are there, by a number that knows nothing of them.
+pub(super) fn pick<T>(number: u8, mut there: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let count = there.clone().count();
+    there.nth(usize::from(number) % count.max(1))
 }

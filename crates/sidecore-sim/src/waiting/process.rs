@@ -94,19 +94,17 @@ impl Arrivals {
                 self.on ^= self.random.below(u64::from(stay)) == 0;
                 self.unknown(if self.on { on } else { off })
             }
-            Process::Predictable { time, permille } => self.completion(time, permille),
+            Process::Predictable { time, permille } => {
+                let kind = self.random.below(2);
+                let mean = (time << kind) as f64;
+                let gap = self.random.normal(mean, mean * f64::from(permille) / 1_000.0).max(0.0) as Nanos;
+                Awaited { gap: Some(gap), size: Some(SIZES[kind as usize]) }
+            }
             Process::Adversary => Awaited { gap: None, size: None },
         }
     }
 
     fn unknown(&mut self, mean: Nanos) -> Awaited {
         Awaited { gap: Some(self.random.exponential(mean as f64) as Nanos), size: None }
-    }
-
-    fn completion(&mut self, time: Nanos, permille: u32) -> Awaited {
-        let kind = self.random.below(2);
-        let mean = (time << kind) as f64;
-        let gap = self.random.normal(mean, mean * f64::from(permille) / 1_000.0).max(0.0) as Nanos;
-        Awaited { gap: Some(gap), size: Some(SIZES[kind as usize]) }
     }
 }

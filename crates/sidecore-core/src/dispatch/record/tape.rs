@@ -4,7 +4,7 @@
 //! its decision; then [`END`] with whether the tape was full, and a [`hash`] over all words before it.
 
 use super::call::place_in;
-use super::{Call, Decision, Limits, Words};
+use super::{Call, Decision, Limits};
 use crate::policy::balance::Balance;
 use crate::session::Class;
 use alloc::vec::Vec;
@@ -62,40 +62,13 @@ pub struct Tape {
     limit: usize,
     /// A call found no room: nothing is recorded any more.
     full: bool,
-    calls: u64,
-}
-
-/// The words of one call on their way to the tape, counted.
-struct Writer<'a> {
-    words: &'a mut Vec<u64>,
-    limit: usize,
-    arguments: u64,
-    head: u64,
-    overrun: bool,
-}
-
-impl Words for Writer<'_> {
-    fn begin(&mut self, number: u8, first: u32) {
-        self.head = u64::from(number) | u64::from(first) << 32;
-        self.put(0);
-        self.arguments = 0;
-    }
-
-    fn put(&mut self, word: u64) {
-        if self.words.len() < self.limit {
-            self.words.push(word);
-            self.arguments += 1;
-        } else {
-            self.overrun = true;
-        }
-    }
 }
 
 impl Tape {
     /// A tape of at most so many words. Its memory is reserved now.
     pub fn new(start: Start, words: usize) -> Self {
         let limit = words.max(Start::WORDS + TRAILER);
-        let mut tape = Self { words: Vec::with_capacity(limit), limit, full: false, calls: 0 };
+        let mut tape = Self { words: Vec::with_capacity(limit), limit, full: false };
         tape.words.extend(start.words());
         tape
     }
@@ -108,29 +81,25 @@ impl Tape {
             return;
         }
         let from = self.words.len();
-        let limit = self.limit - TRAILER;
-        let mut writer = Writer { words: &mut self.words, limit, arguments: 0, head: 0, overrun: false };
-        call.encode(&mut writer);
-        let arguments = writer.arguments;
+        self.put(0);
+        let (number, first) = call.encode(|word| self.put(word));
+        let decided_at = self.words.len();
         let significant = decision.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
-        decision[..significant].iter().for_each(|word| writer.put(*word));
-        if writer.overrun {
-            self.full = true;
+        decision[..significant].iter().for_each(|word| self.put(*word));
+        if self.full {
             self.words.truncate(from);
             return;
         }
-        self.words[from] = writer.head | arguments << 8 | (significant as u64) << 24;
-        self.calls += 1;
+        let arguments = (decided_at - from - 1) as u64;
+        self.words[from] = u64::from(number) | arguments << 8 | (significant as u64) << 24 | u64::from(first) << 32;
     }
 
-    /// Calls recorded so far.
-    pub fn calls(&self) -> u64 {
-        self.calls
-    }
-
-    /// Whether its room was used up before the end.
-    pub fn is_full(&self) -> bool {
-        self.full
+    fn put(&mut self, word: u64) {
+        if self.words.len() + TRAILER < self.limit {
+            self.words.push(word);
+        } else {
+            self.full = true;
+        }
     }
 
     /// The whole record, with its end.

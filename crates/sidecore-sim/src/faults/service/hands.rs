@@ -24,14 +24,6 @@ pub(super) struct Hands<'h, 'a> {
 }
 
 impl Hands<'_, '_> {
-    fn fail(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
-        self.world.fail(self.clock.now(), invariant, what);
-    }
-
-    fn say(&mut self, words: impl FnOnce() -> String) {
-        self.world.say(self.clock.now(), words);
-    }
-
     /// The world's name of a device.
     fn index(&self, device: usize) -> u32 {
         self.world.service.devices[device]
@@ -41,7 +33,7 @@ impl Hands<'_, '_> {
     fn check_blame(&mut self, device: u8) {
         let named = self.world.service.devices.get(usize::from(device));
         if named.is_none_or(|device| !self.world.devices[*device as usize].leaving) {
-            self.fail(Invariant::Blame, || format!("a client is told that device {device} failed: it did not"));
+            self.world.fail(Invariant::Blame, format!("a client is told that device {device} failed: it did not"));
         }
     }
 }
@@ -51,7 +43,7 @@ impl Host for Hands<'_, '_> {
     type Job = Request;
 
     fn now(&mut self) -> Nanos {
-        self.clock.now()
+        self.world.now
     }
 
     fn pauses(&mut self) -> bool {
@@ -99,7 +91,7 @@ impl Host for Hands<'_, '_> {
         if ring != Ring::Now {
             hop.unrung = false;
         } else if hop.must_wake() && !self.world.sabotaged(self.clock, Sabotage::DropServiceRing, 4) {
-            self.say(|| format!("the service rings link {link}"));
+            self.world.say(|| format!("the service rings link {link}"));
             self.world.wake(self.clock, Who::Client(link));
         }
     }
@@ -117,9 +109,9 @@ impl Host for Hands<'_, '_> {
     }
 
     fn ran(&mut self, link: &u32, device: usize, work: &Work, count: u32) {
-        let took = self.world.devices[self.index(device) as usize].plan.time(work.size) * u64::from(count);
+        let took = self.world.device(device).plan.time(work.size) * u64::from(count);
         let tenant = self.world.links[*link as usize].tenant;
-        self.world.tenants[tenant as usize].charged += took;
+        self.world.charged[tenant as usize] += took;
         self.world.service.worked = took;
     }
 
@@ -127,28 +119,21 @@ impl Host for Hands<'_, '_> {
 
     fn job(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
         let (tag, urgent) = (submission.tag(), submission.is_urgent());
-        Request { link: *link, tag, size: plan.size, class: plan.class, urgent }
+        Request { link: *link, tag, size: plan.size, urgent }
     }
 
     fn entered(&mut self, work: &Work, request: &Request, given: Given) {
         let Given { ticket, device, cost, .. } = given;
         let tenant = self.world.links[request.link as usize].tenant;
-        self.world.tenants[tenant as usize].charged += cost;
-        self.world.service.in_flight[ticket.index()] = Some(InFlight {
-            ticket,
-            lane: work.lane,
-            request: *request,
-            device: Some(device),
-            cost,
-            losses: 0,
-            handed: false,
-        });
+        self.world.charged[tenant as usize] += cost;
+        let known = InFlight { ticket, work: *work, device: Some(device), cost, losses: 0, handed: false };
+        self.world.service.in_flight[ticket.index()] = Some(known);
     }
 
     fn refused(&mut self, _: &u32, submission: &Submission, refusal: Refusal) {
         let (tag, class) = (submission.tag(), class_of(submission.session(), submission.op()));
         if refusal == Refusal::NoDevice && class.is_ok_and(|class| self.world.some_device_can(class)) {
-            self.fail(Invariant::Blame, || format!("tag {tag} was refused for want of a device"));
+            self.world.fail(Invariant::Blame, format!("tag {tag} was refused for want of a device"));
         }
     }
 
@@ -164,9 +149,8 @@ impl Host for Hands<'_, '_> {
         status: Status,
         _: Option<&Stamps>,
     ) {
-        let answered = |known: &InFlight| (known.lane, known.request.tag) == (done.work.lane, done.work.tag);
         for place in &mut self.world.service.in_flight {
-            place.take_if(|known| answered(known));
+            place.take_if(|known| known.work == done.work);
         }
         if let Status::DeviceFailed { device } = status {
             self.check_blame(device);
@@ -176,9 +160,9 @@ impl Host for Hands<'_, '_> {
     fn turned(&mut self, _: &u32, _: &Turn, _: u32) {}
 
     fn faulted(&mut self, link: u32, fault: Fault) {
-        self.say(|| format!("link {link} loses its lane: {}", fault.name()));
+        self.world.say(|| format!("link {link} loses its lane: {}", fault.name()));
         if self.world.links[link as usize].hostile.is_none() {
-            self.fail(Invariant::Bystander, || format!("link {link} loses its lane and did nothing: {fault:?}"));
+            self.world.fail(Invariant::Bystander, format!("link {link} loses its lane and did nothing: {fault:?}"));
         }
         self.world.links[link as usize].ended.get_or_insert(End::Fault);
         self.world.end(self.clock, Who::Client(link));
@@ -188,18 +172,18 @@ impl Host for Hands<'_, '_> {
         let known = self.world.service.in_flight[ticket.index()].as_mut();
         let given = known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed);
         let Some(known) = given else {
-            let what = || format!("{ticket:?} is handed to device {device}, which was not given it");
-            return self.fail(Invariant::Void, what);
+            let what = format!("{ticket:?} is handed to device {device}, which was not given it");
+            return self.world.fail(Invariant::Void, what);
         };
         known.handed = true;
-        let (index, Request { link, tag, size, urgent, .. }) = (self.index(device), *request);
-        self.say(|| format!("tag {tag} of link {link} goes to device {index}"));
-        self.world.hand(self.clock.now(), index, Job { ticket, link, tag, size, urgent });
+        let (index, request) = (self.index(device), *request);
+        self.world.say(|| format!("tag {} of link {} goes to device {index}", request.tag, request.link));
+        self.world.hand(index, Job { ticket, request });
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
         let index = self.index(device);
-        self.world.collect(now, index).map(super::super::device::Reply::told)
+        self.world.collect(index, now)
     }
 
     fn ring_device(&mut self, device: usize) {
@@ -210,25 +194,23 @@ impl Host for Hands<'_, '_> {
     }
 
     fn arm_device(&mut self, device: usize) {
-        let index = self.index(device) as usize;
-        self.world.devices[index].replies.arm();
+        self.world.device_mut(device).replies.arm();
     }
 
     fn is_device_ready(&self, device: usize) -> bool {
-        self.world.devices[self.index(device) as usize].replies.ready()
+        self.world.device(device).replies.ready()
     }
 
     fn disarm_device(&mut self, device: usize) {
-        let index = self.index(device) as usize;
-        self.world.devices[index].replies.disarm();
+        self.world.device_mut(device).replies.disarm();
     }
 
     fn due(&self, device: usize) -> Option<Nanos> {
-        self.world.devices[self.index(device) as usize].due()
+        self.world.device(device).due()
     }
 
     fn health(&mut self, device: usize) -> Health {
-        self.world.devices[self.index(device) as usize].health
+        self.world.device(device).health
     }
 
     fn revoke(&mut self, device: usize) -> Health {
@@ -242,14 +224,14 @@ impl Host for Hands<'_, '_> {
 
     fn buried(&mut self, device: usize) {
         let index = self.index(device);
-        self.say(|| format!("the service buries device {index}"));
-        self.world.devices[index as usize].leaving = true;
+        self.world.say(|| format!("the service buries device {index}"));
+        self.world.device_mut(device).leaving = true;
     }
 
     fn replaced(&mut self, _: usize, old: Ticket, replaced: &Replaced) {
         let known = self.world.service.in_flight[old.index()].filter(|known| known.ticket == old);
         let Some(known) = known else {
-            return self.fail(Invariant::Once, || format!("{old:?} was replayed and nobody had it"));
+            return self.world.fail(Invariant::Once, format!("{old:?} was replayed and nobody had it"));
         };
         let losses = known.losses + u8::from(known.device.is_some());
         let moved = match *replaced {
@@ -260,10 +242,10 @@ impl Host for Hands<'_, '_> {
             // It is answered next, and forgotten then.
             Replaced::Now(_) => known,
             Replaced::GivenUp(done) => {
-                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.request.class);
+                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
                 if done.lane_open && !hopeless {
-                    let what = || format!("{known:?} was given up and another device could do it");
-                    self.fail(Invariant::Blame, what);
+                    let what = format!("{known:?} was given up and another device could do it");
+                    self.world.fail(Invariant::Blame, what);
                 }
                 known
             }
@@ -274,12 +256,10 @@ impl Host for Hands<'_, '_> {
     fn finished(&mut self, reply: &Reply, done: Option<&Done>) {
         let known = self.world.service.in_flight[reply.ticket.index()];
         let known = known.filter(|known| known.ticket == reply.ticket);
-        match (known, done) {
-            (Some(_), Some(_)) | (None, None) => {}
-            (Some(known), None) => {
-                self.fail(Invariant::Void, || format!("the ticket of {known:?} counts for nothing"));
-            }
-            (None, Some(_)) => self.fail(Invariant::Void, || format!("void {:?} changed something", reply.ticket)),
+        if known.is_some() != done.is_some() {
+            let changed = || format!("void {:?} changed something", reply.ticket);
+            let what = known.map_or_else(changed, |known| format!("the ticket of {known:?} counts for nothing"));
+            self.world.fail(Invariant::Void, what);
         }
     }
 
@@ -291,6 +271,6 @@ impl Host for Hands<'_, '_> {
 impl World<'_> {
     /// Requests of an open lane in flight, counted by the world.
     pub(in crate::faults) fn in_flight_on(&self, lane: LaneId) -> u32 {
-        self.service.in_flight.iter().flatten().filter(|known| known.lane == lane).count() as u32
+        self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
 }
