@@ -107,16 +107,13 @@ pub(crate) enum SimCommand {
     /// Random schedules with faults; invariants are checked after each event
     Faults(Faults),
     /// Go through a recorded run of the service again, and compare each decision
-    Replay(Replay),
+    Replay {
+        /// What a service with `record = "FILE"` wrote
+        #[arg(value_name = "FILE")]
+        record: PathBuf,
+    },
     /// How fast the simulator is here: events a second
     Speed,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// What a service with `record = "FILE"` wrote
-    #[arg(value_name = "FILE")]
-    pub(crate) record: PathBuf,
 }
 
 #[derive(Debug, Args)]

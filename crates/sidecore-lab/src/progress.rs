@@ -51,6 +51,12 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// Says how many steps are done, and how many there are.
+    pub(crate) fn reach(&self, done: usize, all: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+    }
+
     fn on(steps: usize, target: ProgressDrawTarget, lines: Option<Box<dyn Write>>) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
         bar.set_style(ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()));

@@ -53,6 +53,11 @@ impl Grid {
         Self { title: title.into(), headings: headings.iter().enumerate().map(heading).collect(), ..Self::default() }
     }
 
+    /// With that row under the others.
+    pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = String>) {
+        self.rows.push(fields.into_iter().collect());
+    }
+
     /// For a terminal, with title and notes.
     pub(crate) fn to_text(&self) -> String {
         let (table, _) = self.drawn(usize::MAX);

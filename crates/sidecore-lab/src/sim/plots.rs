@@ -1,6 +1,6 @@
 //! Plots of a plan's tables: the published software beside each variant.
 
-use super::sheet::Sheet;
+use super::tables::Sheet;
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
 use sidecore_sim::plan::{self, Plan};
@@ -17,11 +17,16 @@ pub(super) struct Plot {
 
 /// The plots of a plan, named after its file.
 pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
-    let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let stem = stem(plan);
     match plan.cell {
         Some(metric) => vec![curves(plan, sheets, metric, format!("{stem}.svg"))],
         None => plan.plot.iter().map(|metric| bar_plot(plan, sheets, *metric, &stem)).collect(),
     }
+}
+
+/// The name of the plan's file.
+pub(super) fn stem(plan: &Plan) -> String {
+    plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The last row of each table over its columns.
