@@ -52,6 +52,11 @@ impl Key {
 }
 
 impl Column {
+    /// Its place in JSON: a name, and for a part of an object that of the part.
+    pub(crate) fn place(&self) -> (&'static str, Option<&'static str>) {
+        self.name.split_once('.').map_or((self.name, None), |(name, part)| (name, Some(part)))
+    }
+
     /// Numbers are aligned to the right.
     pub(crate) fn numeric(&self) -> bool {
         matches!(self.form, Form::Number(_)) || !self.parameter
@@ -112,7 +117,7 @@ const fn json_only(name: &'static str) -> Column {
 macro_rules! columns {
     ($($(#[$doc:meta])* $key:ident = $column:expr;)*) => {
         /// Names a column; in the order in which they stand in tables and in JSON.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Key { $($(#[$doc])* $key,)* }
 
         /// In the order of their keys.
@@ -147,7 +152,7 @@ columns! {
     OpsPerS = more("ops_per_s", "ops/s", 0, rate);
     /// Payload, in million bits a second.
     MbitPerS = more("mbit_per_s", "payload", 3, throughput);
-    /// Submitted to received, us: mean.
+    /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
     TotalMean = less("total_us.mean", "mean", 8, micros);
     /// The same: median.
     TotalP50 = less("total_us.p50", "p50", 1, micros);
@@ -155,28 +160,12 @@ columns! {
     TotalP99 = less("total_us.p99", "p99", 1, micros);
     /// Submitted to handed to the device, us.
     QueueMean = less("queue_us.mean", "queue", 6, micros);
-    /// See `QueueMean`.
-    QueueP50 = json_only("queue_us.p50");
-    /// See `QueueMean`.
-    QueueP99 = json_only("queue_us.p99");
     /// Handed to the device to reply taken from it, us.
     DeviceMean = less("device_us.mean", "device", 6, micros);
-    /// See `DeviceMean`.
-    DeviceP50 = json_only("device_us.p50");
-    /// See `DeviceMean`.
-    DeviceP99 = json_only("device_us.p99");
     /// Submitted to reply taken from the device, us.
     HostMean = less("host_us.mean", "host", 8, micros);
-    /// See `HostMean`.
-    HostP50 = json_only("host_us.p50");
-    /// See `HostMean`.
-    HostP99 = json_only("host_us.p99");
     /// Reply taken to received, us.
     DeliverMean = less("deliver_us.mean", "deliver", 6, micros);
-    /// See `DeliverMean`.
-    DeliverP50 = json_only("deliver_us.p50");
-    /// See `DeliverMean`.
-    DeliverP99 = json_only("deliver_us.p99");
     /// CPU time of an operation in the processes that ask, us.
     ClientCpu = less("cpu_us_per_op.client", "client CPU", 4, micros);
     /// The same in the service.
