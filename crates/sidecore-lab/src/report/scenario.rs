@@ -19,19 +19,19 @@ const KNOWN: [(&str, &str, &str); 12] = [
         "crypto",
         "Crypto: operations through a lane",
         "Operations a second, against the same library called in the client's own process. \
-                      Up is better; a dashed line is a baseline.",
+         Up is better; a dashed line is a baseline.",
     ),
     (
         "ocf",
         "OCF: clients and message sizes",
         "3DES payload as messages grow, with more and more clients that each wait for one request. \
-                      With accelerators a balancer that loses nothing reaches their rated sum.",
+         With accelerators a balancer that loses nothing reaches their rated sum.",
     ),
     (
         "notify",
         "Notify: how to wait",
         "What each waiting policy costs in latency and in CPU time as the load grows. Spinning is the \
-                      yardstick for latency, parking the one for CPU.",
+         yardstick for latency, parking the one for CPU.",
     ),
     (
         "balance",
@@ -47,13 +47,13 @@ const KNOWN: [(&str, &str, &str); 12] = [
         "keys-reach",
         "Keys: what signing through the provider is to reach",
         "Signatures a second of one process with its key in the service, divided by those of OpenSSL's \
-                      own code in the process, beside what the ratio is to be.",
+         own code in the process, beside what the ratio is to be.",
     ),
     (
         "keys",
         "Keys: processes and asynchronous jobs",
         "Signatures a second through the OpenSSL provider, against OpenSSL's own code in the same \
-                      processes. Up is better.",
+         processes. Up is better.",
     ),
     (
         "keys-waiting",
@@ -64,19 +64,19 @@ const KNOWN: [(&str, &str, &str); 12] = [
         "keys-interrupts",
         "Keys: interrupts against timers",
         "What waking changes, in percent of what the timer took, beside z/VM's published changes. Where \
-                      the client's own timer gates, waking the service gains little.",
+         the client's own timer gates, waking the service gains little.",
     ),
     (
         "keys-packaged",
         "Keys: against what is packaged today",
         "One process that signs with a key that it does not have: through the provider, and through \
-                      PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
+         PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
     ),
     (
         "nginx",
         "nginx: what a handshake costs",
         "Full TLS 1.3 handshakes a second of CPU time of server and service together, against the same \
-                      server with its key in a file.",
+         server with its key in a file.",
     ),
 ];
 
