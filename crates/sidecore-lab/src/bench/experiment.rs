@@ -8,7 +8,6 @@ use super::error::BenchError;
 use super::series::ratio;
 use crate::progress::Progress;
 use crate::report::{Key, Row};
-use found::Found;
 pub(super) use found::{Counted, Run};
 
 /// A point on the axes. `L` is what measurements are made with, e.g. a crew.
@@ -32,7 +31,7 @@ pub(super) struct Turn<'f> {
     /// Of the repeats, from 0.
     pub(super) repeat: usize,
     /// What the variants before this one did in the same turn.
-    before: &'f [(String, Found)],
+    before: &'f [(String, Run)],
 }
 
 /// What a ratio divides.
@@ -116,8 +115,8 @@ pub(super) fn measure_all<L>(
     progress.more(cases.len() * repeats);
     let mut outcome = Outcome::default();
     for mut case in cases {
-        let mut found: Vec<(String, Found)> =
-            case.variants.iter().map(|variant| (variant.row.variant().to_owned(), Found::default())).collect();
+        let mut found: Vec<(String, Run)> =
+            case.variants.iter().map(|variant| (variant.row.variant().to_owned(), Run::default())).collect();
         for repeat in 0..repeats {
             progress.begin(&in_words(&case.row));
             for (index, variant) in case.variants.iter_mut().enumerate() {
@@ -138,22 +137,12 @@ pub(super) fn measure_all<L>(
 
 /// The case, for who watches.
 fn in_words(row: &Row) -> String {
-    let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices];
-    let said: Vec<String> = axes
-        .into_iter()
-        .filter_map(|key| {
-            let (column, value) = (key.column(), key.column().cell(row)?);
-            Some(if matches!(key, Key::Clients | Key::Jobs | Key::Load) {
-                format!("{} {value}", column.header)
-            } else {
-                value
-            })
-        })
-        .collect();
-    said.join(", ")
+    let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices].map(Key::column);
+    let said = axes.into_iter().filter_map(|axis| Some(format!("{} {}", axis.header, axis.cell(row)?)));
+    said.collect::<Vec<_>>().join(", ")
 }
 
-fn rows<L>(case: &Case<'_, L>, found: &[(String, Found)]) -> Vec<Row> {
+fn rows<L>(case: &Case<'_, L>, found: &[(String, Run)]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (variant, (_, own)) in case.variants.iter().zip(found).filter(|(_, (_, own))| !own.rates.is_empty()) {
         let row = own.row(case.row.clone().and(&variant.row), case.payload);
@@ -162,18 +151,15 @@ fn rows<L>(case: &Case<'_, L>, found: &[(String, Found)]) -> Vec<Row> {
             let ratio = by.divide(own, baseline)?;
             Some(row.clone().with(Key::Ratio, ratio).with(Key::Baseline, name.as_str()))
         });
-        let before = rows.len();
-        rows.extend(compared);
-        if rows.len() == before {
-            rows.push(row);
-        }
+        let compared: Vec<_> = compared.collect();
+        rows.extend(if compared.is_empty() { vec![row] } else { compared });
     }
     rows
 }
 
 impl By {
     /// `None`: the baseline has not been measured.
-    fn divide(self, own: &Found, baseline: Option<&Found>) -> Option<f64> {
+    fn divide(self, own: &Run, baseline: Option<&Run>) -> Option<f64> {
         match self {
             Self::Rate => ratio(own.compared(), baseline?.compared()),
             Self::Time => ratio(baseline?.compared(), own.compared()),
