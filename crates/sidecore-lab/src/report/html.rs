@@ -65,8 +65,8 @@ fn escaped(text: &str) -> String {
 }
 
 fn section(name: &str, rows: &[&Row]) -> String {
-    let words = scenario::words(name);
-    let [id, title, reading] = [name, words.title, words.reading].map(escaped);
+    let (title, reading) = scenario::words(name);
+    let [id, title, reading] = [name, title, reading].map(escaped);
     let (plots, table) = (each(figures(name, rows), group), table(&Grid::of(rows)));
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"reading\">{reading}</p>\n{plots}{table}</section>\n")
 }

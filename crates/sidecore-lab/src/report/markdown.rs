@@ -10,9 +10,9 @@ impl Report {
         let from = format!("{}, commit {}", escaped(&self.machine), escaped(&self.commit));
         let mut lines = vec![format!("# {}", escaped(&self.title)), String::new(), from];
         for (name, rows) in self.by_scenario() {
-            let (words, grid) = (scenario::words(name), Grid::of(&rows));
-            lines.extend(heading(words.title));
-            let reading = (!words.reading.is_empty()).then(|| words.reading.to_owned());
+            let ((title, reading), grid) = (scenario::words(name), Grid::of(&rows));
+            lines.extend(heading(title));
+            let reading = (!reading.is_empty()).then(|| reading.to_owned());
             for said in [reading, grid.shared_in_words(escaped)].into_iter().flatten() {
                 lines.extend([said, String::new()]);
             }

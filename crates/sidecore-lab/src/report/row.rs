@@ -84,15 +84,16 @@ impl Row {
         self.text(Key::Variant).unwrap_or_default()
     }
 
-    /// Payload a second in million bits: as measured, or else from rate and size.
-    pub(crate) fn throughput(&self) -> Option<f64> {
-        let made = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
-        self.number(Key::MbitPerS).or_else(made)
-    }
-
-    /// CPU time of an operation on both sides together, us.
-    pub(crate) fn cpu(&self) -> Option<f64> {
-        Some(self.number(Key::ClientCpu)? + self.number(Key::ServiceCpu)?)
+    /// The number in that column, or what stands for it: payload as it follows from rate and size, CPU time of both sides
+    /// together, how many devices there are.
+    pub(crate) fn figure(&self, key: Key) -> Option<f64> {
+        let payload = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
+        match key {
+            Key::MbitPerS => self.number(key).or_else(payload),
+            Key::ClientCpu => Some(self.number(key)? + self.number(Key::ServiceCpu)?),
+            Key::Devices => self.text(key)?.split(' ').next()?.parse().ok(),
+            _ => self.number(key),
+        }
     }
 
     /// Reads a row back from a line of JSON. Fields it does not know are passed over.
@@ -166,8 +167,8 @@ mod tests {
     #[test]
     fn throughput_follows_from_rate_and_size() {
         let row = Row::new("ocf", "a").with(Key::OpsPerS, 1e6).with(Key::Size, 1000);
-        assert_eq!(row.throughput(), Some(8000.0));
-        assert_eq!(row.with(Key::MbitPerS, 5.0).throughput(), Some(5.0));
-        assert_eq!(Row::new("ocf", "a").throughput(), None);
+        assert_eq!(row.figure(Key::MbitPerS), Some(8000.0));
+        assert_eq!(row.with(Key::MbitPerS, 5.0).figure(Key::MbitPerS), Some(5.0));
+        assert_eq!(Row::new("ocf", "a").figure(Key::MbitPerS), None);
     }
 }

@@ -1,13 +1,5 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
-/// The words for a scenario.
-pub(crate) struct Words<'s> {
-    /// Heading.
-    pub(crate) title: &'s str,
-    /// What was measured and what is good.
-    pub(crate) reading: &'static str,
-}
-
 /// Names, titles, and how to read the figures.
 const KNOWN: [(&str, &str, &str); 12] = [
     (
@@ -80,8 +72,8 @@ const KNOWN: [(&str, &str, &str); 12] = [
     ),
 ];
 
-/// The words for the scenario of that name: of a plan's own nothing but its name.
-pub(crate) fn words(scenario: &str) -> Words<'_> {
+/// The title of the scenario of that name, and how to read its figures: of a plan's own nothing but its name.
+pub(crate) fn words(scenario: &str) -> (&str, &'static str) {
     let known = KNOWN.iter().find(|(name, ..)| *name == scenario);
-    known.map_or(Words { title: scenario, reading: "" }, |(_, title, reading)| Words { title, reading })
+    known.map_or((scenario, ""), |(_, title, reading)| (title, reading))
 }

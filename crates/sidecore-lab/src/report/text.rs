@@ -15,7 +15,7 @@ impl Report {
         for (name, rows) in self.by_scenario() {
             let grid = Grid::of(&rows);
             let (drawn, dropped) = grid.drawn(WIDTH);
-            lines.extend([String::new(), clean(scenario::words(name).title)]);
+            lines.extend([String::new(), clean(scenario::words(name).0)]);
             lines.extend(grid.shared_in_words(str::to_owned));
             lines.extend([String::new(), drawn]);
             if !dropped.is_empty() {
@@ -53,7 +53,7 @@ mod tests {
         let report = sample();
         let text = report.to_text();
         for (name, rows) in report.by_scenario() {
-            assert!(text.contains(scenario::words(name).title), "{name} in\n{text}");
+            assert!(text.contains(scenario::words(name).0), "{name} in\n{text}");
             for row in rows {
                 assert!(text.contains(row.variant()), "{} in\n{text}", row.variant());
             }

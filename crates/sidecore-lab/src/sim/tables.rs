@@ -78,7 +78,7 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
         printed = printed.and_then(|()| print(&text));
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
-        summary_rows(plan, &sheets).into_iter().for_each(|row| summary.push(row));
+        summary.rows.extend(summary_rows(plan, &sheets));
         drawn.extend(plots.into_iter().map(|plot| (plot.file, plot.svg)));
         rows.extend(sheets.iter().flat_map(|sheet| sheet_rows(plan, sheet, args.seed)));
         if sheets.iter().any(|sheet| sheet.table.stopped) {
@@ -113,7 +113,7 @@ fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
 
 /// Each variant where the load is highest, at both ends of the columns: what it gains, and what stops it from gaining
 /// more.
-fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<[String; 7]> {
+fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
     let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
     let last = own.table.runs.len() - 1;
     let figures: Vec<(usize, usize)> = match plan.cell {
@@ -131,7 +131,8 @@ fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<[String; 7]> {
             let Some(after) = table.runs.get(run) else { continue };
             let [old, new] = [before, after].map(|run| run.outcome.values[metric]);
             let (gain, limit) = (format!("{:.2} x", new / old), after.outcome.limit.clone());
-            rows.push([plan.title.clone(), figure.clone(), digits(old), variant.clone(), digits(new), gain, limit]);
+            let (before, after) = ([plan.title.clone(), figure.clone(), digits(old)], [digits(new), gain, limit]);
+            rows.push(before.into_iter().chain([variant.clone()]).chain(after).collect());
         }
     }
     rows

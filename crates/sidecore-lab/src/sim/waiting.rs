@@ -5,6 +5,9 @@ use crate::args::Waiting;
 use crate::report::{Grid, digits};
 use sidecore_sim::waiting::{self, Line};
 
+const HEADINGS: [&str; 9] =
+    ["gaps", "policy", "cost / optimum", "worst", "CPU us", "late p50 us", "late p99 us", "CPU / park", "p99 / spin"];
+
 pub(super) fn run(args: &Waiting) -> Result<bool, String> {
     let lines = waiting::table(args.seed);
     let rows: Vec<_> = lines.iter().map(members).collect();
@@ -13,18 +16,7 @@ pub(super) fn run(args: &Waiting) -> Result<bool, String> {
 }
 
 fn grid(lines: &[Line]) -> Grid {
-    let headings = [
-        "gaps",
-        "policy",
-        "cost / optimum",
-        "worst",
-        "CPU us",
-        "late p50 us",
-        "late p99 us",
-        "CPU / park",
-        "p99 / spin",
-    ];
-    let mut grid = Grid::new("What waiting costs, and how late it is", &headings);
+    let mut grid = Grid::new("What waiting costs, and how late it is", &HEADINGS);
     let us = |ns: u64| digits(ns as f64 / 1e3);
     let ratio = |ratio: f64| format!("{ratio:.2}");
     for line in lines {
@@ -40,9 +32,8 @@ fn grid(lines: &[Line]) -> Grid {
             ratio(line.p99_to_spin),
         ]);
     }
-    grid.notes.push(
-        "optimum: the least CPU time for gaps whose lengths are known before. worst: at any point of a run.".to_owned(),
-    );
+    let words = "optimum: the least CPU time for gaps whose lengths are known before. worst: at any point of a run.";
+    grid.notes.push(words.to_owned());
     grid
 }
 

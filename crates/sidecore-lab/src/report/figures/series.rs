@@ -43,19 +43,9 @@ fn words(row: &Row, key: Key) -> Option<String> {
     }
 }
 
-/// A value as it is drawn: payload as measured or as it follows, CPU time of both sides, devices by their number.
-fn value(row: &Row, key: Key) -> Option<f64> {
-    match key {
-        Key::MbitPerS => row.throughput(),
-        Key::ClientCpu => row.cpu(),
-        Key::Devices => row.text(key)?.split(' ').next()?.parse().ok(),
-        _ => row.number(key),
-    }
-}
-
 /// Whether there are several values in that column.
 pub(super) fn differ(rows: &[&Row], key: Key) -> bool {
-    rows.iter().any(|row| value(row, key) != value(rows[0], key))
+    rows.iter().any(|row| row.figure(key) != rows[0].figure(key))
 }
 
 /// How the rows of a scenario are told apart, and in which colours.
@@ -105,7 +95,7 @@ impl<'r> Series<'r> {
             order(Key::Load).then(order(Key::Size)).then(order(Key::Clients))
         });
         for row in rows {
-            let Some(point) = value(row, x).zip(value(row, y)) else { continue };
+            let Some(point) = row.figure(x).zip(row.figure(y)) else { continue };
             let (colour, dashed) = self.colour(row);
             match lines.iter_mut().find(|line| line.colour == colour && line.dashed == dashed) {
                 Some(line) => line.points.push(point),
