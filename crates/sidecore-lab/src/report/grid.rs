@@ -63,7 +63,9 @@ impl Grid {
             match &cells[..] {
                 cells if cells.iter().all(Option::is_none) => {}
                 [Some(_), ..] if same && in_the_header => {}
-                [Some(value), ..] if same && column.parameter => grid.shared.push((column.header, value.clone())),
+                [Some(value), ..] if same && column.better == Better::Neither => {
+                    grid.shared.push((column.header, value.clone()))
+                }
                 cells => {
                     let (text, numeric) = (column.header.to_owned(), column.numeric());
                     let (better, expendable) = (column.better, column.expendable);

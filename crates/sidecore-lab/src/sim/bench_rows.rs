@@ -35,19 +35,15 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
         ));
     }
     let rows = read(path)?;
-    let (cases, left_out) = cases(plan, &rows);
     let mut progress = progress("sim")?;
-    let mut cells = Vec::new();
-    for (index, Case { name, set, measured }) in cases.iter().enumerate() {
-        let settings = plan.with(set).map_err(|error| error.to_string())?;
-        let outcome = plan.system.run(&settings, args.seed);
-        let predicted = plan.system.metrics().iter().zip(&outcome.values);
-        cells.extend(measured.iter().filter_map(|(metric, published)| {
-            let predicted = *predicted.clone().find(|(known, _)| known.name == *metric)?.1;
-            let (row, column, published) = (name.clone(), (*metric).to_owned(), *published);
-            Some(Cell { row, column, published, predicted, error: (predicted - published) / published })
-        }));
-        if progress(index + 1, cases.len()).is_break() {
+    let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
+    for (index, row) in rows.iter().enumerate() {
+        match case(plan, row) {
+            Some(case) if cells.iter().any(|cell| cell.row == case.name) => {}
+            Some(case) => cells.extend(predicted(plan, case, args.seed)?),
+            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
+        }
+        if progress(index + 1, rows.len()).is_break() {
             break;
         }
     }
@@ -58,6 +54,19 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     printed.map(|()| true)
 }
 
+/// What the plan yields for the case, beside what was measured.
+fn predicted(plan: &Plan, Case { name, set, measured }: Case, seed: u64) -> Result<Vec<Cell>, String> {
+    let settings = plan.with(&set).map_err(|error| error.to_string())?;
+    let outcome = plan.system.run(&settings, seed);
+    let cell = |(metric, published): (&str, f64)| {
+        let known = plan.system.metrics().iter().position(|known| known.name == metric)?;
+        let (row, column, predicted) = (name.clone(), metric.to_owned(), outcome.values[known]);
+        Some(Cell { row, column, published, predicted, error: (predicted - published) / published })
+    };
+    Ok(measured.into_iter().filter_map(cell).collect())
+}
+
+/// The rows of the scenarios that the plan can run.
 fn read(path: &Path) -> Result<Vec<Row>, String> {
     let file = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
@@ -65,23 +74,11 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     let row = |(index, line)| {
         Row::from_json_line(line).map_err(|error| format!("{file}:{}: is no row of a bench: {error}", index + 1))
     };
-    lines.map(row).collect()
+    let rows: Result<Vec<Row>, _> = lines.map(row).collect();
+    Ok(rows?.into_iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())).collect())
 }
 
-/// The rows that the plan can run, each once, and how many it cannot.
-fn cases(plan: &Plan, rows: &[Row]) -> (Vec<Case>, usize) {
-    let mut cases: Vec<Case> = Vec::new();
-    let mut left_out = 0;
-    for row in rows.iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())) {
-        match case(plan, row) {
-            Some(case) if cases.iter().any(|known| known.name == case.name) => {}
-            Some(case) => cases.push(case),
-            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
-        }
-    }
-    (cases, left_out)
-}
-
+/// The row as the plan can run it, if it can.
 fn case(plan: &Plan, row: &Row) -> Option<Case> {
     let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
     let is_measured = |parameter: &Parameter| parameter.name.strip_suffix(".at_64_ns") == Some(op);

@@ -67,14 +67,11 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
         Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
-        let own = |sheet: &Sheet| (sheet.variant != OWN).then(|| &sheets[0].table);
-        let grids: Vec<Grid> = sheets.iter().map(|sheet| value_grid(plan, sheet, own(sheet))).collect();
-        let limits = sheets.iter().map(limit_grid);
-        let text = grids.iter().zip(limits).map(|(grid, limits)| {
-            let limits = limits.map_or_else(String::new, |limits| limits.to_text() + "\n");
-            grid.to_text() + "\n" + &limits
-        });
-        let text: String = text.collect();
+        let own = |index: usize| (index > 0).then(|| &sheets[0].table);
+        let grids = sheets.iter().enumerate().map(|(index, sheet)| value_grid(plan, sheet, own(index)));
+        let grids: Vec<Grid> = grids.collect();
+        let shown = sheets.iter().zip(&grids).flat_map(|(sheet, grid)| [Some(grid.clone()), limit_grid(sheet)]);
+        let text: String = shown.flatten().map(|grid| grid.to_text() + "\n").collect();
         printed = printed.and_then(|()| print(&text));
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
