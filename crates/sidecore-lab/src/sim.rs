@@ -20,8 +20,8 @@ use std::time::Instant;
 pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     match &args.command {
         None => tables::run(&args.plans),
-        Some(SimCommand::Bakeoff(args)) => bakeoff::run(args),
-        Some(SimCommand::Waiting(args)) => waiting::run(args),
+        Some(SimCommand::Bakeoff { seeds, output }) => bakeoff::run(*seeds, output),
+        Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
         Some(SimCommand::Replay { record }) => replay(record),
         Some(SimCommand::Speed) => speed(),

@@ -112,7 +112,7 @@ pub(super) fn measure_all<L>(
     repeats: usize,
     progress: &Progress,
 ) -> Result<Outcome, BenchError> {
-    progress.more(cases.len() * repeats);
+    progress.bar.inc_length((cases.len() * repeats) as u64);
     let mut outcome = Outcome::default();
     for mut case in cases {
         let mut found: Vec<(String, Run)> =

@@ -6,14 +6,13 @@ use super::column::Key;
 use super::format::{micros, plain};
 use super::plot::{Bar, Scale, Size};
 use super::{Row, grouped};
-pub(crate) use series::Entry;
 use series::{Along, Series, bar_chart, differ};
 
 /// Plots that share a legend.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What the colours mean.
-    pub(crate) legend: Vec<Entry>,
+    /// What the colours mean, in their order, and whether it is dashed, as yardsticks are.
+    pub(crate) legend: Vec<(String, bool)>,
     /// The plots.
     pub(crate) figures: Vec<Figure>,
 }
@@ -70,7 +69,7 @@ fn by_operation(rows: &[&Row]) -> Group {
         figure(op.unwrap_or("all operations"), svg)
     });
     let figures = figures.collect();
-    Group { legend: series.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
@@ -84,7 +83,7 @@ fn by_size(rows: &[&Row]) -> Group {
     let figures = panels(rows, Key::Devices, &format!("Payload by message size{dashed}"), |rows| {
         series.line_plot(LARGE, rows, SIZE, ("payload", Scale::Linear, Key::MbitPerS))
     });
-    Group { legend: series.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// Scaling: a line over the number of clients, or of devices where that is what changes.
@@ -97,7 +96,7 @@ fn by_number(rows: &[&Row]) -> Group {
     let figures = panels(rows, Key::Op, &format!("Operations a second by {name}"), |rows| {
         series.line_plot(LARGE, rows, (name, Scale::Linear, key), RATE)
     });
-    Group { legend: series.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// Notify: latency and CPU time against load, and against each other.
@@ -111,7 +110,7 @@ fn against_load(rows: &[&Row]) -> Group {
         ("Median latency against CPU time: down and left is better", CPU, MEDIAN),
     ];
     let figures = plots.map(|(title, x, y)| figure(title, series.line_plot(LARGE, &rows, x, y))).into();
-    Group { legend: series.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// The rows whose times can be seen beside each other's.
@@ -142,8 +141,8 @@ fn stages(rows: &[&Row]) -> Group {
     let bars: Vec<_> = rows.iter().map(stacked).collect();
     let at = typical.map_or(String::new(), |load| format!(", at load {}", plain(load)));
     let svg = bar_chart(2 * LARGE.0, ("mean time", Scale::Linear, Key::TotalMean), &bars, None);
-    let legend = STAGES.iter().enumerate().map(|(number, (name, _))| Entry::new(number, name, false));
-    Group { legend: legend.collect(), figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
+    let legend = STAGES.map(|(name, _)| (name.to_owned(), false)).into();
+    Group { legend, figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
 }
 
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
@@ -156,7 +155,7 @@ fn by_policy(rows: &[&Row]) -> Group {
     let mix = if mixes { Key::Variant } else { Key::Limit };
     let mut figures = panels(rows, mix, &ratio_title(rows), |rows| series.bar_plot(LARGE.0, rows, RATIO, Some(1.0)));
     figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| series.line_plot(LARGE, rows, LOAD, TAIL)));
-    Group { legend: series.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// Lane and a plan's own scenarios: bars of rates and of ratios, which carry their names themselves.
@@ -230,7 +229,7 @@ mod tests {
         let report = sample();
         let crypto: Vec<_> = report.rows.iter().filter(|row| row.scenario() == "crypto").collect();
         let legend = &figures("crypto", &crypto)[0].legend;
-        let dashed: Vec<_> = legend.iter().filter(|entry| entry.dashed).map(|entry| entry.name.as_str()).collect();
+        let dashed: Vec<_> = legend.iter().filter(|(_, dashed)| *dashed).map(|(name, _)| name.as_str()).collect();
         assert!(dashed.iter().all(|name| name.starts_with("in process")) && !dashed.is_empty(), "{legend:?}");
     }
 

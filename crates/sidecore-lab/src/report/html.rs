@@ -1,10 +1,11 @@
 //! One self-contained page: headline figures, plots and tables. Nothing is loaded from elsewhere and nothing runs.
 
 use super::column::Better;
-use super::figures::{Entry, Figure, Group, figures};
+use super::figures::{Figure, Group, figures};
 use super::format::clean;
 use super::grid::{Grid, Heading};
 use super::headline::{Headline, headlines};
+use super::plot::colour;
 use super::{Report, Row, scenario};
 
 impl Report {
@@ -72,9 +73,9 @@ fn section(name: &str, rows: &[&Row]) -> String {
 }
 
 fn group(Group { legend, figures }: Group) -> String {
-    let entries = each(legend, |Entry { colour, dashed, name }| {
-        let line = if dashed { "dashed" } else { "solid" };
-        format!("<li><i style=\"border-top:3px {line} {colour}\"></i>{}</li>", escaped(&name))
+    let entries = each(legend.iter().enumerate(), |(number, (name, dashed))| {
+        let (colour, line) = (colour(number), if *dashed { "dashed" } else { "solid" });
+        format!("<li><i style=\"border-top:3px {line} {colour}\"></i>{}</li>", escaped(name))
     });
     let legend = if entries.is_empty() { entries } else { format!("<ul class=\"legend\">{entries}</ul>\n") };
     let figures = each(figures, |Figure { title, svg }| {

@@ -1,14 +1,14 @@
 //! `sidecore sim bakeoff`: balance policies on random pools of devices.
 
 use super::output::{Members, progress, show};
-use crate::args::Bakeoff;
+use crate::args::Output;
 use crate::report::{Grid, digits};
 use sidecore_sim::bakeoff::{self, Line, NEAR, Summary};
 
-pub(super) fn run(args: &Bakeoff) -> Result<bool, String> {
+pub(super) fn run(seeds: u64, files: &Output) -> Result<bool, String> {
     let mut progress = progress("bakeoff")?;
     let mut last = (0, 0);
-    let found = bakeoff::run(args.seeds, &mut |done, all| {
+    let found = bakeoff::run(seeds, &mut |done, all| {
         last = (done, all);
         progress(done, all)
     });
@@ -18,8 +18,8 @@ pub(super) fn run(args: &Bakeoff) -> Result<bool, String> {
         pools.notes.push("Stopped before its end: cases that were not run are missing.".to_owned());
     }
     let rows: Vec<_> = found.lines.iter().map(members).collect();
-    let command = format!("bakeoff --seeds {}", args.seeds);
-    show(&args.output, &rows, ("Bake-off of balance policies", &command), &[pools, singles(&found.lines)])
+    let command = format!("bakeoff --seeds {seeds}");
+    show(files, &rows, ("Bake-off of balance policies", &command), &[pools, singles(&found.lines)])
 }
 
 fn pools(summaries: &[Summary]) -> Grid {

@@ -26,7 +26,8 @@ pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) ->
     let mut progress = Progress::new(0);
     progress.scenario(name);
     Ok(move |done, all| {
-        progress.reach(done, all);
+        progress.bar.set_length(all as u64);
+        progress.bar.set_position(done as u64);
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }

@@ -1,18 +1,18 @@
 //! `sidecore sim waiting`: notify policies on gaps of every kind.
 
 use super::output::{Members, show};
-use crate::args::Waiting;
+use crate::args::Output;
 use crate::report::{Grid, digits};
 use sidecore_sim::waiting::{self, Line};
 
 const HEADINGS: [&str; 9] =
     ["gaps", "policy", "cost / optimum", "worst", "CPU us", "late p50 us", "late p99 us", "CPU / park", "p99 / spin"];
 
-pub(super) fn run(args: &Waiting) -> Result<bool, String> {
-    let lines = waiting::table(args.seed);
+pub(super) fn run(seed: u64, files: &Output) -> Result<bool, String> {
+    let lines = waiting::table(seed);
     let rows: Vec<_> = lines.iter().map(members).collect();
-    let command = format!("waiting --seed {}", args.seed);
-    show(&args.output, &rows, ("Waiting", &command), &[grid(&lines)])
+    let command = format!("waiting --seed {seed}");
+    show(files, &rows, ("Waiting", &command), &[grid(&lines)])
 }
 
 fn grid(lines: &[Line]) -> Grid {

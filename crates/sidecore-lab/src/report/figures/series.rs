@@ -3,30 +3,13 @@
 use super::super::Row;
 use super::super::column::Key;
 use super::super::format::counted;
-use super::super::plot::{Axis, Bar, Line, Scale, Size, bars, colour, lines};
+use super::super::plot::{Axis, Bar, Line, Scale, Size, bars, lines};
 
 /// What an axis shows: its name, how its values are spread, and their column.
 pub(super) type Along = (&'static str, Scale, Key);
 
 /// A chart of more bars than this says less than the table.
 const MOST_BARS: usize = 40;
-
-/// A line of a legend.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Of the series, as `#RRGGBB`.
-    pub(crate) colour: &'static str,
-    /// Of the series.
-    pub(crate) name: String,
-    /// Yardsticks are dashed.
-    pub(crate) dashed: bool,
-}
-
-impl Entry {
-    pub(super) fn new(number: usize, name: &str, dashed: bool) -> Self {
-        Self { colour: colour(number), name: name.to_owned(), dashed }
-    }
-}
 
 /// The columns that can tell the series of a scenario apart, the most telling first.
 const TELLING: [Key; 9] =
@@ -52,8 +35,8 @@ pub(super) fn differ(rows: &[&Row], key: Key) -> bool {
 pub(super) struct Series<'r> {
     telling: Vec<Key>,
     baselines: Vec<&'r str>,
-    /// Names in the order of their colours, and whether what has this one is all dashed.
-    names: Vec<(String, bool)>,
+    /// Names in the order of their colours, and whether all that has this one is dashed.
+    pub(super) names: Vec<(String, bool)>,
 }
 
 impl<'r> Series<'r> {
@@ -128,11 +111,6 @@ impl<'r> Series<'r> {
         (number, dashed)
     }
 
-    /// What was drawn, as a legend.
-    pub(super) fn legend(&self) -> Vec<Entry> {
-        self.names.iter().enumerate().map(|(number, (name, dashed))| Entry::new(number, name, *dashed)).collect()
-    }
-
     fn is_baseline(&self, row: &Row) -> bool {
         self.baselines.contains(&row.variant())
     }
@@ -180,7 +158,7 @@ mod tests {
         assert_eq!(both[0].points, [(16.0, 16.0), (64.0, 64.0)]);
         let only_b = series.lines(&rows[1..2], Key::OpsPerS, Key::OpsPerS);
         assert_eq!(only_b[0].colour, both[1].colour);
-        assert_eq!(series.legend().len(), 2);
+        assert_eq!(series.names.len(), 2);
     }
 
     #[test]
