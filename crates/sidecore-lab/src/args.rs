@@ -121,8 +121,7 @@ pub(crate) enum SimCommand {
     /// Go through a recorded run of the service again, and compare each decision
     Replay {
         /// What a service with `record = "FILE"` wrote
-        #[arg(value_name = "FILE")]
-        record: PathBuf,
+        file: PathBuf,
     },
     /// How fast the simulator is here: events a second
     Speed,

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
         Some(SimCommand::Bakeoff { seeds, output }) => bakeoff::run(*seeds, output),
         Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
-        Some(SimCommand::Replay { record }) => replay(record),
+        Some(SimCommand::Replay { file }) => replay(file),
         Some(SimCommand::Speed) => speed(),
     }
 }

@@ -37,7 +37,9 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "scaling" => vec![by_number(rows)],
         _ => vec![bare(rows)],
     };
-    groups.iter_mut().for_each(|group| group.figures.retain(|figure| !figure.svg.is_empty()));
+    for group in &mut groups {
+        group.figures.retain(|figure| !figure.svg.is_empty());
+    }
     groups.retain(|group| !group.figures.is_empty());
     groups
 }

@@ -64,7 +64,7 @@ impl Grid {
                 cells if cells.iter().all(Option::is_none) => {}
                 [Some(_), ..] if same && in_the_header => {}
                 [Some(value), ..] if same && column.better == Better::Neither => {
-                    grid.shared.push((column.header, value.clone()))
+                    grid.shared.push((column.header, value.clone()));
                 }
                 cells => {
                     let (text, numeric) = (column.header.to_owned(), column.numeric());

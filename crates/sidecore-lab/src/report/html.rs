@@ -145,7 +145,7 @@ mod tests {
     fn the_page_is_well_formed() {
         assert_well_formed(&sample().to_html());
         assert_well_formed(&Report::default().to_html());
-        assert_well_formed(&&Report { rows: vec![full_row(); 40], ..Report::default() }.to_html());
+        assert_well_formed(&Report { rows: vec![full_row(); 40], ..Report::default() }.to_html());
     }
 
     #[test]

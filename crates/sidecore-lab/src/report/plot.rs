@@ -90,7 +90,9 @@ type Failed = DrawingAreaErrorKind<io::Error>;
 /// Draws lines. Points that an axis cannot show, such as zero on a logarithmic one, are left out.
 pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     let mut lines = lines.to_vec();
-    lines.iter_mut().for_each(|line| line.points.retain(|point| x.shows(point.0) && y.shows(point.1)));
+    for line in &mut lines {
+        line.points.retain(|point| x.shows(point.0) && y.shows(point.1));
+    }
     let points = || lines.iter().flat_map(|line| &line.points);
     let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
     drawn(size, |root| {
