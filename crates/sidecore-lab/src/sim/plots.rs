@@ -6,7 +6,6 @@ use crate::report::{bytes, digits};
 use sidecore_sim::plan::{self, Plan};
 
 const SIZE: (u32, u32) = (760, 360);
-const WIDTH: u32 = 760;
 
 /// A plot with the name of its file and the words under it.
 pub(super) struct Plot {
@@ -68,5 +67,5 @@ fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     }
     let axis = Axis::new(format!("{}, {}", name.name, name.unit), Scale::Linear, digits);
     let file = format!("{stem}-{}.svg", name.name.to_lowercase().replace('_', "-"));
-    Plot { file, svg: on_white(&bars(WIDTH, &axis, &all, None)), caption: format!("{}.", name.meaning) }
+    Plot { file, svg: on_white(&bars(SIZE.0, &axis, &all, None)), caption: format!("{}.", name.meaning) }
 }
