@@ -101,40 +101,30 @@ pub(crate) struct Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
     /// Balance policies on random pools of devices, against the best of them
-    Bakeoff(Bakeoff),
+    Bakeoff {
+        /// How many random pools
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seeds: u64,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Notify policies on gaps of every kind, against the best that was possible
-    Waiting(Waiting),
+    Waiting {
+        /// Seed of everything random
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Random schedules with faults; invariants are checked after each event
     Faults(Faults),
     /// Go through a recorded run of the service again, and compare each decision
-    Replay(Replay),
+    Replay {
+        /// What a service with `record = "FILE"` wrote
+        file: PathBuf,
+    },
     /// How fast the simulator is here: events a second
     Speed,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// What a service with `record = "FILE"` wrote
-    #[arg(value_name = "FILE")]
-    pub(crate) record: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Bakeoff {
-    /// How many random pools
-    #[arg(long, value_name = "N", default_value_t = 60)]
-    pub(crate) seeds: u64,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Waiting {
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    #[command(flatten)]
-    pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]

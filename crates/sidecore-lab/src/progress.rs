@@ -9,9 +9,9 @@ const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wid
 /// How often the bar is redrawn while a step lasts, so that its time goes on.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Progress over a known number of steps. Dropping it clears the bar.
+/// Progress over a known number of steps. Dropping the bar clears it.
 pub(crate) struct Progress {
-    bar: ProgressBar,
+    pub(crate) bar: ProgressBar,
     lines: Option<Box<dyn Write>>,
 }
 
@@ -36,11 +36,6 @@ impl Progress {
         }
     }
 
-    /// Says that so many more steps are to be done.
-    pub(crate) fn more(&self, steps: usize) {
-        self.bar.inc_length(steps as u64);
-    }
-
     /// Says what is being measured now.
     pub(crate) fn begin(&self, what: &str) {
         self.bar.set_message(what.to_owned());
@@ -55,12 +50,6 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
         bar.set_style(ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { bar, lines }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 
@@ -88,7 +77,7 @@ mod tests {
     fn without_a_terminal_each_scenario_is_one_line() {
         let out = Shared::default();
         let mut progress = Progress::on(0, ProgressDrawTarget::hidden(), Some(Box::new(out.clone())));
-        progress.more(3);
+        progress.bar.inc_length(3);
         progress.scenario("lane");
         progress.begin("round trips");
         progress.advance();
@@ -102,7 +91,7 @@ mod tests {
         assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
         let progress = Progress::on(2, ProgressDrawTarget::hidden(), None);
         progress.advance();
-        progress.more(3);
+        progress.bar.inc_length(3);
         assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(5)));
         Progress::new(1).advance();
     }

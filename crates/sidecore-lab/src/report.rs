@@ -1,7 +1,7 @@
 //! What a measurement or a simulation found: rows, and the ways to show them.
 //!
 //! Whoever measures makes [`Row`]s and puts them into a [`Report`]. The exporters under it agree on what a row means:
-//! [`column`] knows what each value is, [`table`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
+//! [`column`] knows what each value is, [`grid`] chooses the columns for terminal, Markdown and page, [`figures`] the plots.
 
 mod column;
 mod figures;
@@ -14,10 +14,7 @@ mod markdown;
 pub(crate) mod plot;
 mod row;
 mod scenario;
-mod table;
 mod text;
-
-use std::io::{self, Write};
 
 pub(crate) use column::Key;
 pub(crate) use format::{bytes, count, digits};
@@ -42,30 +39,16 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// One JSON object a line; rows without machine and commit get the report's.
-    pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        json::write(self, out)
-    }
-
-    /// Tables for a terminal, 100 columns wide where that is possible.
-    pub(crate) fn to_text(&self) -> String {
-        text::render(self)
-    }
-
-    /// Tables with every column that has data, in Markdown.
-    pub(crate) fn to_markdown(&self) -> String {
-        markdown::render(self)
-    }
-
-    /// One self-contained page with plots and tables.
-    pub(crate) fn to_html(&self) -> String {
-        html::render(self)
-    }
-
     /// The rows of each scenario, in the order in which the scenarios first appear.
     fn by_scenario(&self) -> Vec<(&str, Vec<&Row>)> {
         let rows: Vec<_> = self.rows.iter().collect();
         grouped(&rows, Row::scenario)
+    }
+
+    /// What is said beside the rows, under its heading.
+    fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        let lists = [("Notes", &self.notes[..]), ("Left out", &self.left_out)];
+        lists.into_iter().filter(|(_, items)| !items.is_empty())
     }
 }
 

@@ -6,23 +6,67 @@ mod compare;
 mod faults;
 mod output;
 mod plots;
-mod replay;
-mod sheet;
-mod speed;
-mod stop;
 mod tables;
 mod waiting;
 
 use crate::args::{Sim, SimCommand};
+use crate::output::print;
+use crate::report::{Grid, count};
+use sidecore_sim::speed::timers;
+use std::path::Path;
+use std::time::Instant;
 
 /// `false`: the answer is no.
 pub(crate) fn run(args: &Sim) -> Result<bool, String> {
     match &args.command {
         None => tables::run(&args.plans),
-        Some(SimCommand::Bakeoff(args)) => bakeoff::run(args),
-        Some(SimCommand::Waiting(args)) => waiting::run(args),
+        Some(SimCommand::Bakeoff { seeds, output }) => bakeoff::run(*seeds, output),
+        Some(SimCommand::Waiting { seed, output }) => waiting::run(*seed, output),
         Some(SimCommand::Faults(args)) => faults::run(args),
-        Some(SimCommand::Replay(args)) => replay::run(&args.record),
-        Some(SimCommand::Speed) => speed::run().map(|()| true),
+        Some(SimCommand::Replay { file }) => replay(file),
+        Some(SimCommand::Speed) => speed(),
     }
+}
+
+/// A recorded run of the service, decided again. `false`: a decision came out otherwise.
+fn replay(path: &Path) -> Result<bool, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = std::fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    let replayed = sidecore_sim::replay::replay(&bytes).map_err(|error| wrong(&error))?;
+    let mut grid = Grid::new(format!("Replay of {}", path.display()), &["what", "count"]);
+    grid.push(["calls".to_owned(), count(replayed.events)]);
+    grid.push(["decisions among them".to_owned(), count(replayed.decisions)]);
+    grid.notes.push(match &replayed.first_difference {
+        None => "Every decision was made again, bit for bit.".to_owned(),
+        Some(first) => {
+            let (recorded, made) = (first.recorded, first.made);
+            format!("Call {} came out otherwise: {}: recorded {recorded:x?}, now {made:x?}.", first.event, first.call)
+        }
+    });
+    if replayed.cut_off {
+        let cut_off = "The record ends before the run did: its room was used up. Raise record_mib for more.";
+        grid.notes.push(cut_off.to_owned());
+    }
+    print(&grid.to_text())?;
+    Ok(replayed.first_difference.is_none())
+}
+
+/// Events in each measurement of the simulator's speed.
+const EVENTS: u64 = 20_000_000;
+const REPEATS: usize = 5;
+const WORLDS: [(&str, usize); 3] = [("small world", 8), ("400 pending timers", 400), ("4000 pending timers", 4_000)];
+
+/// How fast the simulator is here.
+fn speed() -> Result<bool, String> {
+    let mut grid = Grid::new(format!("Events a second, one core, {EVENTS} events"), &["world", "M/s"]);
+    for (name, pending) in WORLDS {
+        let mut rates = [0; REPEATS].map(|_: u8| {
+            let start = Instant::now();
+            timers(pending, EVENTS) as f64 / start.elapsed().as_secs_f64()
+        });
+        rates.sort_by(f64::total_cmp);
+        grid.push([name.to_owned(), format!("{:.1}", rates[REPEATS / 2] / 1e6)]);
+    }
+    grid.notes.push(format!("Medians of {REPEATS} repeats."));
+    print(&grid.to_text()).map(|()| true)
 }

@@ -27,7 +27,7 @@ pub struct Published {
 }
 
 /// One cell of a comparison.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Cell {
     /// Label of its row.
     pub row: String,

@@ -3,12 +3,10 @@
 
 mod found;
 
-use super::Outcome;
-use super::error::BenchError;
 use super::series::ratio;
+use super::{BenchError, Outcome};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
-use found::Found;
 pub(super) use found::{Counted, Run};
 
 /// A point on the axes. `L` is what measurements are made with, e.g. a crew.
@@ -23,6 +21,8 @@ pub(super) struct Variant<'e, L> {
     row: Row,
     run: Box<Measure<'e, L>>,
     against: Vec<(By, String)>,
+    /// All of its runs.
+    found: Run,
 }
 
 type Measure<'e, L> = dyn FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e;
@@ -31,8 +31,8 @@ type Measure<'e, L> = dyn FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 
 pub(super) struct Turn<'f> {
     /// Of the repeats, from 0.
     pub(super) repeat: usize,
-    /// What the variants before this one did in the same turn.
-    before: &'f [(String, Found)],
+    /// Rates of the variants before this one in the same turn.
+    rates: &'f [(String, f64)],
 }
 
 /// What a ratio divides.
@@ -76,7 +76,8 @@ impl<'e, L> Case<'e, L> {
 impl<'e, L> Variant<'e, L> {
     /// A variant that is measured by that.
     pub(super) fn new(name: &str, run: impl FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e) -> Self {
-        Self { row: Row::default().with(Key::Variant, name), run: Box::new(run), against: Vec::new() }
+        let row = Row::default().with(Key::Variant, name);
+        Self { row, run: Box::new(run), against: Vec::new(), found: Run::default() }
     }
 
     /// With a value that its rows have.
@@ -100,8 +101,7 @@ impl<'e, L> Variant<'e, L> {
 impl Turn<'_> {
     /// What the variant of that name did in this turn, operations a second. `None`: it cannot be measured here.
     pub(super) fn rate(&self, name: &str) -> Option<f64> {
-        let (_, found) = self.before.iter().find(|(known, _)| known == name)?;
-        found.rates.get(self.repeat).copied()
+        self.rates.iter().find(|(known, _)| known == name).map(|(_, rate)| *rate)
     }
 }
 
@@ -113,23 +113,22 @@ pub(super) fn measure_all<L>(
     repeats: usize,
     progress: &Progress,
 ) -> Result<Outcome, BenchError> {
-    progress.more(cases.len() * repeats);
+    progress.bar.inc_length((cases.len() * repeats) as u64);
     let mut outcome = Outcome::default();
     for mut case in cases {
-        let mut found: Vec<(String, Found)> =
-            case.variants.iter().map(|variant| (variant.row.variant().to_owned(), Found::default())).collect();
         for repeat in 0..repeats {
             progress.begin(&in_words(&case.row));
-            for (index, variant) in case.variants.iter_mut().enumerate() {
-                let (before, rest) = found.split_at_mut(index);
-                rest[0].1.add((variant.run)(laboratory, &Turn { repeat, before })?);
+            let mut rates = Vec::new();
+            for variant in &mut case.variants {
+                let run = (variant.run)(laboratory, &Turn { repeat, rates: &rates })?;
+                rates.extend(run.rates.first().map(|rate| (variant.row.variant().to_owned(), *rate)));
+                variant.found.add(run);
             }
             progress.advance();
         }
-        outcome.rows.extend(rows(&case, &found));
-        let missing =
-            found.into_iter().filter_map(|(_, found)| Some(format!("{}: {}", case.row.scenario(), found.missing?)));
-        outcome.left_out.extend(missing);
+        outcome.rows.extend(rows(&case));
+        let missing = case.variants.into_iter().filter_map(|variant| variant.found.missing);
+        outcome.left_out.extend(missing.map(|why| format!("{}: {why}", case.row.scenario())));
     }
     outcome.left_out.sort();
     outcome.left_out.dedup();
@@ -138,42 +137,29 @@ pub(super) fn measure_all<L>(
 
 /// The case, for who watches.
 fn in_words(row: &Row) -> String {
-    let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices];
-    let said: Vec<String> = axes
-        .into_iter()
-        .filter_map(|key| {
-            let (column, value) = (key.column(), key.column().cell(row)?);
-            Some(if matches!(key, Key::Clients | Key::Jobs | Key::Load) {
-                format!("{} {value}", column.header)
-            } else {
-                value
-            })
-        })
-        .collect();
-    said.join(", ")
+    let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices].map(Key::column);
+    let said = axes.into_iter().filter_map(|axis| Some(format!("{} {}", axis.header, axis.cell(row)?)));
+    said.collect::<Vec<_>>().join(", ")
 }
 
-fn rows<L>(case: &Case<'_, L>, found: &[(String, Found)]) -> Vec<Row> {
+fn rows<L>(case: &Case<'_, L>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (variant, (_, own)) in case.variants.iter().zip(found).filter(|(_, (_, own))| !own.rates.is_empty()) {
-        let row = own.row(case.row.clone().and(&variant.row), case.payload);
-        let compared = variant.against.iter().filter_map(|(by, name)| {
-            let baseline = case.variants.iter().position(|variant| variant.names(name)).map(|index| &found[index].1);
-            let ratio = by.divide(own, baseline)?;
+    for Variant { row, against, found, .. } in case.variants.iter().filter(|variant| !variant.found.rates.is_empty()) {
+        let row = found.row(case.row.clone().and(row), case.payload);
+        let compared = against.iter().filter_map(|(by, name)| {
+            let baseline = case.variants.iter().find(|variant| variant.names(name)).map(|variant| &variant.found);
+            let ratio = by.divide(found, baseline)?;
             Some(row.clone().with(Key::Ratio, ratio).with(Key::Baseline, name.as_str()))
         });
-        let before = rows.len();
-        rows.extend(compared);
-        if rows.len() == before {
-            rows.push(row);
-        }
+        let compared: Vec<_> = compared.collect();
+        rows.extend(if compared.is_empty() { vec![row] } else { compared });
     }
     rows
 }
 
 impl By {
     /// `None`: the baseline has not been measured.
-    fn divide(self, own: &Found, baseline: Option<&Found>) -> Option<f64> {
+    fn divide(self, own: &Run, baseline: Option<&Run>) -> Option<f64> {
         match self {
             Self::Rate => ratio(own.compared(), baseline?.compared()),
             Self::Time => ratio(baseline?.compared(), own.compared()),
@@ -200,7 +186,7 @@ mod tests {
     fn variants_run_in_turn_and_rows_have_medians_and_ratios_of_pairs() {
         let case = || Case::new("lane").with(Key::Op, "noop").with(Key::Size, 1_000).payload(true);
         let double = Variant::new("double", |_: &mut Vec<String>, turn: &Turn<'_>| {
-            Ok(Run::at(2.0 * turn.rate("bare").ok_or_else(|| BenchError::new("no rate"))?))
+            Ok(Run::at(2.0 * turn.rate("bare").expect("it was measured before")))
         });
         let cases = vec![
             case()

@@ -3,6 +3,7 @@
 
 use super::Row;
 use super::format::{bytes, clean, count, micros, percent, plain, rate, ratio, throughput};
+use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
 
 /// Which values are better.
@@ -12,15 +13,20 @@ pub(crate) enum Better {
     More,
     /// Small ones.
     Less,
+    /// It depends on what this is of.
+    Depends,
     /// Neither: it says what was set, or how.
     Neither,
 }
 
-/// How a value is written for people, with its unit.
+/// Writes a number for people, with its unit.
+type Write = fn(f64) -> String;
+
+/// How a value is written.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Text,
-    Number(fn(f64) -> String),
+    Number(Write),
     /// From more than the value itself.
     Made(fn(&Row) -> Option<String>),
     /// Not in tables.
@@ -39,8 +45,6 @@ pub(crate) struct Column {
     pub(crate) better: Better,
     /// Columns of the largest number go first where there is no room for all; zero stays.
     pub(crate) expendable: u8,
-    /// What was set, not what was found.
-    pub(crate) parameter: bool,
     form: Form,
 }
 
@@ -52,9 +56,14 @@ impl Key {
 }
 
 impl Column {
+    /// Its place in JSON: a name, and for a part of an object that of the part.
+    pub(crate) fn place(&self) -> (&'static str, Option<&'static str>) {
+        self.name.split_once('.').map_or((self.name, None), |(name, part)| (name, Some(part)))
+    }
+
     /// Numbers are aligned to the right.
     pub(crate) fn numeric(&self) -> bool {
-        matches!(self.form, Form::Number(_)) || !self.parameter
+        matches!(self.form, Form::Number(_)) || self.better != Neither
     }
 
     /// What a table says of the row in this column.
@@ -68,7 +77,7 @@ impl Column {
     }
 
     /// How this column writes numbers.
-    pub(crate) fn writer(&self) -> fn(f64) -> String {
+    pub(crate) fn writer(&self) -> Write {
         if let Form::Number(write) = self.form { write } else { plain }
     }
 
@@ -84,35 +93,26 @@ impl Column {
 
 const fn text(name: &'static str, expendable: u8) -> Column {
     // The list below gives each its own key.
-    let key = Key::Scenario;
-    Column { key, name, header: name, better: Better::Neither, expendable, parameter: true, form: Form::Text }
+    Column { key: Key::Scenario, name, header: name, better: Neither, expendable, form: Form::Text }
 }
 
-const fn set(name: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
+const fn set(name: &'static str, expendable: u8, write: Write) -> Column {
     Column { form: Form::Number(write), ..text(name, expendable) }
 }
 
-const fn found(name: &'static str, header: &'static str, expendable: u8, form: Form) -> Column {
-    Column { header, parameter: false, form, ..text(name, expendable) }
-}
-
-const fn more(name: &'static str, header: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
-    Column { better: Better::More, ..found(name, header, expendable, Form::Number(write)) }
-}
-
-const fn less(name: &'static str, header: &'static str, expendable: u8, write: fn(f64) -> String) -> Column {
-    Column { better: Better::Less, ..found(name, header, expendable, Form::Number(write)) }
+const fn found(name: &'static str, header: &'static str, expendable: u8, better: Better, write: Write) -> Column {
+    Column { header, better, ..set(name, expendable, write) }
 }
 
 const fn json_only(name: &'static str) -> Column {
-    found(name, "", 0, Form::JsonOnly)
+    Column { header: "", better: Depends, form: Form::JsonOnly, ..text(name, 0) }
 }
 
 /// The keys, each with its column.
 macro_rules! columns {
     ($($(#[$doc:meta])* $key:ident = $column:expr;)*) => {
         /// Names a column; in the order in which they stand in tables and in JSON.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Key { $($(#[$doc])* $key,)* }
 
         /// In the order of their keys.
@@ -144,70 +144,54 @@ columns! {
     /// Offered load as a fraction of the capacity, where requests arrive on their own schedule.
     Load = set("load", 0, plain);
     /// Completed operations a second, of all clients together.
-    OpsPerS = more("ops_per_s", "ops/s", 0, rate);
+    OpsPerS = found("ops_per_s", "ops/s", 0, More, rate);
     /// Payload, in million bits a second.
-    MbitPerS = more("mbit_per_s", "payload", 3, throughput);
-    /// Submitted to received, us: mean.
-    TotalMean = less("total_us.mean", "mean", 8, micros);
+    MbitPerS = found("mbit_per_s", "payload", 3, More, throughput);
+    /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
+    TotalMean = found("total_us.mean", "mean", 8, Less, micros);
     /// The same: median.
-    TotalP50 = less("total_us.p50", "p50", 1, micros);
+    TotalP50 = found("total_us.p50", "p50", 1, Less, micros);
     /// The same: 99th percentile.
-    TotalP99 = less("total_us.p99", "p99", 1, micros);
+    TotalP99 = found("total_us.p99", "p99", 1, Less, micros);
     /// Submitted to handed to the device, us.
-    QueueMean = less("queue_us.mean", "queue", 6, micros);
-    /// See `QueueMean`.
-    QueueP50 = json_only("queue_us.p50");
-    /// See `QueueMean`.
-    QueueP99 = json_only("queue_us.p99");
+    QueueMean = found("queue_us.mean", "queue", 6, Less, micros);
     /// Handed to the device to reply taken from it, us.
-    DeviceMean = less("device_us.mean", "device", 6, micros);
-    /// See `DeviceMean`.
-    DeviceP50 = json_only("device_us.p50");
-    /// See `DeviceMean`.
-    DeviceP99 = json_only("device_us.p99");
+    DeviceMean = found("device_us.mean", "device", 6, Less, micros);
     /// Submitted to reply taken from the device, us.
-    HostMean = less("host_us.mean", "host", 8, micros);
-    /// See `HostMean`.
-    HostP50 = json_only("host_us.p50");
-    /// See `HostMean`.
-    HostP99 = json_only("host_us.p99");
+    HostMean = found("host_us.mean", "host", 8, Less, micros);
     /// Reply taken to received, us.
-    DeliverMean = less("deliver_us.mean", "deliver", 6, micros);
-    /// See `DeliverMean`.
-    DeliverP50 = json_only("deliver_us.p50");
-    /// See `DeliverMean`.
-    DeliverP99 = json_only("deliver_us.p99");
+    DeliverMean = found("deliver_us.mean", "deliver", 6, Less, micros);
     /// CPU time of an operation in the processes that ask, us.
-    ClientCpu = less("cpu_us_per_op.client", "client CPU", 4, micros);
+    ClientCpu = found("cpu_us_per_op.client", "client CPU", 4, Less, micros);
     /// The same in the service.
-    ServiceCpu = less("cpu_us_per_op.service", "service CPU", 4, micros);
+    ServiceCpu = found("cpu_us_per_op.service", "service CPU", 4, Less, micros);
     /// Polls that found nothing.
-    EmptyPolls = less("empty_polls", "empty polls", 9, |polls| count(polls as u64));
+    EmptyPolls = found("empty_polls", "empty polls", 9, Less, |polls| count(polls as u64));
     /// Wake-ups sent.
-    WakeupsSent = less("wakeups_sent", "wake-ups", 7, |sent| count(sent as u64));
+    WakeupsSent = found("wakeups_sent", "wake-ups", 7, Less, |sent| count(sent as u64));
     /// Wake-ups that were not needed because the other side was awake.
-    WakeupsSaved = more("wakeups_saved", "saved", 8, |saved| count(saved as u64));
+    WakeupsSaved = found("wakeups_saved", "saved", 8, More, |saved| count(saved as u64));
     /// This row's figure divided by the baseline's.
     // Of rates more is better, of times less: the scenario's words say which.
-    Ratio = found("ratio", "ratio", 0, Form::Number(ratio));
+    Ratio = found("ratio", "ratio", 0, Depends, ratio);
     /// What the ratio is to be, and whether it is: made of the next two.
-    Reach = found("", "reach", 1, Form::Made(reach));
+    Reach = Column { header: "reach", better: Depends, form: Form::Made(reach), ..text("", 1) };
     /// The ratio is to be at least this.
     AtLeast = json_only("reach.at_least");
     /// The ratio is to be at most this.
     AtMost = json_only("reach.at_most");
     /// What changed against another row, in percent of it: the mean time submitted to handed over.
-    QueueChange = less("changes.queue", "queue ±", 2, change);
+    QueueChange = found("changes.queue", "queue ±", 2, Less, change);
     /// The same of the mean time on the device.
-    DeviceChange = less("changes.device", "device ±", 2, change);
+    DeviceChange = found("changes.device", "device ±", 2, Less, change);
     /// The same of the mean time submitted to received.
-    TotalChange = less("changes.total", "total ±", 2, change);
+    TotalChange = found("changes.total", "total ±", 2, Less, change);
     /// The same of the operations a second.
-    ThroughputChange = more("changes.throughput", "ops/s ±", 2, change);
+    ThroughputChange = found("changes.throughput", "ops/s ±", 2, More, change);
     /// What the ratio divides by: a variant measured in the same run, or a bound by its name.
     Baseline = text("baseline", 2);
     /// Largest less smallest of the repeats, divided by their median.
-    Spread = less("spread", "spread", 5, percent);
+    Spread = found("spread", "spread", 5, Less, percent);
     /// How often the measurement was repeated; the row is the median of the repeats.
     Repeats = set("repeats", 9, plain);
     /// Seed of everything random in the run.

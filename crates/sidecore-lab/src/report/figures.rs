@@ -4,15 +4,15 @@ mod series;
 
 use super::column::Key;
 use super::format::{micros, plain};
-use super::plot::{Axis, Bar, Line, Scale, Size, bars, colour, lines};
+use super::plot::{Bar, Scale, Size};
 use super::{Row, grouped};
-use series::{Palette, Series};
+use series::{Along, Series, bar_chart, differ};
 
 /// Plots that share a legend.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What the colours mean.
-    pub(crate) legend: Vec<Entry>,
+    /// What the colours mean, in their order, and whether it is dashed, as yardsticks are.
+    pub(crate) legend: Vec<(String, bool)>,
     /// The plots.
     pub(crate) figures: Vec<Figure>,
 }
@@ -22,24 +22,13 @@ pub(crate) struct Group {
 pub(crate) struct Figure {
     /// Heading.
     pub(crate) title: String,
-    /// The drawing.
+    /// The drawing; empty without data.
     pub(crate) svg: String,
-}
-
-/// A line of a legend.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Of the series, as `#RRGGBB`.
-    pub(crate) colour: &'static str,
-    /// Yardsticks are dashed.
-    pub(crate) dashed: bool,
-    /// Of the series.
-    pub(crate) name: String,
 }
 
 /// The plots for the rows of the scenario of that name. Plots without data are not made.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
-    let groups = match scenario {
+    let mut groups = match scenario {
         "crypto" | "keys" => vec![by_operation(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
@@ -48,55 +37,41 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "scaling" => vec![by_number(rows)],
         _ => vec![bare(rows)],
     };
-    groups.into_iter().filter(|group| !group.figures.is_empty()).collect()
+    for group in &mut groups {
+        group.figures.retain(|figure| !figure.svg.is_empty());
+    }
+    groups.retain(|group| !group.figures.is_empty());
+    groups
 }
 
 const SMALL: Size = (364, 250);
 const LARGE: Size = (556, 330);
-/// A chart of more bars than this says less than the table.
-const MOST_BARS: usize = 40;
 /// Mean times from here on would leave nothing to see of the others, us.
 const LONG: f64 = 3000.0;
 /// Where stage times are shown if there are several loads: busy, not saturated.
 const TYPICAL_LOAD: f64 = 0.5;
 
-/// An axis for the values of a column.
-fn axis(name: &str, scale: Scale, key: Key) -> Axis {
-    Axis::new(name, scale, key.column().writer())
-}
-
-fn size_axis() -> Axis {
-    axis("message size", Scale::Log2, Key::Size)
-}
-
-fn load_axis() -> Axis {
-    axis("offered load, share of capacity", Scale::Linear, Key::Load)
-}
-
-fn rate_axis(scale: Scale) -> Axis {
-    axis("operations a second", scale, Key::OpsPerS)
-}
-
-fn of(key: Key) -> impl Fn(&Row) -> Option<f64> {
-    move |row| row.number(key)
-}
+const SIZE: Along = ("message size", Scale::Log2, Key::Size);
+const LOAD: Along = ("offered load, share of capacity", Scale::Linear, Key::Load);
+const RATE: Along = ("operations a second", Scale::Linear, Key::OpsPerS);
+const RATIO: Along = ("ratio to the baseline", Scale::Linear, Key::Ratio);
+const MEDIAN: Along = ("latency", Scale::Log10, Key::TotalP50);
+const TAIL: Along = ("latency", Scale::Log10, Key::TotalP99);
+const CPU: Along = ("CPU time per operation", Scale::Log10, Key::ClientCpu);
 
 /// Crypto: a small plot for each operation, over sizes where it was run at several.
 fn by_operation(rows: &[&Row]) -> Group {
-    let series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
-    let mut palette = Palette::default();
+    let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
     let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
-        let drawn = series.lines(&mut palette, &rows, of(Key::Size), of(Key::OpsPerS));
-        let svg = if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
-            lines(SMALL, &size_axis(), &rate_axis(Scale::Log10), &drawn)
+        let svg = if differ(&rows, Key::Size) {
+            series.line_plot(SMALL, &rows, SIZE, (RATE.0, Scale::Log10, RATE.2))
         } else {
-            let bars = series.bars(&mut palette, &rows, Key::OpsPerS);
-            value_bars(SMALL.0, &rate_axis(Scale::Linear), &bars, None)
+            series.bar_plot(SMALL.0, &rows, RATE, None)
         };
         figure(op.unwrap_or("all operations"), svg)
     });
-    let figures = figures.collect::<Vec<_>>();
-    Group { legend: palette.legend(), figures: with_data(figures) }
+    let figures = figures.collect();
+    Group { legend: series.names, figures }
 }
 
 /// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
@@ -104,69 +79,46 @@ fn by_operation(rows: &[&Row]) -> Group {
 fn by_size(rows: &[&Row]) -> Group {
     let baseline = rows.iter().find_map(|row| row.text(Key::Baseline));
     let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant() == *name));
-    let title = baseline.map_or_else(String::new, |name| format!("; dashed: {name}"));
+    let dashed = baseline.map_or_else(String::new, |name| format!("; dashed: {name}"));
     let shown = [Key::Devices, Key::Size, Key::Load, Key::Notify, Key::Variant];
-    let series = Series::of(rows, if baseline.is_some() { &shown } else { &shown[..3] });
-    let up = axis("payload", Scale::Linear, Key::MbitPerS);
-    let mut palette = Palette::default();
-    let title = format!("Payload by message size{title}");
-    let figures = panels(rows, Key::Devices, &title, |rows| {
-        line_plot(LARGE, &size_axis(), &up, &series.lines(&mut palette, rows, of(Key::Size), Row::throughput))
+    let mut series = Series::of(rows, if baseline.is_some() { &shown } else { &shown[..3] });
+    let figures = panels(rows, Key::Devices, &format!("Payload by message size{dashed}"), |rows| {
+        series.line_plot(LARGE, rows, SIZE, ("payload", Scale::Linear, Key::MbitPerS))
     });
-    Group { legend: palette.legend(), figures }
+    Group { legend: series.names, figures }
 }
 
 /// Scaling: a line over the number of clients, or of devices where that is what changes.
 fn by_number(rows: &[&Row]) -> Group {
-    let clients_change = rows.iter().any(|row| row.number(Key::Clients) != rows[0].number(Key::Clients));
-    let of_devices = |row: &Row| row.text(Key::Devices)?.split(' ').next()?.parse().ok();
-    let (key, number): (_, Value) =
-        if clients_change { (Key::Clients, |row| row.number(Key::Clients)) } else { (Key::Devices, of_devices) };
-    let series = Series::of(rows, &[Key::Op, Key::Notify, key]);
+    let key = if differ(rows, Key::Clients) { Key::Clients } else { Key::Devices };
     let name = key.column().header;
-    let across = axis(name, Scale::Linear, key);
-    let mut palette = Palette::default();
+    let mut series = Series::of(rows, &[Key::Op, Key::Notify, key]);
     // A single point is no line.
-    let figures = if rows.iter().all(|row| number(row) == number(rows[0])) {
-        Vec::new()
-    } else {
-        panels(rows, Key::Op, &format!("Operations a second by {name}"), |rows| {
-            let drawn = series.lines(&mut palette, rows, number, of(Key::OpsPerS));
-            line_plot(LARGE, &across, &rate_axis(Scale::Linear), &drawn)
-        })
-    };
-    Group { legend: palette.legend(), figures }
+    let rows = if differ(rows, key) { rows } else { &[] };
+    let figures = panels(rows, Key::Op, &format!("Operations a second by {name}"), |rows| {
+        series.line_plot(LARGE, rows, (name, Scale::Linear, key), RATE)
+    });
+    Group { legend: series.names, figures }
 }
 
 /// Notify: latency and CPU time against load, and against each other.
 fn against_load(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(Key::Load).is_some()).collect();
-    let series = Series::of(&rows, &[Key::Load]);
-    let mut palette = Palette::default();
-    let latency = axis("latency", Scale::Log10, Key::TotalP50);
-    let work = axis("CPU time per operation", Scale::Log10, Key::ClientCpu);
-    let mut over_load = |title, up: &Axis, value: &dyn Fn(&Row) -> Option<f64>| {
-        let drawn = series.lines(&mut palette, &rows, of(Key::Load), value);
-        figure(title, line_plot(LARGE, &load_axis(), up, &drawn))
-    };
-    let mut figures = vec![
-        over_load("Median latency", &latency, &of(Key::TotalP50)),
-        over_load("Latency, 99th percentile", &latency, &of(Key::TotalP99)),
-        over_load("CPU time, clients and service together", &work, &Row::cpu),
+    let mut series = Series::of(&rows, &[Key::Load]);
+    let plots = [
+        ("Median latency", LOAD, MEDIAN),
+        ("Latency, 99th percentile", LOAD, TAIL),
+        ("CPU time, clients and service together", LOAD, CPU),
+        ("Median latency against CPU time: down and left is better", CPU, MEDIAN),
     ];
-    let plane = series.lines(&mut palette, &rows, Row::cpu, of(Key::TotalP50));
-    let title = "Median latency against CPU time: down and left is better";
-    figures.push(figure(title, line_plot(LARGE, &work, &latency, &plane)));
-    Group { legend: palette.legend(), figures: with_data(figures) }
+    let figures = plots.map(|(title, x, y)| figure(title, series.line_plot(LARGE, &rows, x, y))).into();
+    Group { legend: series.names, figures }
 }
 
 /// The rows whose times can be seen beside each other's.
 fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
     rows.iter().copied().filter(|row| row.number(Key::TotalMean).is_some_and(|mean| mean < LONG)).collect()
 }
-
-/// A figure of a row.
-type Value = fn(&Row) -> Option<f64>;
 
 /// The stages of a request that follow each other, with their mean times.
 const STAGES: [(&str, Key); 3] = [
@@ -178,24 +130,21 @@ const STAGES: [(&str, Key); 3] = [
 /// Notify: mean stage times of each policy at one load.
 fn stages(rows: &[&Row]) -> Group {
     let is_staged = |row: &&Row| STAGES.iter().all(|(_, key)| row.number(*key).is_some());
-    let staged: Vec<_> = rows.iter().copied().filter(is_staged).collect();
+    let mut rows: Vec<_> = rows.iter().copied().filter(is_staged).collect();
     let far = |load: &f64| (load - TYPICAL_LOAD).abs();
-    let loads = staged.iter().filter_map(|row| row.number(Key::Load));
+    let loads = rows.iter().filter_map(|row| row.number(Key::Load));
     let typical = loads.min_by(|a, b| far(a).total_cmp(&far(b)));
-    let rows: Vec<_> = staged.into_iter().filter(|row| row.number(Key::Load) == typical).collect();
+    rows.retain(|row| row.number(Key::Load) == typical);
     let series = Series::of(&rows, &[]);
-    let across = axis("mean time", Scale::Linear, Key::TotalMean);
     let stacked = |row: &&Row| {
-        let part = |(number, (_, key)): (usize, &(&str, Key))| Some((number, row.number(*key)?));
-        let parts: Vec<_> = STAGES.iter().enumerate().filter_map(part).collect();
-        let total = parts.iter().map(|part| part.1).sum();
-        Bar { name: series.name(row), parts, text: micros(total) }
+        let parts: Vec<_> = STAGES.iter().filter_map(|(_, key)| row.number(*key)).enumerate().collect();
+        Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
     };
     let bars: Vec<_> = rows.iter().map(stacked).collect();
     let at = typical.map_or(String::new(), |load| format!(", at load {}", plain(load)));
-    let figures = vec![figure(&format!("Where the time goes{at}"), value_bars(2 * LARGE.0, &across, &bars, None))];
-    let legend = STAGES.iter().enumerate().map(|(number, (name, _))| entry(number, false, name)).collect();
-    Group { legend, figures: with_data(figures) }
+    let svg = bar_chart(2 * LARGE.0, ("mean time", Scale::Linear, Key::TotalMean), &bars, None);
+    let legend = STAGES.map(|(name, _)| (name.to_owned(), false)).into();
+    Group { legend, figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
 }
 
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
@@ -203,34 +152,22 @@ fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
     let mixes = rows.iter().any(|row| row.text(Key::Balance).is_some_and(|policy| policy != row.variant()));
     let apart = [Key::Load, Key::Variant, Key::Devices, Key::Size];
-    let series = Series::of(rows, if mixes { &apart } else { &apart[..1] });
+    let mut series = Series::of(rows, if mixes { &apart } else { &apart[..1] });
     // Without mixes all rows are of one panel: none of them has this.
     let mix = if mixes { Key::Variant } else { Key::Limit };
-    let latency = axis("latency", Scale::Log10, Key::TotalP99);
-    let mut palette = Palette::default();
-    let mut figures = panels(rows, mix, &ratio_title(rows), |rows| ratio_bars(&series, &mut palette, rows));
-    figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| {
-        let drawn = series.lines(&mut palette, rows, of(Key::Load), of(Key::TotalP99));
-        line_plot(LARGE, &load_axis(), &latency, &drawn)
-    }));
-    Group { legend: palette.legend(), figures }
+    let mut figures = panels(rows, mix, &ratio_title(rows), |rows| series.bar_plot(LARGE.0, rows, RATIO, Some(1.0)));
+    figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| series.line_plot(LARGE, rows, LOAD, TAIL)));
+    Group { legend: series.names, figures }
 }
 
 /// Lane and a plan's own scenarios: bars of rates and of ratios, which carry their names themselves.
 fn bare(rows: &[&Row]) -> Group {
-    let series = Series::of(rows, &[]);
-    let mut palette = Palette::default();
-    let rates = series.bars(&mut palette, rows, Key::OpsPerS);
+    let mut series = Series::of(rows, &[]);
     let figures = vec![
-        figure("Operations a second", value_bars(LARGE.0, &rate_axis(Scale::Linear), &rates, None)),
-        figure(&ratio_title(rows), ratio_bars(&series, &mut palette, rows)),
+        figure("Operations a second", series.bar_plot(LARGE.0, rows, RATE, None)),
+        figure(&ratio_title(rows), series.bar_plot(LARGE.0, rows, RATIO, Some(1.0))),
     ];
-    Group { legend: Vec::new(), figures: with_data(figures) }
-}
-
-fn ratio_bars(series: &Series<'_>, palette: &mut Palette, rows: &[&Row]) -> String {
-    let across = axis("ratio to the baseline", Scale::Linear, Key::Ratio);
-    value_bars(LARGE.0, &across, &series.bars(palette, rows, Key::Ratio), Some(1.0))
+    Group { legend: Vec::new(), figures }
 }
 
 fn ratio_title(rows: &[&Row]) -> String {
@@ -250,27 +187,11 @@ fn panels(rows: &[&Row], key: Key, title: &str, mut plot: impl FnMut(&[&Row]) ->
         let title = key.filter(|_| !alone).map_or_else(|| title.to_owned(), |key| format!("{title}, {key}"));
         figure(&title, plot(&rows))
     });
-    with_data(figures.collect())
-}
-
-fn line_plot(size: Size, x: &Axis, y: &Axis, drawn: &[Line]) -> String {
-    if drawn.iter().any(|line| !line.points.is_empty()) { lines(size, x, y, drawn) } else { String::new() }
-}
-
-fn value_bars(width: u32, axis: &Axis, drawn: &[Bar], reference: Option<f64>) -> String {
-    if (1..=MOST_BARS).contains(&drawn.len()) { bars(width, axis, drawn, reference) } else { String::new() }
+    figures.collect()
 }
 
 fn figure(title: &str, svg: String) -> Figure {
     Figure { title: title.to_owned(), svg }
-}
-
-fn with_data(figures: Vec<Figure>) -> Vec<Figure> {
-    figures.into_iter().filter(|figure| !figure.svg.is_empty()).collect()
-}
-
-fn entry(number: usize, dashed: bool, name: &str) -> Entry {
-    Entry { colour: colour(number), dashed, name: name.to_owned() }
 }
 
 #[cfg(test)]
@@ -310,7 +231,7 @@ mod tests {
         let report = sample();
         let crypto: Vec<_> = report.rows.iter().filter(|row| row.scenario() == "crypto").collect();
         let legend = &figures("crypto", &crypto)[0].legend;
-        let dashed: Vec<_> = legend.iter().filter(|entry| entry.dashed).map(|entry| entry.name.as_str()).collect();
+        let dashed: Vec<_> = legend.iter().filter(|(_, dashed)| *dashed).map(|(name, _)| name.as_str()).collect();
         assert!(dashed.iter().all(|name| name.starts_with("in process")) && !dashed.is_empty(), "{legend:?}");
     }
 

@@ -93,14 +93,8 @@ fn scaled(value: f64, unit: &str) -> String {
 
 /// Text that neither ends a cell nor starts any markup.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in clean(text).chars() {
-        if matches!(c, '\\' | '|' | '<' | '>' | '&' | '`' | '*' | '_' | '[' | ']') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
+    let escaped = |c| ['\\', '|', '<', '>', '&', '`', '*', '_', '[', ']'].contains(&c).then_some('\\');
+    clean(text).chars().flat_map(|c| escaped(c).into_iter().chain([c])).collect()
 }
 
 #[cfg(test)]

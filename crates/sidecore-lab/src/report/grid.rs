@@ -1,6 +1,7 @@
-//! A table of any form: the one place where tables are drawn, as plain text and as Markdown.
+//! A table of any form, or of a scenario's rows: the one place where tables are drawn, as plain text and as Markdown.
 
-use super::column::{Better, Column};
+use super::Row;
+use super::column::{Better, COLUMNS, Key};
 use super::format::escaped;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
@@ -19,7 +20,12 @@ pub(crate) struct Grid {
     pub(crate) rows: Vec<Vec<String>>,
     /// What must be said under it.
     pub(crate) notes: Vec<String>,
+    /// Parameters that all rows share, with their values.
+    shared: Vec<(&'static str, String)>,
 }
+
+/// Parameters that the report itself names: they get a column only where rows differ.
+const IN_THE_HEADER: [Key; 2] = [Key::Commit, Key::Machine];
 
 /// What stands above a column, and how the column is shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,15 +36,8 @@ pub(crate) struct Heading {
     pub(crate) numeric: bool,
     /// Which way is better.
     pub(crate) better: Better,
-    /// As in [`Column`].
+    /// As in [`super::column::Column`].
     expendable: u8,
-}
-
-impl From<&Column> for Heading {
-    fn from(column: &Column) -> Self {
-        let (text, numeric) = (column.header.to_owned(), column.numeric());
-        Self { text, numeric, better: column.better, expendable: column.expendable }
-    }
 }
 
 impl Grid {
@@ -51,6 +50,44 @@ impl Grid {
             expendable: 0,
         };
         Self { title: title.into(), headings: headings.iter().enumerate().map(heading).collect(), ..Self::default() }
+    }
+
+    /// The table of a scenario's rows, without a title. A column is shown if any row has data for it; a parameter with the
+    /// same value in all rows is said once above the table instead. What a row does not have is empty.
+    pub(crate) fn of(rows: &[&Row]) -> Self {
+        let mut grid = Self { rows: vec![Vec::new(); rows.len()], ..Self::default() };
+        for column in &COLUMNS {
+            let cells: Vec<_> = rows.iter().map(|row| column.cell(row)).collect();
+            let in_the_header = IN_THE_HEADER.contains(&column.key);
+            let same = cells.windows(2).all(|pair| pair[0] == pair[1]) && (cells.len() > 1 || in_the_header);
+            match &cells[..] {
+                cells if cells.iter().all(Option::is_none) => {}
+                [Some(_), ..] if same && in_the_header => {}
+                [Some(value), ..] if same && column.better == Better::Neither => {
+                    grid.shared.push((column.header, value.clone()));
+                }
+                cells => {
+                    let (text, numeric) = (column.header.to_owned(), column.numeric());
+                    let (better, expendable) = (column.better, column.expendable);
+                    grid.headings.push(Heading { text, numeric, better, expendable });
+                    for (row, cell) in grid.rows.iter_mut().zip(cells) {
+                        row.push(cell.clone().unwrap_or_default());
+                    }
+                }
+            }
+        }
+        grid
+    }
+
+    /// What is said of all rows, with the values as they may stand in that format.
+    pub(crate) fn shared_in_words(&self, value: impl Fn(&str) -> String) -> Option<String> {
+        let said: Vec<_> = self.shared.iter().map(|(header, shared)| format!("{header} {}", value(shared))).collect();
+        (!said.is_empty()).then(|| format!("All rows: {}", said.join(", ")))
+    }
+
+    /// With that row under the others.
+    pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = String>) {
+        self.rows.push(fields.into_iter().collect());
     }
 
     /// For a terminal, with title and notes.
@@ -135,5 +172,50 @@ mod tests {
         let text = grid.to_text();
         assert!(text.starts_with("Wait | us\n\n") && text.ends_with("Limit: servers.\n"), "{text}");
         assert!(text.lines().any(|line| line.split_whitespace().eq(["1", "10.0"])), "{text}");
+    }
+
+    fn headers(grid: &Grid) -> Vec<&str> {
+        grid.headings.iter().map(|heading| heading.text.as_str()).collect()
+    }
+
+    fn row(size: u64, op: &str) -> Row {
+        Row::new("crypto", "sidecore").with(Key::Size, size).with(Key::Op, op).with(Key::Machine, "M")
+    }
+
+    #[test]
+    fn columns_without_data_are_not_shown_and_shared_parameters_said_once() {
+        let (a, b) = (row(16, "sha-256"), row(64, "sha-256").with(Key::OpsPerS, 1e6));
+        let grid = Grid::of(&[&a, &b]);
+        assert_eq!(headers(&grid), ["size", "ops/s"]);
+        assert_eq!(grid.shared, [("variant", "sidecore".to_owned()), ("op", "sha-256".to_owned())]);
+        assert_eq!(grid.rows, [["16 B", ""], ["64 B", "1.00 M/s"]]);
+    }
+
+    #[test]
+    fn a_single_row_keeps_its_parameters_in_the_table() {
+        let grid = Grid::of(&[&row(16, "sha-256")]);
+        assert_eq!(headers(&grid), ["variant", "op", "size"]);
+        assert!(grid.shared.is_empty());
+    }
+
+    #[test]
+    fn a_variant_that_is_its_policys_name_is_not_repeated() {
+        let policy = |name: &str| Row::new("notify", name).with(Key::Notify, name);
+        assert_eq!(headers(&Grid::of(&[&policy("spin"), &policy("park")])), ["notify"]);
+    }
+
+    #[test]
+    fn machines_get_a_column_where_they_differ() {
+        let (a, b) = (row(16, "x"), row(16, "x").with(Key::Machine, "N"));
+        assert!(headers(&Grid::of(&[&a, &b])).contains(&"machine"));
+    }
+
+    #[test]
+    fn every_field_of_a_row_has_a_column() {
+        let full = super::super::tests::full_row();
+        let grid = Grid::of(&[&full]);
+        assert!(grid.rows[0].iter().all(|cell| !cell.is_empty()), "{grid:?}");
+        let shown = COLUMNS.iter().filter(|column| !column.header.is_empty()).count();
+        assert_eq!(grid.headings.len() + IN_THE_HEADER.len(), shown);
     }
 }

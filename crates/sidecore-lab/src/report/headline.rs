@@ -1,7 +1,7 @@
 //! The few figures that a reader should see first: one for each scenario.
 
 use super::column::Key;
-use super::format::{counted, rate, ratio, throughput};
+use super::format::{counted, ratio};
 use super::{Report, Row, grouped};
 
 /// A figure with its meaning.
@@ -22,29 +22,29 @@ pub(crate) fn headlines(report: &Report) -> Vec<Headline> {
 
 fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
     match scenario {
-        "lane" => most(rows, |row| row.number(Key::OpsPerS), rate, "messages a second through a lane"),
-        "ocf" => most(rows, Row::throughput, throughput, "payload through the devices"),
-        "scaling" => most(rows, |row| row.number(Key::OpsPerS), rate, "operations a second at the most"),
+        "lane" => most(rows, Key::OpsPerS, "messages a second through a lane"),
+        "ocf" => most(rows, Key::MbitPerS, "payload through the devices"),
+        "scaling" => most(rows, Key::OpsPerS, "operations a second at the most"),
         "notify" => closest(rows),
-        "balance" => most(rows, |row| row.number(Key::Ratio), ratio, "of the highest load the devices could carry"),
+        "balance" => most(rows, Key::Ratio, "of the highest load the devices could carry"),
         _ => typical_ratio(scenario, rows),
     }
 }
 
 /// The largest value and the row it comes from.
-fn most(rows: &[&Row], value: fn(&Row) -> Option<f64>, format: fn(f64) -> String, label: &str) -> Option<Headline> {
+fn most(rows: &[&Row], key: Key, label: &str) -> Option<Headline> {
     // What others are measured against is not what this is about.
     let is_compared = |row: &&&Row| row.text(Key::Baseline).is_some();
     let compared = rows.iter().any(|row| is_compared(&row));
     let own = rows.iter().filter(|row| is_compared(row) || !compared);
-    let valued = own.filter_map(|row| Some((value(row)?, *row)));
+    let valued = own.filter_map(|row| Some((row.figure(key)?, *row)));
     let (largest, row) = valued.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let names = [Key::Variant, Key::Balance, Key::Devices].map(|key| row.text(key).map(str::to_owned));
     let clients = row.number(Key::Clients).map(|n| counted(n, "client"));
-    let text = |key| row.text(key).map(str::to_owned);
-    let words = [text(Key::Variant), text(Key::Balance), text(Key::Devices), clients];
-    let mut words: Vec<_> = words.into_iter().flatten().collect();
+    let mut words: Vec<_> = names.into_iter().chain([clients]).flatten().collect();
     words.dedup();
-    Some(Headline { value: format(largest), label: label.to_owned(), detail: words.join(", ") })
+    let value = key.column().writer()(largest);
+    Some(Headline { value, label: label.to_owned(), detail: words.join(", ") })
 }
 
 /// The median of the ratios, and their range: one good row must not speak for the others.
@@ -61,12 +61,11 @@ fn typical_ratio(scenario: &str, rows: &[&Row]) -> Option<Headline> {
 
 /// The policy whose worst load is least bad: its latency against spinning, its CPU time against parking.
 fn closest(rows: &[&Row]) -> Option<Headline> {
-    let (spin, park) = (rows_of(rows, "spin"), rows_of(rows, "park"));
+    let of = |name| rows.iter().copied().filter(|row| policy(row) == name).collect::<Vec<_>>();
+    let (spin, park) = (of("spin"), of("park"));
     let others = grouped(rows, policy).into_iter().filter(|(name, _)| *name != "spin" && *name != "park");
     let judged = others.filter_map(|(name, rows)| {
-        let latency = worst(&rows, &spin, |row| row.number(Key::TotalP50))?;
-        let cpu = worst(&rows, &park, Row::cpu)?;
-        Some((name, latency, cpu))
+        Some((name, worst(&rows, &spin, Key::TotalP50)?, worst(&rows, &park, Key::ClientCpu)?))
     });
     let (name, latency, cpu) = judged.min_by(|a, b| a.1.max(a.2).total_cmp(&b.1.max(b.2)))?;
     Some(Headline {
@@ -80,17 +79,12 @@ fn policy(row: &Row) -> &str {
     row.text(Key::Notify).unwrap_or_else(|| row.variant())
 }
 
-fn rows_of<'r>(rows: &[&'r Row], name: &str) -> Vec<&'r Row> {
-    rows.iter().copied().filter(|row| policy(row) == name).collect()
-}
-
 /// The largest ratio of a value to the yardstick's at the same load, operation and size.
-fn worst(rows: &[&Row], yardstick: &[&Row], value: fn(&Row) -> Option<f64>) -> Option<f64> {
-    let same = |a: &Row, b: &Row, key| a.text(key) == b.text(key) && a.number(key) == b.number(key);
-    let alike = |a: &Row, b: &Row| [Key::Load, Key::Op, Key::Size, Key::Clients].iter().all(|key| same(a, b, *key));
+fn worst(rows: &[&Row], yardstick: &[&Row], key: Key) -> Option<f64> {
+    let same = [Key::Load, Key::Op, Key::Size, Key::Clients];
     let ratios = rows.iter().filter_map(|row| {
-        let unit = yardstick.iter().find(|unit| alike(row, unit)).and_then(|unit| value(unit))?;
-        Some(value(row)? / unit).filter(|ratio| ratio.is_finite())
+        let unit = yardstick.iter().find(|unit| same.iter().all(|key| row.get(*key) == unit.get(*key)))?;
+        Some(row.figure(key)? / unit.figure(key)?).filter(|ratio| ratio.is_finite())
     });
     ratios.max_by(f64::total_cmp)
 }

@@ -1,34 +1,37 @@
 //! One self-contained page: headline figures, plots and tables. Nothing is loaded from elsewhere and nothing runs.
 
-use std::fmt;
-
 use super::column::Better;
-use super::figures::{Entry, Figure, Group, figures};
+use super::figures::{Figure, Group, figures};
 use super::format::clean;
 use super::grid::{Grid, Heading};
 use super::headline::{Headline, headlines};
-use super::table::Table;
+use super::plot::colour;
 use super::{Report, Row, scenario};
 
-/// The whole report as a page.
-pub(crate) fn render(report: &Report) -> String {
-    let title = Escaped(&report.title);
-    let style = include_str!("html/page.css");
-    let scenarios = report.by_scenario();
-    let links: String = scenarios.iter().map(|(name, _)| link(name)).collect();
-    let sections: String = scenarios.iter().map(|(name, rows)| section(name, rows)).collect();
-    let tiles: String = headlines(report).iter().map(tile).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
-         <header>\n<h1>{title}</h1>\n<p>{machine} · commit <code>{commit}</code></p>\n<nav>{links}</nav>\n</header>\n\
-         <main>\n<div class=\"tiles\">\n{tiles}</div>\n{sections}{notes}{left_out}{READING}</main>\n</body>\n</html>\n",
-        machine = Escaped(&report.machine),
-        commit = Escaped(&report.commit),
-        notes = list("Notes", &report.notes),
-        left_out = list("Left out", &report.left_out),
-    )
+impl Report {
+    /// One self-contained page with plots and tables.
+    pub(crate) fn to_html(&self) -> String {
+        let [title, machine, commit] = [&self.title, &self.machine, &self.commit].map(|text| escaped(text));
+        let style = include_str!("html/page.css");
+        let scenarios = self.by_scenario();
+        let links = each(&scenarios, |(name, _)| format!("<a href=\"#{0}\">{0}</a> ", escaped(name)));
+        let sections = each(&scenarios, |(name, rows)| section(name, rows));
+        let tiles = each(headlines(self), |Headline { value, label, detail }| {
+            let [value, label, detail] = [value, label, detail].map(|text| escaped(&text));
+            format!("<div class=\"tile\"><b>{value}</b><span>{label}</span><small>{detail}</small></div>\n")
+        });
+        let lists = each(self.lists(), |(heading, items)| {
+            let items = each(items, |item| format!("<li>{}</li>\n", escaped(item)));
+            format!("<section>\n<h2>{heading}</h2>\n<ul>\n{items}</ul>\n</section>\n")
+        });
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n\
+             <header>\n<h1>{title}</h1>\n<p>{machine} · commit <code>{commit}</code></p>\n<nav>{links}</nav>\n</header>\n\
+             <main>\n<div class=\"tiles\">\n{tiles}</div>\n{sections}{lists}{READING}</main>\n</body>\n</html>\n"
+        )
+    }
 }
 
 /// Tables of more rows than this are folded.
@@ -51,85 +54,52 @@ const READING: &str = "\
 </section>
 ";
 
+/// What is written of each, one after the other.
+fn each<T>(of: impl IntoIterator<Item = T>, write: impl FnMut(T) -> String) -> String {
+    of.into_iter().map(write).collect()
+}
+
 /// Text in a page: no character of it is markup.
-struct Escaped<'t>(&'t str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in clean(self.0).chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-fn link(name: &str) -> String {
-    let name = Escaped(name);
-    format!("<a href=\"#{name}\">{name}</a> ")
-}
-
-fn tile(headline: &Headline) -> String {
-    format!(
-        "<div class=\"tile\"><b>{}</b><span>{}</span><small>{}</small></div>\n",
-        Escaped(&headline.value),
-        Escaped(&headline.label),
-        Escaped(&headline.detail)
-    )
+fn escaped(text: &str) -> String {
+    let marks = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
+    marks.into_iter().fold(clean(text), |text, (mark, written)| text.replace(mark, written))
 }
 
 fn section(name: &str, rows: &[&Row]) -> String {
-    let plots: String = figures(name, rows).iter().map(group).collect();
-    format!(
-        "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"reading\">{}</p>\n{plots}{}</section>\n",
-        Escaped(name),
-        Escaped(scenario::title(name)),
-        Escaped(scenario::words(name).reading),
-        table(&Table::of(rows))
-    )
+    let (title, reading) = scenario::words(name);
+    let [id, title, reading] = [name, title, reading].map(escaped);
+    let (plots, table) = (each(figures(name, rows), group), table(&Grid::of(rows)));
+    format!("<section id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"reading\">{reading}</p>\n{plots}{table}</section>\n")
 }
 
-fn group(group: &Group) -> String {
-    let entries: String = group.legend.iter().map(legend_entry).collect();
+fn group(Group { legend, figures }: Group) -> String {
+    let entries = each(legend.iter().enumerate(), |(number, (name, dashed))| {
+        let (colour, line) = (colour(number), if *dashed { "dashed" } else { "solid" });
+        format!("<li><i style=\"border-top:3px {line} {colour}\"></i>{}</li>", escaped(name))
+    });
     let legend = if entries.is_empty() { entries } else { format!("<ul class=\"legend\">{entries}</ul>\n") };
-    let figures: String = group.figures.iter().map(figure).collect();
+    let figures = each(figures, |Figure { title, svg }| {
+        // The drawing escapes its own text.
+        format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escaped(&title))
+    });
     format!("{legend}<div class=\"figures\">\n{figures}</div>\n")
 }
 
-fn legend_entry(entry: &Entry) -> String {
-    let line = if entry.dashed { "dashed" } else { "solid" };
-    format!("<li><i style=\"border-top:3px {line} {}\"></i>{}</li>", entry.colour, Escaped(&entry.name))
-}
-
-fn figure(figure: &Figure) -> String {
-    // The drawing escapes its own text.
-    format!("<figure><figcaption>{}</figcaption>\n{}</figure>\n", Escaped(&figure.title), figure.svg)
-}
-
-fn table(table: &Table) -> String {
-    let Grid { headings, rows, .. } = &table.grid;
+fn table(grid: &Grid) -> String {
+    let Grid { headings, rows, .. } = grid;
     let open = if rows.len() > MOST_OPEN_ROWS { "" } else { " open" };
-    let shared = table.shared_in_words(|value| format!("<b>{}</b>", Escaped(value)));
+    let shared = grid.shared_in_words(|value| format!("<b>{}</b>", escaped(value)));
     let shared = shared.map_or_else(String::new, |shared| format!("<p>{shared}</p>\n"));
-    let header: String = headings.iter().map(|heading| cell("th", heading, &heading.text)).collect();
-    let cells = |row: &Vec<String>| headings.iter().zip(row).map(|(heading, text)| cell("td", heading, text)).collect();
-    let lines: String = rows.iter().map(|row| tagged("tr", &String::from_iter::<Vec<String>>(cells(row)))).collect();
+    let header = each(headings, |heading| cell("th", heading, &heading.text));
+    let lines = each(rows, |row| {
+        let cells = each(headings.iter().zip(row), |(heading, text)| cell("td", heading, text));
+        format!("<tr>{cells}</tr>\n")
+    });
     format!(
-        "<details{open}><summary>{} rows</summary>\n{shared}<div class=\"wide\"><table>\n<thead>{}</thead>\n\
-         <tbody>\n{lines}</tbody>\n</table></div></details>\n",
-        rows.len(),
-        tagged("tr", &header)
+        "<details{open}><summary>{} rows</summary>\n{shared}<div class=\"wide\"><table>\n\
+         <thead><tr>{header}</tr>\n</thead>\n<tbody>\n{lines}</tbody>\n</table></div></details>\n",
+        rows.len()
     )
-}
-
-fn tagged(tag: &str, inside: &str) -> String {
-    format!("<{tag}>{inside}</{tag}>\n")
 }
 
 /// A heading says with an arrow which way is better.
@@ -140,19 +110,7 @@ fn cell(tag: &str, heading: &Heading, text: &str) -> String {
         Better::Less if tag == "th" => " ↓",
         _ => "",
     };
-    format!("<{tag}{class}>{}{arrow}</{tag}>", Escaped(text))
-}
-
-fn list(heading: &str, items: &[String]) -> String {
-    if items.is_empty() {
-        return String::new();
-    }
-    let items: String = items.iter().map(|item| list_item(item)).collect();
-    format!("<section>\n<h2>{heading}</h2>\n<ul>\n{items}</ul>\n</section>\n")
-}
-
-fn list_item(text: &str) -> String {
-    format!("<li>{}</li>\n", Escaped(text))
+    format!("<{tag}{class}>{}{arrow}</{tag}>", escaped(text))
 }
 
 #[cfg(test)]
@@ -185,14 +143,14 @@ mod tests {
 
     #[test]
     fn the_page_is_well_formed() {
-        assert_well_formed(&render(&sample()));
-        assert_well_formed(&render(&Report::default()));
-        assert_well_formed(&render(&Report { rows: vec![full_row(); 40], ..Report::default() }));
+        assert_well_formed(&sample().to_html());
+        assert_well_formed(&Report::default().to_html());
+        assert_well_formed(&Report { rows: vec![full_row(); 40], ..Report::default() }.to_html());
     }
 
     #[test]
     fn the_page_loads_nothing_and_runs_nothing() {
-        let page = render(&sample());
+        let page = sample().to_html();
         for word in ["<script", "src=", "@import", "url(", "javascript:", "<link", "<iframe"] {
             assert!(!page.contains(word), "{word}");
         }
@@ -220,7 +178,7 @@ mod tests {
                 notes: vec![evil.into()],
                 left_out: vec![evil.into()],
             };
-            let page = render(&report);
+            let page = report.to_html();
             assert_well_formed(&page);
             assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b "), "{scenario}");
         }
@@ -228,7 +186,7 @@ mod tests {
 
     #[test]
     fn each_scenario_has_its_section_its_plots_and_its_table() {
-        let (report, page) = (sample(), render(&sample()));
+        let (report, page) = (sample(), sample().to_html());
         for (name, rows) in report.by_scenario() {
             let start = page.find(&format!("<section id=\"{name}\">")).expect(name);
             let section = &page[start..start + page[start..].find("</section>").unwrap()];

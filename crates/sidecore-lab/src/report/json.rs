@@ -1,19 +1,19 @@
 //! Rows as JSON, one object a line.
 
-use std::io::{self, Write};
-
 use super::column::Key;
 use super::{Report, Row};
+use std::io::{self, Write};
 
-/// Writes every row; those without machine and commit get the report's, so that a line can be read on its own.
-pub(crate) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let from = Row::default().with(Key::Commit, report.commit.as_str()).with(Key::Machine, report.machine.as_str());
-    for row in &report.rows {
-        let row = from.clone().and(row);
-        serde_json::to_writer(&mut *out, &row)?;
-        out.write_all(b"\n")?;
+impl Report {
+    /// One JSON object a line; rows without machine and commit get the report's, so that a line can be read on its own.
+    pub(crate) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let from = Row::default().with(Key::Commit, self.commit.as_str()).with(Key::Machine, self.machine.as_str());
+        for row in &self.rows {
+            serde_json::to_writer(&mut *out, &from.clone().and(row))?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ mod tests {
     fn every_row_is_one_line_that_reads_back() {
         let report = sample();
         let mut out = Vec::new();
-        write(&report, &mut out).unwrap();
+        report.write_json(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), report.rows.len());
         for (line, row) in text.lines().zip(&report.rows) {
@@ -43,13 +43,13 @@ mod tests {
         let row = Row::new("lane", "ring").with(Key::Commit, "1234567");
         let report = Report { commit: "abcdef0".into(), rows: vec![row], ..Report::default() };
         let mut out = Vec::new();
-        write(&report, &mut out).unwrap();
+        report.write_json(&mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().contains(r#""commit":"1234567""#));
     }
 
     #[test]
     fn an_error_of_the_writer_is_returned() {
         let mut full: &mut [u8] = &mut [0; 10];
-        assert!(write(&sample(), &mut full).is_err());
+        assert!(sample().write_json(&mut full).is_err());
     }
 }

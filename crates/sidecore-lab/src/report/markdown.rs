@@ -1,55 +1,45 @@
 //! Tables in Markdown.
 
 use super::format::escaped;
-use super::table::Table;
-use super::{Report, Row, scenario};
+use super::grid::Grid;
+use super::{Report, scenario};
 
-/// The whole report as Markdown.
-pub(crate) fn render(report: &Report) -> String {
-    let from = format!("{}, commit {}", escaped(&report.machine), escaped(&report.commit));
-    let mut lines = vec![format!("# {}", escaped(&report.title)), String::new(), from];
-    for (name, rows) in report.by_scenario() {
-        lines.extend(section(name, &rows));
+impl Report {
+    /// Tables with every column that has data, in Markdown.
+    pub(crate) fn to_markdown(&self) -> String {
+        let from = format!("{}, commit {}", escaped(&self.machine), escaped(&self.commit));
+        let mut lines = vec![format!("# {}", escaped(&self.title)), String::new(), from];
+        for (name, rows) in self.by_scenario() {
+            let ((title, reading), grid) = (scenario::words(name), Grid::of(&rows));
+            lines.extend(heading(title));
+            let reading = (!reading.is_empty()).then(|| reading.to_owned());
+            for said in [reading, grid.shared_in_words(escaped)].into_iter().flatten() {
+                lines.extend([said, String::new()]);
+            }
+            lines.push(grid.table_in_markdown().trim_end().to_owned());
+        }
+        for (title, items) in self.lists() {
+            lines.extend(heading(title));
+            lines.extend(items.iter().map(|item| format!("- {}", escaped(item))));
+        }
+        lines.join("\n") + "\n"
     }
-    lines.extend(list("Notes", &report.notes));
-    lines.extend(list("Left out", &report.left_out));
-    lines.join("\n") + "\n"
 }
 
-fn section(name: &str, rows: &[&Row]) -> Vec<String> {
-    let table = Table::of(rows);
-    let mut lines = heading(scenario::title(name));
-    let reading = scenario::words(name).reading;
-    if !reading.is_empty() {
-        lines.extend([reading.to_owned(), String::new()]);
-    }
-    if let Some(shared) = table.shared_in_words(escaped) {
-        lines.extend([shared, String::new()]);
-    }
-    lines.push(table.grid.table_in_markdown().trim_end().to_owned());
-    lines
-}
-
-fn heading(text: &str) -> Vec<String> {
-    vec![String::new(), format!("## {}", escaped(text)), String::new()]
-}
-
-fn list(title: &str, items: &[String]) -> Vec<String> {
-    if items.is_empty() {
-        return Vec::new();
-    }
-    heading(title).into_iter().chain(items.iter().map(|item| format!("- {}", escaped(item)))).collect()
+fn heading(text: &str) -> [String; 3] {
+    [String::new(), format!("## {}", escaped(text)), String::new()]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Row;
     use super::super::column::Key;
     use super::super::tests::sample;
     use super::*;
 
     #[test]
     fn every_line_of_a_table_has_as_many_cells_as_its_header() {
-        let text = render(&sample());
+        let text = sample().to_markdown();
         let mut cells = None;
         for line in text.lines() {
             if !line.starts_with('|') {
@@ -65,14 +55,14 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_in_its_cell() {
         let row = Row::new("lane", "v").with(Key::Op, "a|b <b>*x*</b>\n[l](u)");
-        let text = render(&Report { rows: vec![row], ..Report::default() });
+        let text = Report { rows: vec![row], ..Report::default() }.to_markdown();
         assert!(text.contains(r"| a\|b \<b\>\*x\*\</b\>"), "{text}");
         assert!(text.contains(r"\[l\](u) |"), "{text}");
     }
 
     #[test]
     fn notes_and_gaps_are_listed() {
-        let text = render(&sample());
+        let text = sample().to_markdown();
         assert!(text.contains("\n## Notes\n\n- "), "{text}");
         assert!(text.contains("\n## Left out\n\n- "), "{text}");
     }

@@ -27,7 +27,6 @@ pub(crate) const GRID: &str = "#E5E7EB";
 /// Colours of series, told apart in a light and in a dark scheme.
 pub(crate) const COLOURS: [&str; 10] =
     ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
-
 const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
 
 /// Width and height of a plot in pixels.
@@ -55,14 +54,9 @@ pub(crate) struct Bar {
     pub(crate) text: String,
 }
 
-/// Draws lines. Points that an axis cannot show, such as zero on a logarithmic one, are left out.
-pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
-    drawn(size, |root| draw_lines(root, x, y, lines))
-}
-
-/// Draws bars under each other with an optional line across them, as high as they need.
-pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
-    drawn((width, BAR_PIXELS * bars.len() as u32 + AXIS_PIXELS + 8), |root| draw_bars(root, axis, bars, reference))
+/// The colour of that number.
+pub(crate) fn colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
 }
 
 /// The name of the colour of that number.
@@ -72,18 +66,13 @@ pub(crate) fn colour_name(number: usize) -> &'static str {
 
 /// The plot with a white ground, for pages whose ground is not known.
 pub(crate) fn on_white(svg: &str) -> String {
-    let Some(end) = svg.find('>') else { return svg.to_owned() };
-    let (head, body) = svg.split_at(end + 1);
-    format!("{head}\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>{body}")
-}
-
-/// The colour of that number.
-pub(crate) fn colour(number: usize) -> &'static str {
-    COLOURS[number % COLOURS.len()]
+    svg.replacen('>', ">\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>", 1)
 }
 
 const BAR_PIXELS: u32 = 26;
 const AXIS_PIXELS: u32 = 42;
+/// Left of the name of a vertical axis.
+const LABEL_MARGIN: u32 = 8;
 /// Room for a mark's label on a horizontal axis.
 const TICK_PIXELS: u32 = 72;
 /// Marks on the axis of bars, however narrow: fewer give no sense of scale.
@@ -98,6 +87,43 @@ const TEXT_SIZE: f64 = 12.0 * 1.24;
 type Root<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 type Failed = DrawingAreaErrorKind<io::Error>;
 
+/// Draws lines. Points that an axis cannot show, such as zero on a logarithmic one, are left out.
+pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
+    let mut lines = lines.to_vec();
+    for line in &mut lines {
+        line.points.retain(|point| x.shows(point.0) && y.shows(point.1));
+    }
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
+    drawn(size, |root| {
+        let mut builder = ChartBuilder::on(root);
+        builder.margin_top(8).margin_right(18).margin_left(LABEL_MARGIN);
+        builder.x_label_area_size(AXIS_PIXELS).y_label_area_size(88);
+        let mut chart = builder.build_cartesian_2d(across, up)?;
+        draw_mesh(&mut chart, x, Some(y), (size.0 / TICK_PIXELS) as usize)?;
+        lines.iter().try_for_each(|line| draw_line(&mut chart, line))
+    })
+}
+
+/// Draws bars under each other with an optional line across them, as high as they need.
+pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
+    let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
+    let names = text_pixels(bars.iter().map(|bar| bar.name.as_str()));
+    let texts = text_pixels(bars.iter().map(|bar| bar.text.as_str()));
+    let marks = (width.saturating_sub(names + texts) / TICK_PIXELS) as usize;
+    let (across, rows) = (axis.span(ends.chain(reference)), bars.len() as f64);
+    drawn((width, BAR_PIXELS * bars.len() as u32 + AXIS_PIXELS + 8), |root| {
+        let mut builder = ChartBuilder::on(root);
+        builder.margin_top(8).margin_right(texts).x_label_area_size(AXIS_PIXELS).y_label_area_size(names);
+        let mut chart = builder.build_cartesian_2d(across, Span::Even((0.0..rows).into()))?;
+        draw_mesh(&mut chart, axis, None, marks.max(FEWEST_TICKS))?;
+        if let Some(value) = reference {
+            chart.draw_series(DashedLineSeries::new([(value, 0.0), (value, rows)], 4, 3, pen(INK, 1)))?;
+        }
+        bars.iter().enumerate().try_for_each(|(row, bar)| draw_bar(root, &mut chart, bar, rows - row as f64))
+    })
+}
+
 /// A plot that cannot be drawn is empty: it must not cost anyone the rows of a long measurement.
 fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> String {
     let mut svg = String::new();
@@ -105,27 +131,6 @@ fn drawn(size: Size, draw: impl FnOnce(&Root<'_>) -> Result<(), Failed>) -> Stri
     let done = draw(&root).and_then(|()| root.present());
     drop(root);
     if done.is_ok() { svg } else { String::new() }
-}
-
-fn draw_lines(root: &Root<'_>, x: &Axis, y: &Axis, lines: &[Line]) -> Result<(), Failed> {
-    let visible: Vec<(&Line, Vec<_>)> = lines
-        .iter()
-        .map(|line| (line, line.points.iter().copied().filter(|point| x.shows(point.0) && y.shows(point.1)).collect()))
-        .collect();
-    let points = || visible.iter().flat_map(|(_, points)| points.iter());
-    let (width, _) = root.dim_in_pixel();
-    let (across, up) = (x.span(points().map(|point| point.0)), y.span(points().map(|point| point.1)));
-    let mut chart = ChartBuilder::on(root)
-        .margin_top(8)
-        .margin_right(18)
-        .x_label_area_size(AXIS_PIXELS)
-        .y_label_area_size(88)
-        .build_cartesian_2d(across, up)?;
-    draw_mesh(&mut chart, x, Some(y), (width / TICK_PIXELS) as usize)?;
-    for (line, points) in visible {
-        draw_line(&mut chart, line, points)?;
-    }
-    Ok(())
 }
 
 type Chart<'c, 's> = ChartContext<'c, SVGBackend<'s>, Cartesian2d<Span, Span>>;
@@ -144,39 +149,14 @@ fn draw_mesh(chart: &mut Chart<'_, '_>, x: &Axis, y: Option<&Axis>, marks: usize
     mesh.draw()
 }
 
-fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, points: Vec<(f64, f64)>) -> Result<(), Failed> {
-    let style = pen(colour(line.colour), 2);
+fn draw_line(chart: &mut Chart<'_, '_>, line: &Line) -> Result<(), Failed> {
+    let (points, style) = (line.points.iter().copied(), pen(colour(line.colour), 2));
     if line.dashed {
         chart.draw_series(DashedLineSeries::new(points.clone(), 6, 4, style))?;
     } else {
         chart.draw_series(LineSeries::new(points.clone(), style))?;
     }
-    chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, style.filled())))?;
-    Ok(())
-}
-
-fn draw_bars(root: &Root<'_>, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> Result<(), Failed> {
-    let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
-    let names = text_pixels(bars.iter().map(|bar| bar.name.as_str()));
-    let texts = text_pixels(bars.iter().map(|bar| bar.text.as_str()));
-    let free = root.dim_in_pixel().0.saturating_sub(names + texts);
-    let across = axis.span(ends.chain(reference));
-    let height = bars.len() as f64;
-    let mut chart = ChartBuilder::on(root)
-        .margin_top(8)
-        .margin_right(texts)
-        .x_label_area_size(AXIS_PIXELS)
-        .y_label_area_size(names)
-        .build_cartesian_2d(across, Span::Even((0.0..height).into()))?;
-    draw_mesh(&mut chart, axis, None, ((free / TICK_PIXELS) as usize).max(FEWEST_TICKS))?;
-    if let Some(value) = reference {
-        let line = [(value, 0.0), (value, height)];
-        chart.draw_series(DashedLineSeries::new(line, 4, 3, pen(INK, 1)))?;
-    }
-    for (index, bar) in bars.iter().enumerate() {
-        draw_bar(root, &mut chart, bar, (bars.len() - index) as f64)?;
-    }
-    Ok(())
+    chart.draw_series(points.map(|point| Circle::new(point, 3, style.filled()))).map(drop)
 }
 
 /// Draws a bar whose row ends at `top`.

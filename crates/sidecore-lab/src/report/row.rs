@@ -1,12 +1,12 @@
 //! One row of results: what was run, with what, and what came out, as a map from columns to values.
 
 use super::column::{COLUMNS, Key};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Mean and percentiles of a time, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Times {
     /// Mean.
     pub(crate) mean: f64,
@@ -16,11 +16,11 @@ pub(crate) struct Times {
     pub(crate) p99: f64,
 }
 
-/// A row. What a scenario does not have is left out of the JSON, and so are numbers that are not finite.
+/// A row, by names in JSON. What a scenario does not have is left out, and so are numbers that are not finite.
 ///
 /// One writes `Row::new("crypto", "sidecore").with(Key::Op, "sha-256").with(Key::Size, 64)`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Row(BTreeMap<Key, Value>);
+pub(crate) struct Row(BTreeMap<&'static str, Value>);
 
 impl Row {
     /// A row with nothing but its names.
@@ -33,17 +33,21 @@ impl Row {
     pub(crate) fn with(mut self, key: Key, value: impl Into<Value>) -> Self {
         let value = value.into();
         if !value.is_null() {
-            self.0.insert(key, value);
+            let (name, part) = key.column().place();
+            let own = self.0.entry(name).or_default();
+            match part {
+                Some(part) => own[part] = value,
+                None => *own = value,
+            }
         }
         self
     }
 
-    /// With a time in the three columns from this one on.
+    /// With the times of which that column is the mean.
     #[must_use]
-    pub(crate) fn with_times(self, mean: Key, times: Option<Times>) -> Self {
-        let keys: [Key; 3] = std::array::from_fn(|next| COLUMNS[mean as usize + next].key);
-        let Some(Times { mean, p50, p99 }) = times else { return self };
-        keys.into_iter().zip([mean, p50, p99]).fold(self, |row, (key, time)| row.with(key, time))
+    pub(crate) fn with_times(mut self, mean: Key, times: Option<Times>) -> Self {
+        self.0.extend(times.map(|times| (mean.column().place().0, json!(times))));
+        self
     }
 
     /// With all that the other row has as well.
@@ -53,14 +57,21 @@ impl Row {
         self
     }
 
+    /// The value in that column.
+    pub(crate) fn get(&self, key: Key) -> Option<&Value> {
+        let (name, part) = key.column().place();
+        let value = self.0.get(name)?;
+        part.map_or(Some(value), |part| value.get(part))
+    }
+
     /// The number in that column.
     pub(crate) fn number(&self, key: Key) -> Option<f64> {
-        self.0.get(&key)?.as_f64()
+        self.get(key)?.as_f64()
     }
 
     /// The text in that column.
     pub(crate) fn text(&self, key: Key) -> Option<&str> {
-        self.0.get(&key)?.as_str()
+        self.get(key)?.as_str()
     }
 
     /// The scenario.
@@ -73,15 +84,16 @@ impl Row {
         self.text(Key::Variant).unwrap_or_default()
     }
 
-    /// Payload a second in million bits: as measured, or else from rate and size.
-    pub(crate) fn throughput(&self) -> Option<f64> {
-        let made = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
-        self.number(Key::MbitPerS).or_else(made)
-    }
-
-    /// CPU time of an operation on both sides together, us.
-    pub(crate) fn cpu(&self) -> Option<f64> {
-        Some(self.number(Key::ClientCpu)? + self.number(Key::ServiceCpu)?)
+    /// The number in that column, or what stands for it: payload as it follows from rate and size, CPU time of both sides
+    /// together, how many devices there are.
+    pub(crate) fn figure(&self, key: Key) -> Option<f64> {
+        let payload = || Some(self.number(Key::OpsPerS)? * self.number(Key::Size)? * 8.0 / 1e6);
+        match key {
+            Key::MbitPerS => self.number(key).or_else(payload),
+            Key::ClientCpu => Some(self.number(key)? + self.number(Key::ServiceCpu)?),
+            Key::Devices => self.text(key)?.split(' ').next()?.parse().ok(),
+            _ => self.number(key),
+        }
     }
 
     /// Reads a row back from a line of JSON. Fields it does not know are passed over.
@@ -90,44 +102,32 @@ impl Row {
     /// It is no object with the names of a row, or a field has a value of another kind.
     pub(crate) fn from_json_line(line: &str) -> Result<Self, String> {
         let object: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let mut row = Self::default();
-        for column in COLUMNS.iter().filter(|column| !column.name.is_empty()) {
-            let value = column.name.split('.').try_fold(&object, |at, part| at.get(part));
-            let Some(value) = value.filter(|value| !value.is_null()) else { continue };
-            if !column.takes(value) {
-                return Err(format!("{} is {value}", column.name));
+        let known = names().into_iter().filter_map(|name| Some((name, object.get(name)?.clone())));
+        let row = Self(known.filter(|(_, value)| !value.is_null()).collect());
+        for column in &COLUMNS {
+            match row.get(column.key) {
+                Some(value) if !column.takes(value) => return Err(format!("{} is {value}", column.name)),
+                None if [Key::Scenario, Key::Variant].contains(&column.key) => {
+                    return Err(format!("it has no {}", column.name));
+                }
+                _ => {}
             }
-            row.0.insert(column.key, value.clone());
         }
-        match [Key::Scenario, Key::Variant].into_iter().find(|key| row.text(*key).is_none()) {
-            Some(missing) => Err(format!("it has no {}", missing.column().name)),
-            None => Ok(row),
-        }
+        Ok(row)
     }
 }
 
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields: Vec<_> = self.0.iter().map(|(key, value)| (split(key.column().name), value)).collect();
-        let mut map = serializer.serialize_map(None)?;
-        // The columns of an object stand beside each other.
-        for object in fields.chunk_by(|one, next| one.0.0 == next.0.0) {
-            match object {
-                [((name, None), value)] => map.serialize_entry(name, value)?,
-                parts => {
-                    let parts =
-                        parts.iter().filter_map(|((_, part), value)| Some(((*part)?.to_owned(), (*value).clone())));
-                    map.serialize_entry(object[0].0.0, &parts.collect::<Map<_, _>>())?;
-                }
-            }
-        }
-        map.end()
+        serializer.collect_map(names().into_iter().filter_map(|name| Some((name, self.0.get(name)?))))
     }
 }
 
-/// The name, and for a part of an object that of the part.
-fn split(name: &'static str) -> (&'static str, Option<&'static str>) {
-    name.split_once('.').map_or((name, None), |(name, part)| (name, Some(part)))
+/// The names in JSON, in the order of the columns.
+fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = COLUMNS.iter().map(|column| column.place().0).collect();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn throughput_follows_from_rate_and_size() {
         let row = Row::new("ocf", "a").with(Key::OpsPerS, 1e6).with(Key::Size, 1000);
-        assert_eq!(row.throughput(), Some(8000.0));
-        assert_eq!(row.with(Key::MbitPerS, 5.0).throughput(), Some(5.0));
-        assert_eq!(Row::new("ocf", "a").throughput(), None);
+        assert_eq!(row.figure(Key::MbitPerS), Some(8000.0));
+        assert_eq!(row.with(Key::MbitPerS, 5.0).figure(Key::MbitPerS), Some(5.0));
+        assert_eq!(Row::new("ocf", "a").figure(Key::MbitPerS), None);
     }
 }

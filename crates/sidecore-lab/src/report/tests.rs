@@ -1,6 +1,8 @@
 //! Made-up rows of the kinds that the scenarios make, for the tests of all exporters.
 
+use super::column::{COLUMNS, Column};
 use super::*;
+use serde_json::json;
 
 /// A small report with every scenario.
 pub(crate) fn sample() -> Report {
@@ -16,42 +18,12 @@ pub(crate) fn sample() -> Report {
 
 /// A row with a value in every column.
 pub(crate) fn full_row() -> Row {
-    let times = Some(Times { mean: 2.5, p50: 2.25, p99: 9.75 });
-    Row::new("crypto", "sidecore")
-        .with(Key::Op, "aes-256-gcm")
-        .with(Key::Library, "OpenSSL 3.0.19")
-        .with(Key::Notify, "break-even")
-        .with(Key::Balance, "priced")
-        .with(Key::Devices, "2 worker")
-        .with(Key::Clients, 8)
-        .with(Key::Jobs, 32)
-        .with(Key::Size, 16_384)
-        .with(Key::OpsPerS, 123_456.0)
-        .with(Key::MbitPerS, 16_181.6)
-        .with_times(Key::TotalMean, times)
-        .with_times(Key::QueueMean, times)
-        .with_times(Key::DeviceMean, times)
-        .with_times(Key::HostMean, times)
-        .with_times(Key::DeliverMean, times)
-        .with(Key::AtLeast, 0.95)
-        .with(Key::QueueChange, -95.9)
-        .with(Key::DeviceChange, -61.1)
-        .with(Key::TotalChange, -74.6)
-        .with(Key::ThroughputChange, 274.0)
-        .with(Key::ClientCpu, 0.35)
-        .with(Key::ServiceCpu, 1.25)
-        .with(Key::EmptyPolls, 1_234_567)
-        .with(Key::WakeupsSent, 42)
-        .with(Key::WakeupsSaved, 99_000)
-        .with(Key::Ratio, 0.97)
-        .with(Key::Baseline, "in process")
-        .with(Key::Seed, 7)
-        .with(Key::Commit, "87fbb54")
-        .with(Key::Machine, "Some Processor, 2 cores, Linux 6.18")
-        .with(Key::Load, 0.8)
-        .with(Key::Pinned, "client 0, service 1")
-        .with(Key::Repeats, 5)
-        .with(Key::Spread, 0.021)
+    let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column.key).is_none();
+    COLUMNS.iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
+        _ if !missing(&row, column) => row,
+        true => row.with(column.key, 2.5),
+        false => row.with(column.key, format!("some {}", column.name)),
+    })
 }
 
 /// The row with a ratio to that baseline, if there is one.

@@ -1,38 +1,25 @@
 //! `sidecore sim bakeoff`: balance policies on random pools of devices.
 
-use super::output;
-use super::stop::Steps;
-use crate::args::Bakeoff;
+use super::output::{Members, progress, show};
+use crate::args::Output;
 use crate::report::{Grid, digits};
-use serde::Serialize;
 use sidecore_sim::bakeoff::{self, Line, NEAR, Summary};
 
-/// Steps of the progress bar.
-const SHOWN: usize = 100;
-
-pub(super) fn run(args: &Bakeoff) -> Result<bool, String> {
-    let mut steps = Steps::new("bakeoff", SHOWN)?;
+pub(super) fn run(seeds: u64, files: &Output) -> Result<bool, String> {
+    let mut progress = progress("bakeoff")?;
     let mut last = (0, 0);
-    let found = bakeoff::run(args.seeds, &mut |done, total| {
-        last = (done, total);
-        steps.done(done * SHOWN / total.max(1))
+    let found = bakeoff::run(seeds, &mut |done, all| {
+        last = (done, all);
+        progress(done, all)
     });
-    drop(steps);
+    drop(progress);
     let mut pools = pools(&found.summaries());
     if last.0 + 1 < last.1 {
         pools.notes.push("Stopped before its end: cases that were not run are missing.".to_owned());
     }
-    let singles = singles(&found.lines);
-    let text = format!("{}\n{}", pools.to_text(), singles.to_text());
-    let rows: Vec<Row> = found.lines.iter().map(Row::of).collect();
-    output::show(&text, &args.output, &rows, || page(args, &[pools, singles]), &[])?;
-    Ok(true)
-}
-
-fn page(args: &Bakeoff, grids: &[Grid]) -> String {
-    let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
-    let command = format!("sidecore sim bakeoff --seeds {}", args.seeds);
-    format!("# Bake-off of balance policies\n\nSimulated by `{command}`.\n\n{}", tables.join("\n"))
+    let rows: Vec<_> = found.lines.iter().map(members).collect();
+    let command = format!("bakeoff --seeds {seeds}");
+    show(files, &rows, ("Bake-off of balance policies", &command), &[pools, singles(&found.lines)])
 }
 
 fn pools(summaries: &[Summary]) -> Grid {
@@ -43,7 +30,7 @@ fn pools(summaries: &[Summary]) -> Grid {
         let worst = if stable > 0 { format!("{worst:.2}") } else { "-".to_owned() };
         let counts = [pools, stable, near_mean, near_p99].map(|count| count.to_string());
         let fields = [balance.name().to_owned(), format!("{load:.2}")].into_iter().chain(counts).chain([worst]);
-        grid.rows.push(fields.collect());
+        grid.push(fields);
     }
     grid.notes.push(format!(
         "load: part of what the linear program lets the devices carry. near best: within {NEAR} x of the best policy of \
@@ -63,49 +50,25 @@ fn singles(lines: &[Line]) -> Grid {
             None => ["-", "-", "-"].map(str::to_owned),
         };
         let stable = if line.found.stable { "yes" } else { "no" }.to_owned();
-        grid.rows
-            .push(names.into_iter().chain([stable, format!("{:.3}", line.found.carried)]).chain(measured).collect());
+        grid.push(names.into_iter().chain([stable, format!("{:.3}", line.found.carried)]).chain(measured));
     }
     grid.notes.push("carried: requests done, as a part of what the linear program allows.".to_owned());
     grid
 }
 
-/// A line as JSON. What an unstable run has no value for is left out.
-#[derive(Serialize)]
-struct Row {
-    scenario: &'static str,
-    seed: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    load: Option<f64>,
-    balance: &'static str,
-    order: &'static str,
-    stable: bool,
-    carried: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_us: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p99_us: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_to_best: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p99_to_best: Option<f64>,
-}
-
-impl Row {
-    fn of(line: &Line) -> Self {
-        let if_stable = |value: f64| line.found.stable.then_some(value);
-        Self {
-            scenario: line.scenario,
-            seed: line.seed,
-            load: line.load,
-            balance: line.balance.name(),
-            order: line.order.name(),
-            stable: line.found.stable,
-            carried: line.found.carried,
-            mean_us: if_stable(line.found.mean / 1e3),
-            p99_us: if_stable(line.found.p99 / 1e3),
-            mean_to_best: line.ratio.map(|ratio| ratio.0),
-            p99_to_best: line.ratio.map(|ratio| ratio.1),
-        }
-    }
+fn members(line: &Line) -> Members<11> {
+    let if_stable = |ns: f64| line.found.stable.then_some(ns / 1e3);
+    Members([
+        ("scenario", line.scenario.into()),
+        ("seed", line.seed.into()),
+        ("load", line.load.into()),
+        ("balance", line.balance.name().into()),
+        ("order", line.order.name().into()),
+        ("stable", line.found.stable.into()),
+        ("carried", line.found.carried.into()),
+        ("mean_us", if_stable(line.found.mean).into()),
+        ("p99_us", if_stable(line.found.p99).into()),
+        ("mean_to_best", line.ratio.map(|ratio| ratio.0).into()),
+        ("p99_to_best", line.ratio.map(|ratio| ratio.1).into()),
+    ])
 }

@@ -1,12 +1,13 @@
 //! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them.
 
-use super::compare::{CellLine, percent};
-use super::output;
-use super::stop::Steps;
+use super::compare::percent;
+use super::output::{self, progress};
 use crate::args::Plans;
+use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, Plan};
+use sidecore_sim::settings::Parameter;
 use std::fs;
 use std::path::Path;
 
@@ -34,64 +35,56 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
         ));
     }
     let rows = read(path)?;
-    let (cases, left_out) = cases(&rows);
-    let mut steps = Steps::new("sim", cases.len())?;
-    let mut cells = Vec::new();
-    for (index, case) in cases.iter().enumerate() {
-        let settings = plan.with(&case.set).map_err(|error| error.to_string())?;
-        let outcome = plan.system.run(&settings, args.seed);
-        for (metric, measured) in &case.measured {
-            let predicted = plan.system.metrics.iter().position(|known| known.name == *metric);
-            let Some(predicted) = predicted.map(|index| outcome.values[index]) else { continue };
-            let (row, column) = (case.name.clone(), (*metric).to_owned());
-            let error = (predicted - measured) / measured;
-            cells.push(Cell { row, column, published: *measured, predicted, error });
+    let mut progress = progress("sim")?;
+    let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
+    for (index, row) in rows.iter().enumerate() {
+        match case(plan, row) {
+            Some(case) if cells.iter().any(|cell| cell.row == case.name) => {}
+            Some(case) => cells.extend(predicted(plan, case, args.seed)?),
+            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
         }
-        if steps.done(index + 1).is_break() {
+        if progress(index + 1, rows.len()).is_break() {
             break;
         }
     }
-    drop(steps);
+    drop(progress);
     let grid = grid(&cells, left_out);
-    let lines: Vec<CellLine> = cells.iter().map(CellLine::of).collect();
-    output::show(&grid.to_text(), &args.output, &lines, || grid.to_markdown(), &[])?;
-    Ok(true)
+    let printed = print(&grid.to_text());
+    output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
+    printed.map(|()| true)
 }
 
+/// What the plan yields for the case, beside what was measured.
+fn predicted(plan: &Plan, Case { name, set, measured }: Case, seed: u64) -> Result<Vec<Cell>, String> {
+    let settings = plan.with(&set).map_err(|error| error.to_string())?;
+    let outcome = plan.system.run(&settings, seed);
+    let cell = |(metric, published): (&str, f64)| {
+        let known = plan.system.metrics.iter().position(|known| known.name == metric)?;
+        let (row, column, predicted) = (name.clone(), metric.to_owned(), outcome.values[known]);
+        Some(Cell { row, column, published, predicted, error: (predicted - published) / published })
+    };
+    Ok(measured.into_iter().filter_map(cell).collect())
+}
+
+/// The rows of the scenarios that the plan can run.
 fn read(path: &Path) -> Result<Vec<Row>, String> {
-    let wrong = |line: usize, what: String| format!("{}:{line}: {what}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))?;
+    let file = path.display();
+    let text = fs::read_to_string(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(index, line)| {
-            Row::from_json_line(line).map_err(|error| wrong(index + 1, format!("is no row of a bench: {error}")))
-        })
-        .collect()
+    let row = |(index, line)| {
+        Row::from_json_line(line).map_err(|error| format!("{file}:{}: is no row of a bench: {error}", index + 1))
+    };
+    let rows: Result<Vec<Row>, _> = lines.map(row).collect();
+    Ok(rows?.into_iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())).collect())
 }
 
-/// The rows that the plan can run, each once, and how many it cannot.
-fn cases(rows: &[Row]) -> (Vec<Case>, usize) {
-    let mut cases: Vec<Case> = Vec::new();
-    let mut left_out = 0;
-    for row in rows.iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())) {
-        match case(row) {
-            Some(case) if cases.iter().any(|known| known.name == case.name) => {}
-            Some(case) => cases.push(case),
-            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
-        }
-    }
-    (cases, left_out)
-}
-
-fn case(row: &Row) -> Option<Case> {
-    let known = sidecore_sim::system::find("machine")?.parameters().iter().any(|parameter| {
-        let op = row.text(Key::Op).unwrap_or_default();
-        parameter.name.strip_suffix(".at_64_ns") == Some(op)
-    });
-    if !known || row.number(Key::Clients) != Some(1.0) {
+/// The row as the plan can run it, if it can.
+fn case(plan: &Plan, row: &Row) -> Option<Case> {
+    let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
+    let is_measured = |parameter: &Parameter| parameter.name.strip_suffix(".at_64_ns") == Some(op);
+    if !plan.system.parameters().iter().any(is_measured) || row.number(Key::Clients) != Some(1.0) {
         return None;
     }
-    let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
     let (depth, load) = match (row.scenario(), row.variant()) {
         ("crypto", "sidecore") => (64, 0.0),
         ("notify", "open") => (1, row.number(Key::Load)?),
@@ -110,8 +103,7 @@ fn case(row: &Row) -> Option<Case> {
     let rate = row.number(Key::OpsPerS)?;
     let mut measured = vec![("ops_per_s", rate)];
     // A bench that ends before its requests in flight were answered a few times saw only the quick ones.
-    let settled = load > 0.0 || f64::from(depth) / rate < SETTLED;
-    if settled {
+    if load > 0.0 || f64::from(depth) / rate < SETTLED {
         let times = [("p50_us", Key::TotalP50), ("p99_us", Key::TotalP99)];
         measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));
     }
@@ -128,10 +120,9 @@ fn grid(cells: &[Cell], left_out: usize) -> Grid {
     let within = |column: &str| if column == "p99_us" { TAIL_WITHIN } else { WITHIN };
     let off = |cell: &&Cell| cell.error.abs() > within(&cell.column);
     for cell in cells {
-        let mark = if off(&cell) { "miss" } else { "" };
-        let error = percent(cell.error);
-        let fields = [&cell.row, &cell.column, &digits(cell.published), &digits(cell.predicted), &error, mark];
-        grid.rows.push(fields.map(str::to_owned).to_vec());
+        let mark = if off(&cell) { "miss" } else { "" }.to_owned();
+        let figures = [digits(cell.published), digits(cell.predicted), percent(cell.error), mark];
+        grid.push([cell.row.clone(), cell.column.clone()].into_iter().chain(figures));
     }
     for (column, what) in [("ops_per_s", "rates"), ("p50_us", "medians"), ("p99_us", "tails")] {
         let of: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column).collect();

@@ -1,23 +1,18 @@
 //! `sidecore sim faults`: random schedules with faults.
 
-use super::stop::Steps;
+use super::output::progress;
 use crate::args::Faults;
 use crate::machine;
 use crate::output::print;
 use crate::report::{Grid, count};
 use sidecore_sim::faults::{self, FAULTS, Failure, Report, Sabotage};
 
-/// Steps of the progress bar.
-const SHOWN: u64 = 100;
-
 /// `false`: an invariant was broken.
 pub(super) fn run(args: &Faults) -> Result<bool, String> {
     let sabotage = args.sabotage.as_deref().map(sabotage).transpose()?;
-    let mut steps = Steps::new("faults", SHOWN as usize)?;
-    let report = faults::run(args.first, args.seeds, sabotage, &mut |done, total| {
-        steps.done((done * SHOWN / total.max(1)) as usize)
-    });
-    drop(steps);
+    let mut progress = progress("faults")?;
+    let report = faults::run(args.first, args.seeds, sabotage, &mut |done, all| progress(done as usize, all as usize));
+    drop(progress);
     let broken = report.broken.as_ref().map_or_else(String::new, |failure| in_words(args, failure));
     print(&(grid(args, &report).to_text() + &broken))?;
     Ok(report.broken.is_none())
@@ -33,7 +28,7 @@ fn sabotage(name: &str) -> Result<Sabotage, String> {
 fn grid(args: &Faults, report: &Report) -> Grid {
     let mut grid = Grid::new(format!("Faults by seed, commit {}", machine::commit()), &["what", "count"]);
     let last = args.first + report.seeds.max(1) - 1;
-    let mut row = |what: &str, value: u64| grid.rows.push(vec![what.to_owned(), count(value)]);
+    let mut row = |what: &str, value: u64| grid.push([what.to_owned(), count(value)]);
     row("runs", report.seeds);
     row("events, with all invariants checked after each", report.events);
     row("requests", report.requests);
@@ -50,16 +45,10 @@ fn grid(args: &Faults, report: &Report) -> Grid {
 
 fn in_words(args: &Faults, failure: &Failure) -> String {
     let with = args.sabotage.as_ref().map_or(String::new(), |name| format!(" --sabotage {name}"));
-    let mut lines = vec![
-        String::new(),
-        format!("Broken by seed {}: {}: {}", failure.seed, failure.invariant, failure.what),
-        format!("Again: sidecore sim faults --first {} --seeds 1{with}", failure.seed),
-        String::new(),
-        "A smaller run that breaks it too:".to_owned(),
-        failure.scenario.clone(),
-        String::new(),
-        "Its last events:".to_owned(),
-    ];
-    lines.extend(failure.trace.iter().cloned());
-    lines.join("\n") + "\n"
+    let Failure { seed, invariant, what, scenario, trace } = failure;
+    format!(
+        "\nBroken by seed {seed}: {invariant}: {what}\nAgain: sidecore sim faults --first {seed} --seeds 1{with}\n\n\
+         A smaller run that breaks it too:\n{scenario}\n\nIts last events:\n{}\n",
+        trace.join("\n")
+    )
 }

@@ -1,29 +1,69 @@
-//! What a simulation leaves: text on standard output, and the files that were asked for.
+//! What a simulation shows while it runs, and what it leaves: text on standard output, and the files that were asked for.
 
 use crate::args::Output;
 use crate::output::print;
-use serde::Serialize;
+use crate::progress::Progress;
+use crate::report::Grid;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use signal_hook::{consts::SIGINT, flag};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Prints the text and writes the files, as [`write`] does. What took so long to simulate is written wherever it can be.
-pub(super) fn show<T: Serialize>(
-    text: &str,
+/// What is said under a table that was stopped.
+pub(super) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
+
+/// Shows progress until it is dropped. Told how many steps are done, and how many there are, it says whether to go on:
+/// the first interrupt from the keyboard asks for the end, a second one ends the process.
+pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, 130, stop.clone())
+        .and_then(|_| flag::register(SIGINT, stop.clone()))
+        .map_err(|error| format!("cannot handle signals: {error}"))?;
+    let mut progress = Progress::new(0);
+    progress.scenario(name);
+    Ok(move |done, all| {
+        progress.bar.set_length(all as u64);
+        progress.bar.set_position(done as u64);
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+}
+
+/// A line of JSON: its members in this order, without those that have no value.
+pub(super) struct Members<const N: usize>(pub(super) [(&'static str, Value); N]);
+
+impl<const N: usize> Serialize for Members<N> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, value)))
+    }
+}
+
+/// Prints tables and writes the files that were asked for. What took so long to simulate is written wherever it can be.
+pub(super) fn show(
     files: &Output,
-    lines: &[T],
-    markdown: impl FnOnce() -> String,
-    plots: &[(String, String)],
-) -> Result<(), String> {
-    let printed = print(text);
-    write(files, lines, markdown, plots)?;
-    printed
+    lines: &[impl Serialize],
+    (title, command): (&str, &str),
+    tables: &[Grid],
+) -> Result<bool, String> {
+    let form = |form: fn(&Grid) -> String| tables.iter().map(form).collect::<Vec<_>>().join("\n");
+    let printed = print(&form(Grid::to_text));
+    write(files, lines, &page(title, command, &form(Grid::to_markdown)), &[])?;
+    printed.map(|()| true)
+}
+
+/// A page about what that command simulated, in Markdown.
+pub(super) fn page(title: &str, command: &str, text: &str) -> String {
+    format!("# {title}\n\nSimulated by `sidecore sim {command}`.\n\n{text}")
 }
 
 /// Writes the files that were asked for; `plots` are names and contents of SVG files beside the Markdown.
-pub(super) fn write<T: Serialize>(
+pub(super) fn write(
     files: &Output,
-    lines: &[T],
-    markdown: impl FnOnce() -> String,
+    lines: &[impl Serialize],
+    markdown: &str,
     plots: &[(String, String)],
 ) -> Result<(), String> {
     if let Some(path) = &files.json {
@@ -32,7 +72,7 @@ pub(super) fn write<T: Serialize>(
         write_file(path, &(lines.join("\n") + "\n"))?;
     }
     if let Some(path) = &files.markdown {
-        write_file(path, &markdown())?;
+        write_file(path, markdown)?;
         for (name, svg) in plots {
             write_file(&path.with_file_name(name), svg)?;
         }

@@ -1,12 +1,11 @@
 //! Plots of a plan's tables: the published software beside each variant.
 
-use super::sheet::Sheet;
+use super::tables::Sheet;
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
 use sidecore_sim::plan::Plan;
 
 const SIZE: (u32, u32) = (760, 360);
-const WIDTH: u32 = 760;
 
 /// A plot with the name of its file and the words under it.
 pub(super) struct Plot {
@@ -17,32 +16,35 @@ pub(super) struct Plot {
 
 /// The plots of a plan, named after its file.
 pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
-    let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let stem = stem(plan);
     match plan.shape.cell {
         Some(metric) => vec![curves(plan, sheets, metric, format!("{stem}.svg"))],
         None => plan.plot.iter().map(|metric| bar_plot(plan, sheets, *metric, &stem)).collect(),
     }
 }
 
+/// The name of the plan's file.
+pub(super) fn stem(plan: &Plan) -> String {
+    plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
+}
+
 /// The last row of each table over its columns.
 fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     let metric = &plan.system.metrics[metric];
-    let last = plan.shape.rows.labels.len() - 1;
+    let shape = &plan.shape;
+    let last = shape.rows.labels.len() - 1;
     let line = |(colour, sheet): (usize, &Sheet)| {
         let labels = &sheet.table.shape.columns.labels;
         let point = |c: usize| Some((labels[c].parse().ok()?, sheet.table.value(last, c)?));
         Line { colour, dashed: colour == 0, points: (0..labels.len()).filter_map(point).collect() }
     };
-    let of_size = plan.shape.columns.title() == "size";
-    let across = Axis::new(
-        plan.shape.columns.title(),
-        Scale::Log2,
-        if of_size { |size| bytes(size.round() as u64) } else { digits },
-    );
+    let of_size = shape.columns.title() == "size";
+    let across =
+        Axis::new(shape.columns.title(), Scale::Log2, if of_size { |size| bytes(size.round() as u64) } else { digits });
     let up = Axis::new(format!("{}, {}", metric.name, metric.unit), Scale::Linear, digits);
     let drawn: Vec<Line> = sheets.iter().enumerate().map(line).collect();
     let names = sheets.iter().enumerate().map(|(i, sheet)| format!("{} {}", colour_name(i), sheet.variant));
-    let rows = &plan.shape.rows;
+    let rows = &shape.rows;
     let row = if rows.is_metrics() { String::new() } else { format!("{} {}", rows.title(), rows.labels[last]) };
     let caption = format!("{} at {row}: {}.", metric.meaning, names.collect::<Vec<_>>().join(", "));
     Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
@@ -64,5 +66,5 @@ fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     }
     let axis = Axis::new(format!("{}, {}", name.name, name.unit), Scale::Linear, digits);
     let file = format!("{stem}-{}.svg", name.name.to_lowercase().replace('_', "-"));
-    Plot { file, svg: on_white(&bars(WIDTH, &axis, &all, None)), caption: format!("{}.", name.meaning) }
+    Plot { file, svg: on_white(&bars(SIZE.0, &axis, &all, None)), caption: format!("{}.", name.meaning) }
 }

@@ -1,27 +1,38 @@
 //! Plans as tables: their own, and their variants.
 
+use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot};
-use super::sheet::{OWN, Sheet, sheets};
-use super::stop::STOPPED;
-use super::{bench_rows, compare, output};
+use super::{bench_rows, compare};
 use crate::args::Plans;
 use crate::machine;
 use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
-use serde_json::Map;
-use sidecore_sim::plan::Plan;
-use sidecore_sim::settings::Source;
+use serde_json::{Map, Value};
+use sidecore_sim::plan::{Plan, PlanError};
+use sidecore_sim::settings::{Settings, Source};
 use sidecore_sim::table::{self, Table};
-use std::path::Path;
+use std::path::PathBuf;
+
+/// Name of a plan's own table beside its variants.
+const OWN: &str = "as published";
+
+/// A table with what it is a table of.
+pub(super) struct Sheet {
+    pub(super) variant: String,
+    pub(super) table: Table,
+}
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
     if args.compare.is_some() && args.files.len() != 1 {
         return Err("--compare takes one plan: name the one that the table is about".to_owned());
     }
-    let mut plans = Vec::new();
-    for path in &args.files {
-        plans.push(read(path, &args.set)?);
-    }
+    let read = |path: &PathBuf| {
+        let mut plan = Plan::read(path)?;
+        plan.set_all(&args.set)?;
+        Ok(plan)
+    };
+    let plans: Result<Vec<Plan>, PlanError> = args.files.iter().map(read).collect();
+    let plans = plans.map_err(|error| error.to_string())?;
     if args.parameters {
         let text: String = plans.iter().map(|plan| parameters(plan).to_text() + "\n").collect();
         return print(&text).map(|()| true);
@@ -35,12 +46,6 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
     }
 }
 
-fn read(path: &Path, set: &[String]) -> Result<Plan, String> {
-    let mut plan = Plan::read(path).map_err(|error| error.to_string())?;
-    plan.set_all(set).map_err(|error| error.to_string())?;
-    Ok(plan)
-}
-
 fn parameters(plan: &Plan) -> Grid {
     let mut grid = Grid::new(&plan.title, &["parameter", "value", "unit", "origin", "meaning"]);
     for (parameter, value) in plan.settings.iter() {
@@ -50,8 +55,7 @@ fn parameters(plan: &Plan) -> Grid {
             Source::Plan => ("plan".to_owned(), String::new()),
             Source::CommandLine => ("command line".to_owned(), String::new()),
         };
-        let unit = parameter.unit.to_owned();
-        grid.rows.push(vec![parameter.name.clone(), value.clone(), unit, origin, meaning]);
+        grid.push([parameter.name.clone(), value.clone(), parameter.unit.to_owned(), origin, meaning]);
     }
     grid
 }
@@ -63,9 +67,11 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
         Grid::new("In one table", &["system", "figure", "as published", "with", "", "gain", "limited by"]);
     for plan in plans {
         let sheets = sheets(plan, args.seed)?;
-        let grids = grids(plan, &sheets);
-        let text = grids.iter().flat_map(|(grid, limits)| [Some(grid), limits.as_ref()]).flatten();
-        let text: String = text.map(|grid| grid.to_text() + "\n").collect();
+        let own = |index: usize| (index > 0).then(|| &sheets[0].table);
+        let grids = sheets.iter().enumerate().map(|(index, sheet)| value_grid(plan, sheet, own(index)));
+        let grids: Vec<Grid> = grids.collect();
+        let shown = sheets.iter().zip(&grids).flat_map(|(sheet, grid)| [Some(grid.clone()), limit_grid(sheet)]);
+        let text: String = shown.flatten().map(|grid| grid.to_text() + "\n").collect();
         printed = printed.and_then(|()| print(&text));
         let plots = if args.output.markdown.is_some() { plots::plots(plan, &sheets) } else { Vec::new() };
         sections += &section(plan, &grids, &plots);
@@ -76,16 +82,30 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
             break;
         }
     }
-    let page = || page(args, &summary, &sections);
-    output::write(&args.output, &rows, page, &drawn)?;
+    let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let command = format!("{} --seed {}", files.join(" "), args.seed);
+    let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
+    output::write(&args.output, &rows, &output::page(&args.title, &command, &(summary + &sections)), &drawn)?;
     printed.map(|()| true)
 }
 
-fn page(args: &Plans, summary: &Grid, sections: &str) -> String {
-    let files: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
-    let command = format!("sidecore sim {} --seed {}", files.join(" "), args.seed);
-    let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
-    format!("# {}\n\nSimulated by `{command}`.\n\n{summary}{sections}", args.title)
+/// The plan's own table and those of its variants.
+fn sheets(plan: &Plan, seed: u64) -> Result<Vec<Sheet>, String> {
+    let mut all: Vec<(&str, Settings)> = vec![(OWN, plan.settings.clone())];
+    for variant in &plan.variants {
+        all.push((&variant.name, plan.with(&variant.set).map_err(|error| error.to_string())?));
+    }
+    let mut progress = progress("sim")?;
+    let mut sheets: Vec<Sheet> = Vec::new();
+    for (index, (variant, settings)) in all.iter().enumerate() {
+        let mut progress = |done, each| progress(index * each + done, all.len() * each);
+        let table = table::run(plan, settings, &plan.shape, seed, &mut progress);
+        sheets.push(Sheet { variant: (*variant).to_owned(), table: table.map_err(|error| error.to_string())? });
+        if sheets[index].table.stopped {
+            break;
+        }
+    }
+    Ok(sheets)
 }
 
 /// Each variant where the load is highest, at both ends of the columns: what it gains, and what stops it from gaining
@@ -97,78 +117,64 @@ fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
         Some(metric) => [last + 1 - plan.shape.columns.labels.len(), last].map(|run| (run, metric)).to_vec(),
         None => plan.plot.iter().map(|metric| (last, *metric)).collect(),
     };
-    let rows = figures
-        .into_iter()
-        .flat_map(|figure| variants.iter().filter_map(move |variant| summary_row(plan, &own.table, variant, figure)));
-    rows.collect()
+    let mut rows = Vec::new();
+    for (run, metric) in figures {
+        let (known, before) = (&plan.system.metrics[metric], &own.table.runs[run]);
+        let short = |(name, value): &(String, String)| format!("{} {value}", name.rsplit('.').next().unwrap_or(name));
+        let case: Vec<String> = before.case.iter().map(short).collect();
+        let figure = format!("{} in {}, {}", known.name, known.unit, case.join(", "));
+        for Sheet { variant, table } in variants {
+            // One that was stopped may not have come so far.
+            let Some(after) = table.runs.get(run) else { continue };
+            let [old, new] = [before, after].map(|run| run.outcome.values[metric]);
+            let (gain, limit) = (format!("{:.2} x", new / old), after.outcome.limit.clone());
+            let (before, after) = ([plan.title.clone(), figure.clone(), digits(old)], [digits(new), gain, limit]);
+            rows.push(before.into_iter().chain([variant.clone()]).chain(after).collect());
+        }
+    }
+    rows
 }
 
-fn summary_row(plan: &Plan, own: &Table, sheet: &Sheet, (run, metric): (usize, usize)) -> Option<Vec<String>> {
-    let known = &plan.system.metrics[metric];
-    let (before, after) = (own.runs.get(run)?, sheet.table.runs.get(run)?);
-    let case: Vec<String> = before
-        .case
-        .iter()
-        .map(|(name, value)| format!("{} {value}", name.rsplit('.').next().unwrap_or(name)))
-        .collect();
-    let figure = format!("{} in {}, {}", known.name, known.unit, case.join(", "));
-    let values = [before, after].map(|run| run.outcome.values[metric]);
-    let gain = format!("{:.2} x", values[1] / values[0]);
-    let fields = [
-        plan.title.clone(),
-        figure,
-        digits(values[0]),
-        sheet.variant.clone(),
-        digits(values[1]),
-        gain,
-        after.outcome.limit.clone(),
-    ];
-    Some(fields.to_vec())
-}
-
-fn section(plan: &Plan, grids: &[(Grid, Option<Grid>)], plots: &[Plot]) -> String {
-    let tables = grids.iter().map(|(grid, _)| grid.to_markdown());
+fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
     let plots = plots.iter().map(|plot| format!("![{}]({})\n\n{}\n", plan.title, plot.file, plot.caption));
-    let parts: Vec<String> = plots.chain(tables).collect();
+    let parts: Vec<String> = plots.chain(grids.iter().map(Grid::to_markdown)).collect();
     format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
-/// The own table, then each variant with its gain over the own table; each with what limits it.
-fn grids(plan: &Plan, sheets: &[Sheet]) -> Vec<(Grid, Option<Grid>)> {
-    let own = |sheet: &Sheet| (sheet.variant != OWN).then(|| &sheets[0].table);
-    sheets.iter().map(|sheet| (value_grid(plan, sheet, own(sheet)), limit_grid(sheet))).collect()
-}
-
+/// The values of a table, with their gain over the own table.
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let table = &sheet.table;
-    let shape = &table.shape;
-    let unit = plan.shape.cell.map(|metric| &plan.system.metrics[metric]);
-    let what = unit.map_or(String::new(), |metric| format!(", {} in {}", metric.name, metric.unit));
-    let mut grid = Grid::new(format!("{}: {}{what}", plan.title, sheet.variant), &headings(table));
-    for (r, label) in shape.rows.labels.iter().cloned().enumerate() {
-        let cells =
-            (0..shape.columns.labels.len()).map(|c| cell(table.value(r, c), own.and_then(|own| own.value(r, c))));
-        grid.rows.push([label].into_iter().chain(cells).collect());
-    }
+    let metric = plan.shape.cell.map(|metric| &plan.system.metrics[metric]);
+    let what = metric.map_or(String::new(), |metric| format!(", {} in {}", metric.name, metric.unit));
+    let mut grid = grid(format!("{}: {}{what}", plan.title, sheet.variant), table, |r, c| {
+        match (table.value(r, c), own.and_then(|own| own.value(r, c))) {
+            (None, _) => "-".to_owned(),
+            (Some(value), Some(own)) if own != 0.0 => format!("{} ({:.2} x)", digits(value), value / own),
+            (Some(value), _) => digits(value),
+        }
+    });
     grid.notes.extend(limits(table));
-    if table.stopped {
-        grid.notes.push(STOPPED.to_owned());
-    }
+    grid.notes.extend(table.stopped.then(|| STOPPED.to_owned()));
     grid
 }
 
-fn headings(table: &Table) -> Vec<String> {
-    let corner = format!("{} \\ {}", table.shape.rows.title(), table.shape.columns.title());
-    [corner].into_iter().chain(table.shape.columns.labels.iter().cloned()).collect()
+/// The part that limits each cell, where cells are runs of their own and not all limited by the same.
+fn limit_grid(sheet: &Sheet) -> Option<Grid> {
+    let table = &sheet.table;
+    let part = |r, c| table.run_of(r, c).map_or("-", part).to_owned();
+    let is_told = is_of_metrics(table) || same_part(table);
+    (!is_told).then(|| grid(format!("What limits: {}", sheet.variant), table, part))
 }
 
-/// A value, with its multiple of the own table's.
-fn cell(value: Option<f64>, own: Option<f64>) -> String {
-    match (value, own) {
-        (None, _) => "-".to_owned(),
-        (Some(value), Some(own)) if own != 0.0 => format!("{} ({:.2} x)", digits(value), value / own),
-        (Some(value), _) => digits(value),
+/// A grid of the table's form, with those cells.
+fn grid(title: String, table: &Table, cell: impl Fn(usize, usize) -> String) -> Grid {
+    let corner = format!("{} \\ {}", table.shape.rows.title(), table.shape.columns.title());
+    let headings: Vec<String> = [corner].into_iter().chain(table.shape.columns.labels.iter().cloned()).collect();
+    let mut grid = Grid::new(title, &headings);
+    for (r, label) in table.shape.rows.labels.iter().cloned().enumerate() {
+        grid.push([label].into_iter().chain((1..headings.len()).map(|c| cell(r, c - 1))));
     }
+    grid
 }
 
 /// The part that limits a run, without what is said of it.
@@ -176,57 +182,42 @@ fn part(run: &table::Run) -> &str {
     run.outcome.limit.split_whitespace().next().unwrap_or("-")
 }
 
-/// The part that limits each cell, where cells are runs of their own and not all limited by the same.
-fn limit_grid(sheet: &Sheet) -> Option<Grid> {
-    let table = &sheet.table;
-    let shape = &table.shape;
-    if shape.rows.is_metrics() || shape.columns.is_metrics() || same_part(table) {
-        return None;
-    }
-    let mut grid = Grid::new(format!("What limits: {}", sheet.variant), &headings(table));
-    for (r, label) in shape.rows.labels.iter().cloned().enumerate() {
-        let parts = (0..shape.columns.labels.len()).map(|c| table.run_of(r, c).map_or("-", part).to_owned());
-        grid.rows.push([label].into_iter().chain(parts).collect());
-    }
-    Some(grid)
-}
-
 fn same_part(table: &Table) -> bool {
     table.runs.windows(2).all(|pair| part(&pair[0]) == part(&pair[1]))
 }
 
+fn is_of_metrics(table: &Table) -> bool {
+    table.shape.rows.is_metrics() || table.shape.columns.is_metrics()
+}
+
 /// What limits, where a line can say it.
 fn limits(table: &Table) -> Vec<String> {
-    let Some(first) = table.runs.first() else { return Vec::new() };
-    if table.runs.len() > 1 && same_part(table) {
-        return vec![format!("Limited by {} everywhere.", part(first))];
-    }
-    if !table.shape.rows.is_metrics() && !table.shape.columns.is_metrics() {
-        return Vec::new();
-    }
     let line = |run: &table::Run| {
         let values: Vec<&str> = run.case.iter().map(|(_, value)| value.as_str()).collect();
         format!("Limit at {}: {}.", values.join("/"), run.outcome.limit)
     };
-    table.runs.iter().map(line).collect()
+    match &table.runs[..] {
+        [first, _, ..] if same_part(table) => vec![format!("Limited by {} everywhere.", part(first))],
+        runs if is_of_metrics(table) => runs.iter().map(line).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
-    let stem = plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-    let commit = machine::commit();
+    let (stem, commit) = (plots::stem(plan), machine::commit());
     let row = |run: &table::Run| {
         let metrics = plan.system.metrics.iter().zip(&run.outcome.values);
-        let metrics: Map<_, _> = metrics.map(|(metric, value)| (metric.name.to_owned(), (*value).into())).collect();
+        let metrics = metrics.map(|(metric, value)| (metric.name.to_owned(), Value::from(*value)));
+        let metrics: Map<_, _> = metrics.filter(|(_, value)| !value.is_null()).collect();
         let settings: Map<_, _> = run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-        let set = |name: &str| {
-            run.case.iter().find(|(known, _)| *known == name).and_then(|(_, value)| value.parse::<u64>().ok())
-        };
-        let row = Row::new(&stem, &sheet.variant).with(Key::Clients, set("client.threads"));
-        row.with(Key::Size, set("client.size"))
+        let set = |name| settings.get(name).and_then(|value| value.as_str()?.parse::<u64>().ok());
+        Row::new(&stem, &sheet.variant)
+            .with(Key::Clients, set("client.threads"))
+            .with(Key::Size, set("client.size"))
             .with(Key::OpsPerS, metrics.get("ops_per_s").cloned())
             .with(Key::MbitPerS, metrics.get("mbit_per_s").cloned())
             .with(Key::Settings, settings)
-            .with(Key::Metrics, metrics.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
+            .with(Key::Metrics, metrics)
             .with(Key::Limit, run.outcome.limit.as_str())
             .with(Key::Seed, seed)
             .with(Key::Commit, commit.as_str())

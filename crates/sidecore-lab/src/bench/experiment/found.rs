@@ -6,14 +6,15 @@ use crate::report::{Key, Row, Times};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
 
-/// One run of a variant.
+/// One run of a variant, or all of them.
 #[derive(Default)]
 pub(in crate::bench) struct Run {
-    /// Operations a second of all clients; none: this cannot be measured here.
-    rate: Option<f64>,
-    missing: Option<String>,
-    /// What is compared instead of the rate, by its name among the metrics.
-    merit: Option<(&'static str, f64)>,
+    /// Operations a second of all clients, run by run; none: this cannot be measured here.
+    pub(super) rates: Vec<f64>,
+    pub(super) missing: Option<String>,
+    /// What is compared instead of the rate: its name among the metrics, and its values.
+    merit: Option<&'static str>,
+    merits: Vec<f64>,
     measured: Vec<Measured>,
     counted: Option<Counted>,
 }
@@ -21,12 +22,12 @@ pub(in crate::bench) struct Run {
 impl Run {
     /// What clients did at the same time.
     pub(in crate::bench) fn of(measured: Vec<Measured>) -> Self {
-        Self { rate: Some(total_per_s(&measured)), measured, ..Self::default() }
+        Self { rates: vec![total_per_s(&measured)], measured, ..Self::default() }
     }
 
     /// Nothing but so many operations a second.
     pub(in crate::bench) fn at(rate: f64) -> Self {
-        Self { rate: Some(rate), ..Self::default() }
+        Self { rates: vec![rate], ..Self::default() }
     }
 
     /// What cannot be measured here, for that reason.
@@ -36,7 +37,7 @@ impl Run {
 
     /// Operations a second; 0: none.
     pub(in crate::bench) fn rate(&self) -> f64 {
-        self.rate.unwrap_or_default()
+        median(&self.rates)
     }
 
     /// With what the service counted meanwhile.
@@ -46,78 +47,22 @@ impl Run {
 
     /// To be compared by another figure than its rate.
     pub(in crate::bench) fn compared_by(self, name: &'static str, value: f64) -> Self {
-        Self { merit: Some((name, value)), ..self }
-    }
-}
-
-/// What the service counted.
-#[derive(Default)]
-pub(in crate::bench) struct Counted {
-    stages: [Histogram; Stage::COUNT],
-    cpu_ns: u64,
-    /// Empty polls, wake-ups sent and saved, where they were looked at.
-    waits: Option<[u64; 3]>,
-}
-
-impl Counted {
-    /// Nothing but CPU time, ns.
-    pub(in crate::bench) fn cpu(cpu_ns: u64) -> Self {
-        Self { cpu_ns, ..Self::default() }
+        Self { merit: Some(name), merits: vec![value], ..self }
     }
 
-    /// All that the service itself knows.
-    pub(in crate::bench) fn of(counted: &Snapshot) -> Self {
-        Self::with_lanes(counted, counted)
-    }
-
-    /// That, with what clients report, and the CPU time of all its threads, ns.
-    pub(in crate::bench) fn with_reports(counted: &Snapshot, reported: &Snapshot, cpu_ns: u64) -> Self {
-        let mut own = Self { cpu_ns, ..Self::with_lanes(counted, reported) };
-        for lane in &reported.lanes {
-            own.stages.iter_mut().zip(&lane.stages).for_each(|(own, more)| own.merge(more));
-            if let Some([empty_polls, ..]) = &mut own.waits {
-                *empty_polls += lane.get(LaneCounter::ClientEmptyPolls);
-            }
-        }
-        own
-    }
-
-    fn with_lanes(counted: &Snapshot, of_lanes: &Snapshot) -> Self {
-        let sidecore = |counter| counted.sidecores.iter().map(|one| one.get(counter)).sum::<u64>();
-        let lane = |counter| of_lanes.lanes.iter().map(|one| one.get(counter)).sum::<u64>();
-        let sent = lane(LaneCounter::WakeupsSent) + sidecore(SidecoreCounter::WakeupsReceived);
-        let waits = [sidecore(SidecoreCounter::EmptyPolls), sent, lane(LaneCounter::WakeupsSaved)];
-        Self { cpu_ns: sidecore(SidecoreCounter::CpuNs), waits: Some(waits), ..Self::default() }
-    }
-}
-
-/// The runs of one variant.
-#[derive(Default)]
-pub(super) struct Found {
-    pub(super) rates: Vec<f64>,
-    pub(super) missing: Option<String>,
-    merit: Option<&'static str>,
-    merits: Vec<f64>,
-    measured: Vec<Measured>,
-    counted: Option<Counted>,
-}
-
-impl Found {
-    pub(super) fn add(&mut self, run: Run) {
-        self.rates.extend(run.rate);
-        self.missing = run.missing.or(self.missing.take());
-        if let Some((name, value)) = run.merit {
-            self.merit = Some(name);
-            self.merits.push(value);
-        }
-        self.measured.extend(run.measured);
-        if let Some(more) = run.counted {
+    /// With another run of the same variant.
+    pub(super) fn add(&mut self, more: Self) {
+        self.rates.extend(more.rates);
+        self.missing = more.missing.or(self.missing.take());
+        self.merit = more.merit.or(self.merit);
+        self.merits.extend(more.merits);
+        self.measured.extend(more.measured);
+        if let Some(more) = more.counted {
             let own = self.counted.get_or_insert_default();
             own.cpu_ns += more.cpu_ns;
-            own.stages.iter_mut().zip(&more.stages).for_each(|(own, more)| own.merge(more));
+            own.add_stages(&more.stages);
             if let Some(more) = more.waits {
-                let own = own.waits.get_or_insert_default();
-                own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+                own.waits.get_or_insert_default().iter_mut().zip(more).for_each(|(own, more)| *own += more);
             }
         }
     }
@@ -133,7 +78,7 @@ impl Found {
 
     /// The row, with all that was found.
     pub(super) fn row(&self, row: Row, payload: bool) -> Row {
-        let rate = median(&self.rates);
+        let rate = self.rate();
         let mbit_per_s = row.number(Key::Size).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
         let row = row
             .with(Key::OpsPerS, rate)
@@ -181,10 +126,55 @@ impl Found {
     fn metrics(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
         let whole = times(self.measured.iter().map(|measured| &measured.whole));
         let calls =
-            whole.map(|Times { mean, p50, p99 }| [("call_us_mean", mean), ("call_us_p50", p50), ("call_us_p99", p99)]);
+            whole.map(|call| [("call_us_mean", call.mean), ("call_us_p50", call.p50), ("call_us_p99", call.p99)]);
         let merit = self.merit.map(|name| (name, median(&self.merits)));
-        let metrics: serde_json::Map<_, _> =
-            calls.into_iter().flatten().chain(merit).map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let metrics = calls.into_iter().flatten().chain(merit);
+        let metrics: serde_json::Map<_, _> = metrics.map(|(name, value)| (name.to_owned(), value.into())).collect();
         (!metrics.is_empty()).then_some(metrics)
+    }
+}
+
+/// What the service counted.
+#[derive(Default)]
+pub(in crate::bench) struct Counted {
+    stages: [Histogram; Stage::COUNT],
+    cpu_ns: u64,
+    /// Empty polls, wake-ups sent and saved, where they were looked at.
+    waits: Option<[u64; 3]>,
+}
+
+impl Counted {
+    /// Nothing but CPU time, ns.
+    pub(in crate::bench) fn cpu(cpu_ns: u64) -> Self {
+        Self { cpu_ns, ..Self::default() }
+    }
+
+    /// All that the service itself knows.
+    pub(in crate::bench) fn of(counted: &Snapshot) -> Self {
+        Self::with_lanes(counted, counted)
+    }
+
+    /// That, with what clients report, and the CPU time of all its threads, ns.
+    pub(in crate::bench) fn with_reports(counted: &Snapshot, reported: &Snapshot, cpu_ns: u64) -> Self {
+        let mut own = Self { cpu_ns, ..Self::with_lanes(counted, reported) };
+        for lane in &reported.lanes {
+            own.add_stages(&lane.stages);
+            if let Some([empty_polls, ..]) = &mut own.waits {
+                *empty_polls += lane.get(LaneCounter::ClientEmptyPolls);
+            }
+        }
+        own
+    }
+
+    fn add_stages(&mut self, more: &[Histogram]) {
+        self.stages.iter_mut().zip(more).for_each(|(own, more)| own.merge(more));
+    }
+
+    fn with_lanes(counted: &Snapshot, of_lanes: &Snapshot) -> Self {
+        let sidecore = |counter| counted.sidecores.iter().map(|one| one.get(counter)).sum::<u64>();
+        let lane = |counter| of_lanes.lanes.iter().map(|one| one.get(counter)).sum::<u64>();
+        let sent = lane(LaneCounter::WakeupsSent) + sidecore(SidecoreCounter::WakeupsReceived);
+        let waits = [sidecore(SidecoreCounter::EmptyPolls), sent, lane(LaneCounter::WakeupsSaved)];
+        Self { cpu_ns: sidecore(SidecoreCounter::CpuNs), waits: Some(waits), ..Self::default() }
     }
 }

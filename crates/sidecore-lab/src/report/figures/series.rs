@@ -3,8 +3,13 @@
 use super::super::Row;
 use super::super::column::Key;
 use super::super::format::counted;
-use super::super::plot::{Bar, Line};
-use super::{Entry, entry};
+use super::super::plot::{Axis, Bar, Line, Scale, Size, bars, lines};
+
+/// What an axis shows: its name, how its values are spread, and their column.
+pub(super) type Along = (&'static str, Scale, Key);
+
+/// A chart of more bars than this says less than the table.
+const MOST_BARS: usize = 40;
 
 /// The columns that can tell the series of a scenario apart, the most telling first.
 const TELLING: [Key; 9] =
@@ -21,10 +26,17 @@ fn words(row: &Row, key: Key) -> Option<String> {
     }
 }
 
-/// How the rows of a scenario are told apart.
+/// Whether there are several values in that column.
+pub(super) fn differ(rows: &[&Row], key: Key) -> bool {
+    rows.iter().any(|row| row.figure(key) != rows[0].figure(key))
+}
+
+/// How the rows of a scenario are told apart, and in which colours.
 pub(super) struct Series<'r> {
     telling: Vec<Key>,
     baselines: Vec<&'r str>,
+    /// Names in the order of their colours, and whether all that has this one is dashed.
+    pub(super) names: Vec<(String, bool)>,
 }
 
 impl<'r> Series<'r> {
@@ -32,7 +44,7 @@ impl<'r> Series<'r> {
     pub(super) fn of(rows: &[&'r Row], except: &[Key]) -> Self {
         let differs = |key: &Key| rows.iter().any(|row| words(row, *key) != words(rows[0], *key));
         let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
-        Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect() }
+        Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect(), names: Vec::new() }
     }
 
     /// The name of the series that the row belongs to.
@@ -46,24 +58,28 @@ impl<'r> Series<'r> {
         if parts.is_empty() { row.variant().to_owned() } else { parts.join(", ") }
     }
 
+    /// Draws the rows that have both values; nothing if none has.
+    pub(super) fn line_plot(&mut self, size: Size, rows: &[&Row], x: Along, y: Along) -> String {
+        let drawn = self.lines(rows, x.2, y.2);
+        if drawn.is_empty() { String::new() } else { lines(size, &axis(x), &axis(y), &drawn) }
+    }
+
+    /// Draws a bar for each row that has the value, with an optional line across them.
+    pub(super) fn bar_plot(&mut self, width: u32, rows: &[&Row], along: Along, reference: Option<f64>) -> String {
+        bar_chart(width, along, &self.bars(rows, along.2), reference)
+    }
+
     /// The rows that have both values, as lines whose points are joined in the order of load, size and clients.
-    pub(super) fn lines(
-        &self,
-        palette: &mut Palette,
-        rows: &[&Row],
-        x: impl Fn(&Row) -> Option<f64>,
-        y: impl Fn(&Row) -> Option<f64>,
-    ) -> Vec<Line> {
+    fn lines(&mut self, rows: &[&Row], x: Key, y: Key) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut rows = rows.to_vec();
         rows.sort_by(|a, b| {
             let order = |key| a.number(key).unwrap_or(0.0).total_cmp(&b.number(key).unwrap_or(0.0));
             order(Key::Load).then(order(Key::Size)).then(order(Key::Clients))
         });
-        for row in &rows {
-            let Some(point) = x(row).zip(y(row)) else { continue };
-            let colour = palette.number(&self.name(row), self.is_baseline(row));
-            let dashed = self.is_baseline(row);
+        for row in rows {
+            let Some(point) = row.figure(x).zip(row.figure(y)) else { continue };
+            let (colour, dashed) = self.colour(row);
             match lines.iter_mut().find(|line| line.colour == colour && line.dashed == dashed) {
                 Some(line) => line.points.push(point),
                 None => lines.push(Line { colour, dashed, points: vec![point] }),
@@ -73,14 +89,26 @@ impl<'r> Series<'r> {
     }
 
     /// A bar for each row that has a number in that column; one for rows that only name different baselines.
-    pub(super) fn bars(&self, palette: &mut Palette, rows: &[&Row], key: Key) -> Vec<Bar> {
+    fn bars(&mut self, rows: &[&Row], key: Key) -> Vec<Bar> {
         let bar = |row: &&Row| {
             let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
-            Some(Bar { parts: vec![(palette.number(&name, self.is_baseline(row)), value)], name, text })
+            Some(Bar { parts: vec![(self.colour(row).0, value)], name, text })
         };
         let mut bars: Vec<Bar> = rows.iter().filter_map(bar).collect();
         bars.dedup();
         bars
+    }
+
+    /// Number of the row's colour, and whether it is dashed.
+    fn colour(&mut self, row: &Row) -> (usize, bool) {
+        let (name, dashed) = (self.name(row), self.is_baseline(row));
+        let number = self.names.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            self.names.push((name, dashed));
+            self.names.len() - 1
+        });
+        // A colour that a yardstick shares with what is measured against it stands for both.
+        self.names[number].1 &= dashed;
+        (number, dashed)
     }
 
     fn is_baseline(&self, row: &Row) -> bool {
@@ -88,27 +116,13 @@ impl<'r> Series<'r> {
     }
 }
 
-/// Colours by name, in the order in which names are first asked for.
-#[derive(Debug, Default)]
-pub(super) struct Palette {
-    names: Vec<(String, bool)>,
+fn axis((name, scale, key): Along) -> Axis {
+    Axis::new(name, scale, key.column().writer())
 }
 
-impl Palette {
-    fn number(&mut self, name: &str, dashed: bool) -> usize {
-        let number = self.names.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            self.names.push((name.to_owned(), dashed));
-            self.names.len() - 1
-        });
-        // A colour that a yardstick shares with what is measured against it stands for both.
-        self.names[number].1 &= dashed;
-        number
-    }
-
-    /// What was asked for, as a legend.
-    pub(super) fn legend(&self) -> Vec<Entry> {
-        self.names.iter().enumerate().map(|(number, (name, dashed))| entry(number, *dashed, name)).collect()
-    }
+/// Draws bars; nothing if there are none or too many.
+pub(super) fn bar_chart(width: u32, along: Along, drawn: &[Bar], reference: Option<f64>) -> String {
+    if (1..=MOST_BARS).contains(&drawn.len()) { bars(width, &axis(along), drawn, reference) } else { String::new() }
 }
 
 #[cfg(test)]
@@ -139,14 +153,12 @@ mod tests {
     fn a_series_keeps_its_colour_from_plot_to_plot() {
         let rows = [row("a", 1, 16), row("b", 1, 16), row("a", 1, 64)];
         let rows: Vec<_> = rows.iter().collect();
-        let series = Series::of(&rows, &[Key::Size]);
-        let mut palette = Palette::default();
-        let value = |row: &Row| row.number(Key::OpsPerS);
-        let both = series.lines(&mut palette, &rows, value, value);
+        let mut series = Series::of(&rows, &[Key::Size]);
+        let both = series.lines(&rows, Key::OpsPerS, Key::OpsPerS);
         assert_eq!(both[0].points, [(16.0, 16.0), (64.0, 64.0)]);
-        let only_b = series.lines(&mut palette, &rows[1..2], value, value);
+        let only_b = series.lines(&rows[1..2], Key::OpsPerS, Key::OpsPerS);
         assert_eq!(only_b[0].colour, both[1].colour);
-        assert_eq!(palette.legend().len(), 2);
+        assert_eq!(series.names.len(), 2);
     }
 
     #[test]
