@@ -1,6 +1,6 @@
 //! Cores and clocks: what speed is promised for.
 
-use super::finding::{Finding, Topic};
+use super::finding::{Finding, topics};
 use super::topology::Topology;
 
 /// What the system says, as it says it.
@@ -21,42 +21,26 @@ pub(super) struct Cores {
     pub(super) idle_us: Vec<String>,
 }
 
-static CORES: Topic = Topic {
-    subject: "cores",
-    promise: "a sidecore that spins needs a core beside the applications'",
-    breaks: false,
-    remedy: "use a machine with more cores, or leave sidecores.owned = false: everything then parks",
-};
-static SIBLINGS: Topic = Topic {
-    subject: "hardware threads",
-    promise: "a sidecore alone on its core; one that spins takes time and caches from the other thread of its core",
-    breaks: false,
-    remedy: "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)",
-};
-static ISOLATED: Topic = Topic {
-    subject: "isolated cores",
-    promise: "nothing else runs on a core that a sidecore owns",
-    breaks: false,
-    remedy: "boot with isolcpus=N nohz_full=N for the cores in sidecores.cpus, or give them a cpuset of their own",
-};
-static CLOCK: Topic = Topic {
-    subject: "clock",
-    promise: "stage times cost 20 ns; a clock that is read through a system call costs ten times that",
-    breaks: false,
-    remedy: "boot with clocksource=tsc where the processor's counter is invariant",
-};
-static GOVERNOR: Topic = Topic {
-    subject: "frequency",
-    promise: "measured rates and park costs stay what they were at start",
-    breaks: false,
-    remedy: "cpupower frequency-set -g performance",
-};
-static IDLE: Topic = Topic {
-    subject: "idle states",
-    promise: "a wake-up costs microseconds",
-    breaks: false,
-    remedy: "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1",
-};
+topics! {
+    CORES: "cores",
+        for "a sidecore that spins needs a core beside the applications'",
+        do "use a machine with more cores, or leave sidecores.owned = false: everything then parks";
+    SIBLINGS: "hardware threads",
+        for "a sidecore alone on its core; one that spins takes time and caches from the other thread of its core",
+        do "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)";
+    ISOLATED: "isolated cores",
+        for "nothing else runs on a core that a sidecore owns",
+        do "boot with isolcpus=N nohz_full=N for the cores in sidecores.cpus, or give them a cpuset of their own";
+    CLOCK: "clock",
+        for "stage times cost 20 ns; a clock that is read through a system call costs ten times that",
+        do "boot with clocksource=tsc where the processor's counter is invariant";
+    GOVERNOR: "frequency",
+        for "measured rates and park costs stay what they were at start",
+        do "cpupower frequency-set -g performance";
+    IDLE: "idle states",
+        for "a wake-up costs microseconds",
+        do "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1";
+}
 /// An idle state that takes longer to leave makes parking expensive, us.
 const DEEP: u32 = 100;
 /// Cores with several hardware threads that are named.

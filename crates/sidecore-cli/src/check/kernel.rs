@@ -1,6 +1,6 @@
 //! The kernel: what lanes and the sandbox are made of.
 
-use super::finding::{Finding, Topic};
+use super::finding::{Finding, topics};
 
 /// What the kernel says, and what it did when asked.
 #[derive(Debug, Default)]
@@ -24,48 +24,29 @@ const WIPE_ON_FORK: (u32, u32) = (4, 14);
 /// The first version of landlock that also limits signals to other processes.
 const SIGNALS: u32 = 6;
 
-static RELEASE: Topic = Topic {
-    subject: "kernel",
-    promise: "a forked child never touches its parent's lane (memory wiped on fork, Linux 4.14)",
-    breaks: true,
-    remedy: "use Linux 5.13 or later, which has all of it",
-};
-static SEALING: Topic = Topic {
-    subject: "sealed memory",
-    promise: "no client can make the service fault by shrinking its lane",
-    breaks: true,
-    remedy: "use a kernel with CONFIG_MEMFD_CREATE",
-};
-static PROCESSES: Topic = Topic {
-    subject: "process descriptors",
-    promise: "a dead client's lane and sessions are gone though a child holds its sockets",
-    breaks: true,
-    remedy: "use Linux 5.3 or later",
-};
-static LANDLOCK: Topic = Topic {
-    subject: "landlock",
-    promise: "who breaks into the service finds no files but its own",
-    breaks: true,
-    remedy: "use Linux 5.13 or later with landlock among its security modules (boot with lsm=landlock,...)",
-};
-static SECCOMP: Topic = Topic {
-    subject: "seccomp",
-    promise: "who breaks into the service finds no sockets, no processes, few system calls",
-    breaks: true,
-    remedy: "use a kernel with CONFIG_SECCOMP_FILTER",
-};
-static PTRACE: Topic = Topic {
-    subject: "tracing",
-    promise: "programs of one user cannot read each other's memory; the service's own cannot be read in any case",
-    breaks: false,
-    remedy: "sysctl kernel.yama.ptrace_scope=1, where the kernel has yama",
-};
-static CORE: Topic = Topic {
-    subject: "core dumps",
-    promise: "what clients encrypt does not reach a file when one crashes; the service itself dumps none in any case",
-    breaks: false,
-    remedy: "ulimit -c 0 for the clients, or sysctl kernel.core_pattern=|/bin/false",
-};
+topics! {
+    RELEASE: "kernel",
+        breaks "a forked child never touches its parent's lane (memory wiped on fork, Linux 4.14)",
+        do "use Linux 5.13 or later, which has all of it";
+    SEALING: "sealed memory",
+        breaks "no client can make the service fault by shrinking its lane",
+        do "use a kernel with CONFIG_MEMFD_CREATE";
+    PROCESSES: "process descriptors",
+        breaks "a dead client's lane and sessions are gone though a child holds its sockets",
+        do "use Linux 5.3 or later";
+    LANDLOCK: "landlock",
+        breaks "who breaks into the service finds no files but its own",
+        do "use Linux 5.13 or later with landlock among its security modules (boot with lsm=landlock,...)";
+    SECCOMP: "seccomp",
+        breaks "who breaks into the service finds no sockets, no processes, few system calls",
+        do "use a kernel with CONFIG_SECCOMP_FILTER";
+    PTRACE: "tracing",
+        for "programs of one user cannot read each other's memory; the service's own cannot be read in any case",
+        do "sysctl kernel.yama.ptrace_scope=1, where the kernel has yama";
+    CORE: "core dumps",
+        for "what clients encrypt does not reach a file when one crashes; the service itself dumps none in any case",
+        do "ulimit -c 0 for the clients, or sysctl kernel.core_pattern=|/bin/false";
+}
 
 pub(super) fn judge(kernel: &Kernel) -> Vec<Finding> {
     let here = |found: bool| if found { "there" } else { "not there" };

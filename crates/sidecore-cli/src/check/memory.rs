@@ -1,6 +1,6 @@
 //! Memory: where keys may end up, and how much there may be.
 
-use super::finding::{Finding, Topic};
+use super::finding::{Finding, topics};
 
 /// What the system says.
 #[derive(Debug, Default)]
@@ -23,36 +23,23 @@ pub(super) struct Memory {
 const OF_A_LANE: u64 = 4;
 const FEW_LANES: u64 = 1000;
 
-static SWAP: Topic = Topic {
-    subject: "swap",
-    promise: "keys never reach a disk",
-    breaks: true,
-    remedy: "let the service lock its memory (LimitMEMLOCK=infinity, as in packaging/sidecore.service), or swapoff -a",
-};
-static LOCKABLE: Topic = Topic {
-    subject: "locked memory",
-    promise: "the service's memory is kept out of swap",
-    breaks: false,
-    remedy: "LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited; a service that root starts lifts it itself",
-};
-static DESCRIPTORS: Topic = Topic {
-    subject: "file descriptors",
-    promise: "as many lanes as limits.lanes allows",
-    breaks: false,
-    remedy: "LimitNOFILE=1048576 in the unit, or ulimit -n",
-};
-static OVERCOMMIT: Topic = Topic {
-    subject: "overcommit",
-    promise: "a client that punches holes into its arena cannot make the service fault",
-    breaks: true,
-    remedy: "sysctl vm.overcommit_memory=0",
-};
-static HUGE_PAGES: Topic = Topic {
-    subject: "transparent huge pages",
-    promise: "no pauses while the kernel puts large pages together",
-    breaks: false,
-    remedy: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-};
+topics! {
+    SWAP: "swap",
+        breaks "keys never reach a disk",
+        do "let the service lock its memory (LimitMEMLOCK=infinity, as in packaging/sidecore.service), or swapoff -a";
+    LOCKABLE: "locked memory",
+        for "the service's memory is kept out of swap",
+        do "LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited; a service that root starts lifts it itself";
+    DESCRIPTORS: "file descriptors",
+        for "as many lanes as limits.lanes allows",
+        do "LimitNOFILE=1048576 in the unit, or ulimit -n";
+    OVERCOMMIT: "overcommit",
+        breaks "a client that punches holes into its arena cannot make the service fault",
+        do "sysctl vm.overcommit_memory=0";
+    HUGE_PAGES: "transparent huge pages",
+        for "no pauses while the kernel puts large pages together",
+        do "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+}
 
 pub(super) fn judge(memory: &Memory) -> Vec<Finding> {
     let locks = memory.root || memory.lockable == u64::MAX;

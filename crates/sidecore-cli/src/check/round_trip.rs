@@ -1,6 +1,6 @@
 //! How long a word takes from one core to another and back: what a sidecore that spins costs a request at least.
 
-use super::finding::{Finding, State, Topic};
+use super::finding::{Finding, State, topics};
 use super::topology::Topology;
 use sidecore::sys::cpu;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,18 +27,14 @@ pub(super) struct Trips {
     pub(super) park_cost: Option<u64>,
 }
 
-static ROUND_TRIP: Topic = Topic {
-    subject: "round trip",
-    promise: "a sidecore that spins hears of a request sooner than a sleep and its wake-up take",
-    breaks: false,
-    remedy: "tie sidecores and clients to cores near each other; where none are, notify = park loses nothing",
-};
-static PARK: Topic = Topic {
-    subject: "park cost",
-    promise: "whether to spin or to park is decided by what a sleep costs",
-    breaks: false,
-    remedy: "see why pipes cannot be made: the limit of open files",
-};
+topics! {
+    ROUND_TRIP: "round trip",
+        for "a sidecore that spins hears of a request sooner than a sleep and its wake-up take",
+        do "tie sidecores and clients to cores near each other; where none are, notify = park loses nothing";
+    PARK: "park cost",
+        for "whether to spin or to park is decided by what a sleep costs",
+        do "see why pipes cannot be made: the limit of open files";
+}
 
 /// Most pairs of cores that are measured, and the time for all of them: on a busy machine, enough to run at once for once.
 const PAIRS: usize = 8;

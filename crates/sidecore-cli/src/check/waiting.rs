@@ -1,6 +1,6 @@
 //! Policies that spin: what is in force of them, and whether the cores that are to be owned are free.
 
-use super::finding::{Finding, State, Topic};
+use super::finding::{Finding, State, topics};
 use super::topology;
 use sidecore::config::{Place, Waiters};
 use sidecore::core::policy::notify::Notify;
@@ -19,18 +19,14 @@ pub(super) struct Waiting {
     pub(super) others: Option<BTreeMap<usize, usize>>,
 }
 
-static POLICIES: Topic = Topic {
-    subject: "policies in force",
-    promise: "a policy that spins hears of requests without a sleep; it spins only on cores that are the service's alone",
-    breaks: false,
-    remedy: "leave cores to the service (sidecores.cpus = [N], sidecores.owned = true) and one to clients; where none can be spared, notify = park does the same and says so",
-};
-static OWNED: Topic = Topic {
-    subject: "owned cores",
-    promise: "nothing else runs on a core that the service owns: it spins there, and neither gets on",
-    breaks: false,
-    remedy: "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false",
-};
+topics! {
+    POLICIES: "policies in force",
+        for "a policy that spins hears of requests without a sleep; it spins only on cores that are the service's alone",
+        do "leave cores to the service (sidecores.cpus = [N], sidecores.owned = true) and one to clients; where none can be spared, notify = park does the same and says so";
+    OWNED: "owned cores",
+        for "nothing else runs on a core that the service owns: it spins there, and neither gets on",
+        do "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false";
+}
 /// Processes that are looked at, and how much of what the kernel says of each, bytes.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_STATUS: u64 = 65_536;
