@@ -30,7 +30,6 @@ pub mod report;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
@@ -109,9 +108,10 @@ impl Counters {
     /// Who waits now, as the blocks say it.
     pub fn waiters(self: &Arc<Self>) -> Waiters {
         let (sidecores, devices) = (0..self.shape.sidecores as usize, 0..self.shape.devices as usize);
+        let devices = devices.map(|index| self.device(index));
         Waiters {
             sidecores: sidecores.filter_map(|index| Some(self.sidecore(index).about()?.place)).collect(),
-            workers: devices.filter_map(|index| self.device(index).about()?.waits()).collect(),
+            workers: devices.filter(|device| !device.is_gone()).filter_map(|device| device.about()?.worker).collect(),
             clients_may_spin: self.word(header::CLIENTS_MAY_SPIN).load(Ordering::Relaxed) != 0,
         }
     }

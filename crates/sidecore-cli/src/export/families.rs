@@ -60,7 +60,7 @@ pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
     });
     let mut families = table(&all);
     let help = "Whether the device is given requests: 0 while it is drained and after its death.";
-    families.push(flags("device_active", help, &all, |stats| Some(stats.state == Some(DeviceState::Active))));
+    families.push(flags("device_active", help, &all, |stats| Some(stats.state() == Some(DeviceState::Active))));
     let help = "Whether the worker owns its core, so that it may spin: 1 or 0.";
     families.push(flags("device_may_spin", help, &all, |stats| Some(stats.worker?.may_spin)));
     families

@@ -75,7 +75,7 @@ pub(super) fn devices(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.devices))
         .text("DEVICE", |one| one.total.name.clone())
         .text("KIND", |one| one.total.kind.clone())
-        .text("STATE", |one| state(one.total.state).to_owned())
+        .text("STATE", |one| state(one.total.state()).to_owned())
         .counters(&[D::Requests, D::Bytes, D::InFlight, D::BacklogNs])
         .times("TIME", Stage::Device)
         .number("SIDECORE", |one| one.total.sidecore.to_string())

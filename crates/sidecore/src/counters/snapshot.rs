@@ -4,6 +4,7 @@ use super::block::audit_of;
 use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, SidecoreCounter};
 use super::{Shape, Start};
 use crate::config::Waiters;
+use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
 use sidecore_core::policy::order::Order;
@@ -113,9 +114,10 @@ impl Snapshot {
 
     /// Who waits.
     pub fn waiters(&self) -> Waiters {
+        let gone = Some(DeviceState::Gone);
         Waiters {
             sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
-            workers: self.devices.iter().filter_map(|device| device.waits()).collect(),
+            workers: self.devices.iter().filter(|device| device.state() != gone).filter_map(|device| device.worker).collect(),
             clients_may_spin: self.clients_may_spin,
         }
     }
@@ -203,6 +205,14 @@ impl SidecoreStats {
     /// What its waits cost.
     pub fn audit(&self) -> Audit {
         audit_of(std::array::from_fn(|i| self.counters[SidecoreCounter::Waits as usize + i]))
+    }
+}
+
+impl DeviceStats {
+    /// How far it may be used. `None`: not known.
+    pub fn state(&self) -> Option<DeviceState> {
+        let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
+        states.into_iter().find(|state| *state as u64 == self.get(DeviceCounter::State))
     }
 }
 

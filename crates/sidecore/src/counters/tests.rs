@@ -134,7 +134,7 @@ fn devices_come_back() {
     let counters = scratch.counters();
     let device = counters.device(2);
     device.open("card", 1, "emulated", NOWHERE);
-    assert_eq!(scratch.read().devices[0].state, Some(DeviceState::Active));
+    assert_eq!(scratch.read().devices[0].state(), Some(DeviceState::Active));
     device.set_state(DeviceState::Gone);
     device.add(DeviceCounter::Requests, 9);
     device.set(DeviceCounter::BacklogNs, 700);
@@ -142,7 +142,7 @@ fn devices_come_back() {
     let snapshot = scratch.read();
     let [seen] = &snapshot.devices[..] else { panic!("{snapshot:?}") };
     assert_eq!((seen.index, &*seen.name, seen.sidecore, &*seen.kind), (2, "card", 1, "emulated"));
-    assert_eq!(seen.state, Some(DeviceState::Gone));
+    assert_eq!(seen.state(), Some(DeviceState::Gone));
     assert_eq!((seen.get(DeviceCounter::Requests), seen.get(DeviceCounter::BacklogNs)), (9, 700));
     assert_eq!((seen.stages[0].summary().count, seen.stages[0].sum()), (1, 1_000));
 }
@@ -384,7 +384,7 @@ fn errors_say_what_to_do() {
     fs::write(scratch.file(), vec![7; 1 << 16]).unwrap();
     assert!(reason(&scratch).contains("no counter file of sidecore"));
     for (word, value, hint) in [
-        (header::VERSION, 9, "counter layout 9, this program reads 3"),
+        (header::VERSION, 9, "counter layout 9, this program reads 4"),
         (header::LANES, u64::MAX, "damaged"),
         (header::LANES, u64::from(Shape::LIMIT.lanes), "damaged"),
         (header::KEYS, u64::from(Shape::LIMIT.keys), "damaged"),

@@ -1,7 +1,7 @@
 //! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
 
 use super::{ClassStats, Histogram, ReadReason, SidecoreStats, Snapshot, Stats};
-use crate::counters::about::{ClassAbout, Front};
+use crate::counters::about::{ClassAbout, unpack};
 use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
 use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
 use crate::counters::{Shape, Start, WORD};
@@ -132,7 +132,7 @@ fn stats<C: Filed>(words: &[u64], index: usize) -> Stats<C> {
     Stats {
         index,
         generation: words[GENERATION],
-        about: C::About::read(words),
+        about: unpack(&words[GENERATION + 1..C::FIRST]),
         counters: words[C::FIRST..][..C::ROWS.len()].to_vec(),
         stages: histograms(&words[C::TIMES_FIRST..][..C::STAGES.len() * HISTOGRAM]),
     }
