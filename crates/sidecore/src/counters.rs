@@ -10,6 +10,7 @@
 use crate::config::Waiters;
 use crate::shm::Mapping;
 use layout::{Filed, header};
+use serde::{Deserialize, Serialize};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -43,7 +44,7 @@ pub use snapshot::{
 const WORD: usize = 8;
 
 /// What a service says of itself as it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Its process id.
     pub pid: u32,
@@ -200,21 +201,9 @@ fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
 
 /// Writes the part of the header that stays as it is, and a first heartbeat.
 fn describe(lines: &[Line], shape: Shape, start: Start) {
-    let words = [
-        (header::MAGIC, layout::MAGIC),
-        (header::VERSION, layout::VERSION),
-        (header::SIDECORES, u64::from(shape.sidecores)),
-        (header::LANES, u64::from(shape.lanes)),
-        (header::DEVICES, u64::from(shape.devices)),
-        (header::KEYS, u64::from(shape.keys)),
-        (header::PID, u64::from(start.pid)),
-        (header::SAMPLE_EVERY, u64::from(start.sample_every)),
-        (header::START, start.now),
-        (header::HEARTBEAT, start.now),
-    ];
-    for (word, value) in words {
-        word_of(lines, word).store(value, Ordering::Relaxed);
-    }
+    let about = about::pack(&(shape, start), header::HEARTBEAT - header::ABOUT);
+    let words = [layout::MAGIC, layout::VERSION].into_iter().chain(about).chain([start.now]);
+    words.enumerate().for_each(|(word, value)| word_of(lines, word).store(value, Ordering::Relaxed));
 }
 
 const _: () = assert!(LINE_BYTES == LINE_WORDS * WORD && header::WORDS.is_multiple_of(LINE_WORDS));

@@ -64,10 +64,10 @@ pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-/// What such words say; nothing, where they say what cannot be.
-pub(super) fn unpack<A: DeserializeOwned + Default>(words: &[u64]) -> A {
+/// What such words say. `None`: what cannot be.
+pub(super) fn unpack<A: DeserializeOwned>(words: &[u64]) -> Option<A> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    postcard::from_bytes(&bytes).unwrap_or_default()
+    postcard::from_bytes(&bytes).ok()
 }
 
 /// The beginning of a text that has at most so many bytes.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn again(name: &str) -> String {
-        unpack::<KeyAbout>(&pack(&KeyAbout { name: name.to_owned() }, 6)).name
+        unpack::<KeyAbout>(&pack(&KeyAbout { name: name.to_owned() }, 6)).unwrap().name
     }
 
     #[test]
@@ -107,6 +107,6 @@ mod tests {
     #[test]
     fn what_would_move_the_cursor_is_replaced() {
         assert_eq!(again("a\x1b[2Jb\n\u{9b}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
-        assert_eq!(unpack::<KeyAbout>(&[u64::MAX]).name, "");
+        assert!(unpack::<KeyAbout>(&[u64::MAX]).is_none());
     }
 }

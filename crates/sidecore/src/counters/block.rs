@@ -72,7 +72,8 @@ impl<C: Filed> Block<C> {
     /// What it says of itself while it is open.
     pub(super) fn about(&self) -> Option<C::About> {
         let is_open = self.word(GENERATION).load(Ordering::Acquire) & 1 == 1;
-        is_open.then(|| unpack(&(GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>()))
+        let said = || (GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>();
+        is_open.then(|| unpack(&said()).unwrap_or_default())
     }
 
     /// Clears the block and opens it.

@@ -15,8 +15,8 @@
 //! lanes come last and are holes in the file until used.
 
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sidecore_core::histogram::BUCKETS;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
@@ -32,20 +32,15 @@ pub(super) const VERSION: u64 = 4;
 pub(super) mod header {
     pub(in crate::counters) const MAGIC: usize = 0;
     pub(in crate::counters) const VERSION: usize = 1;
-    pub(in crate::counters) const SIDECORES: usize = 2;
-    pub(in crate::counters) const LANES: usize = 3;
-    pub(in crate::counters) const DEVICES: usize = 4;
-    pub(in crate::counters) const PID: usize = 5;
-    pub(in crate::counters) const SAMPLE_EVERY: usize = 6;
-    pub(in crate::counters) const START: usize = 7;
+    /// Shape and start, as postcard writes them.
+    pub(in crate::counters) const ABOUT: usize = 2;
     pub(in crate::counters) const HEARTBEAT: usize = 8;
     pub(in crate::counters) const NOTIFY: usize = 9;
     pub(in crate::counters) const BALANCE: usize = 13;
     pub(in crate::counters) const ORDER: usize = 14;
-    pub(in crate::counters) const KEYS: usize = 15;
     /// 1: clients are told that they may spin.
-    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 16;
-    pub(in crate::counters) const WORDS: usize = 24;
+    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 15;
+    pub(in crate::counters) const WORDS: usize = 16;
 }
 
 /// First word of each block.
@@ -100,7 +95,7 @@ impl SidecoreCounter {
 }
 
 /// How many blocks of each kind the file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Sidecores.
     pub sidecores: u32,

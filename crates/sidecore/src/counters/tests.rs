@@ -383,15 +383,15 @@ fn errors_say_what_to_do() {
     assert!(reason(&scratch).contains("no counter file of sidecore"));
     fs::write(scratch.file(), vec![7; 1 << 16]).unwrap();
     assert!(reason(&scratch).contains("no counter file of sidecore"));
-    for (word, value, hint) in [
-        (header::VERSION, 9, "counter layout 9, this program reads 4"),
-        (header::LANES, u64::MAX, "damaged"),
-        (header::LANES, u64::from(Shape::LIMIT.lanes), "damaged"),
-        (header::KEYS, u64::from(Shape::LIMIT.keys), "damaged"),
-        (header::PID, 1 << 32, "damaged"),
-    ] {
-        scratch.counters().set(word, value);
-        assert!(reason(&scratch).contains(hint), "{}", reason(&scratch));
+    scratch.counters().set(header::VERSION, 9);
+    assert!(reason(&scratch).contains("counter layout 9, this program reads 4"), "{}", reason(&scratch));
+    scratch.counters().set(header::ABOUT, u64::MAX);
+    assert!(reason(&scratch).contains("damaged"), "{}", reason(&scratch));
+    let Shape { lanes, keys, .. } = Shape::LIMIT;
+    for shape in [Shape { lanes: u32::MAX, ..SHAPE }, Shape { lanes, ..SHAPE }, Shape { keys, ..SHAPE }] {
+        let counters = scratch.counters();
+        describe(counters.mapping.lines(counters.bytes), shape, Start { pid: 1, sample_every: 1, now: 1 });
+        assert!(reason(&scratch).contains("damaged"), "{}", reason(&scratch));
     }
     fs::remove_file(scratch.file()).unwrap();
     fs::create_dir(scratch.file()).unwrap();

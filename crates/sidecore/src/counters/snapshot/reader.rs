@@ -60,18 +60,8 @@ fn describe(head: &[u64]) -> Read<Snapshot> {
     if head[header::VERSION] != VERSION {
         return Err(ReadReason::Version(head[header::VERSION]));
     }
-    let small = |word: usize| u32::try_from(head[word]).map_err(|_| ReadReason::Damaged);
-    let shape = Shape {
-        sidecores: small(header::SIDECORES)?,
-        lanes: small(header::LANES)?,
-        devices: small(header::DEVICES)?,
-        keys: small(header::KEYS)?,
-    };
-    if !shape.is_within_limits() {
-        return Err(ReadReason::Damaged);
-    }
-    let start =
-        Start { pid: small(header::PID)?, sample_every: small(header::SAMPLE_EVERY)?, now: head[header::START] };
+    let about: Option<(Shape, Start)> = unpack(&head[header::ABOUT..header::HEARTBEAT]);
+    let (shape, start) = about.filter(|(shape, _)| shape.is_within_limits()).ok_or(ReadReason::Damaged)?;
     // Read after the heartbeat, so that of a living service it is never before.
     let taken = clock::now();
     Ok(Snapshot {
@@ -132,7 +122,7 @@ fn stats<C: Filed>(words: &[u64], index: usize) -> Stats<C> {
     Stats {
         index,
         generation: words[GENERATION],
-        about: unpack(&words[GENERATION + 1..C::FIRST]),
+        about: unpack(&words[GENERATION + 1..C::FIRST]).unwrap_or_default(),
         counters: words[C::FIRST..][..C::ROWS.len()].to_vec(),
         stages: histograms(&words[C::TIMES_FIRST..][..C::STAGES.len() * HISTOGRAM]),
     }
