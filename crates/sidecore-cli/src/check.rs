@@ -21,7 +21,7 @@ use sidecore::config::Config;
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
     let config = match &args.config {
-        Some(path) => Config::read(path).map_err(|error| error.to_string())?,
+        Some(path) => Config::read(path)?,
         None => Config { socket: args.socket.clone(), ..Config::default() },
     };
     let findings = findings(&config);

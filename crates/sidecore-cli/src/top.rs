@@ -2,7 +2,6 @@
 //!
 //! It only reads the counter file, so it disturbs nobody, and it also shows the last numbers of a service that ended.
 
-use sidecore::counters::Snapshot;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
@@ -25,8 +24,4 @@ pub(crate) fn run(counters: &Path, once: bool, interval: Duration) -> Result<(),
     } else {
         live::run(counters, interval)
     }
-}
-
-fn read(counters: &Path) -> Result<Snapshot, String> {
-    Snapshot::read(counters).map_err(|error| error.to_string())
 }

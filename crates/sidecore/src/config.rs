@@ -16,7 +16,7 @@ mod sandbox;
 mod setting;
 mod waiters;
 
-pub use error::ConfigError;
+use error::{from_toml, unknown};
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
@@ -247,7 +247,7 @@ impl Config {
     ///
     /// # Errors
     /// Names the file, the line, and what to write instead.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+    pub fn read(path: &Path) -> Result<Self, String> {
         Self::read_beside(path, default_socket(None))
     }
 
@@ -255,9 +255,9 @@ impl Config {
     ///
     /// # Errors
     /// As for [`Config::read`].
-    pub fn read_beside(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        let mut config = Self::parse(&text).map_err(|error| error.in_file(path))?;
+    pub fn read_beside(path: &Path, socket: PathBuf) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if !toml::from_str::<toml::Table>(&text).is_ok_and(|keys| keys.contains_key("socket")) {
             config.socket = socket;
         }
@@ -268,8 +268,8 @@ impl Config {
     ///
     /// # Errors
     /// Names the line and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text))?;
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| from_toml(&error, text))?;
         config.check()?;
         Ok(config)
     }
@@ -278,7 +278,7 @@ impl Config {
     ///
     /// # Errors
     /// Names the key and what to write instead.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), String> {
         self.limits.check()?;
         self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
@@ -357,7 +357,7 @@ impl KeysConfig {
     }
 
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
-    fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), String> {
         let Self { directory, passphrase_file, changes_file, .. } = self;
         require(
             directory.is_some() || passphrase_file.is_none(),
@@ -380,7 +380,7 @@ impl DeviceConfig {
     ///
     /// # Errors
     /// Names the key and what to write instead.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
         require(!name.is_empty() && name.len() <= 32 && !name.contains(['.', '=']), || {
             format!("device name {name:?}: use 1 to 32 characters without . and =")
@@ -395,7 +395,7 @@ impl DeviceConfig {
         })?;
         let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
         match self.ops.iter().find(|family| !means_some(family)) {
-            Some(family) => Err(ConfigError::unknown("operation", family, Class::all().flat_map(Class::families))),
+            Some(family) => Err(unknown("operation", family, Class::all().flat_map(Class::families))),
             None => Ok(()),
         }
     }
@@ -412,13 +412,13 @@ const fn default_depth() -> u32 {
     64
 }
 
-fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), ConfigError> {
+fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), String> {
     require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
 }
 
 /// Unless it is fine, says what to write instead.
-fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), ConfigError> {
-    if is_fine { Ok(()) } else { Err(ConfigError::new(remedy())) }
+fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
+    if is_fine { Ok(()) } else { Err(remedy().into()) }
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -3,7 +3,7 @@
 //! The service creates one file, maps it and counts in it; `top` and exporters only read. Every number is a 64-bit
 //! word with a single writer, so to count is a load, an addition and a store: no lock, no system call, no allocation.
 //! A reader may see one number a little older than the next; it can disturb nobody, and whatever the file holds, it
-//! gets numbers or a [`ReadError`].
+//! gets numbers or an error in words.
 //!
 //! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
 
@@ -36,9 +36,7 @@ pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
 pub use layout::Shape;
-pub use snapshot::{
-    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot, Stats,
-};
+pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, Stats};
 
 /// Bytes of a word.
 const WORD: usize = 8;

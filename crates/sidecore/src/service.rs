@@ -15,7 +15,7 @@ mod record;
 mod sessions;
 mod turns;
 
-use crate::config::{Config, ConfigError, DeviceConfig};
+use crate::config::{Config, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::keys::Store;
 use crate::spec::Secret;
@@ -42,7 +42,7 @@ use std::thread::{self, JoinHandle};
 #[derive(Debug)]
 pub enum StartError {
     /// The configuration contradicts itself.
-    Config(ConfigError),
+    Config(String),
     /// A core of the configuration is not this process's to use.
     NoSuchCpu {
         /// What was asked for.
@@ -89,7 +89,7 @@ impl Service {
     /// # Errors
     /// As for [`Service::start`].
     pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
-        config.check()?;
+        config.check().map_err(StartError::Config)?;
         check_cpus(&config)?;
         raise_file_limit();
         let store =
@@ -249,12 +249,6 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
-    }
-}
-
-impl From<ConfigError> for StartError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
     }
 }
 

@@ -51,7 +51,7 @@ impl Exporter {
     }
 
     fn read(&self) -> Result<Snapshot, String> {
-        let now = Snapshot::read(&self.file).map_err(|error| error.to_string())?;
+        let now = Snapshot::read(&self.file)?;
         if now.is_alive() { Ok(now) } else { Err(format!("{}: no heartbeat", self.file.display())) }
     }
 

@@ -2,7 +2,6 @@
 
 mod table;
 
-use super::read;
 use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -27,7 +26,7 @@ const SMALL_TABLE: (u16, u16) = (4, 10);
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    let mut screen = Screen::new(read(counters)?);
+    let mut screen = Screen::new(Snapshot::read(counters)?);
     show(&mut screen, counters, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
 }
 
@@ -65,7 +64,7 @@ fn show(screen: &mut Screen, file: &Path, interval: Duration) -> io::Result<()> 
             }
         } else {
             next = Instant::now() + interval;
-            screen.refresh(|| read(file));
+            screen.refresh(|| Snapshot::read(file));
         }
     }
     Ok(())

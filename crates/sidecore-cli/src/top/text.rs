@@ -1,9 +1,9 @@
 //! The counters once, as plain text.
 
-use super::read;
 use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use sidecore::counters::Snapshot;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// Prints the counters of this file. Rates are those of one interval, which is waited for; quantiles and counts those
 /// since the start, as are the rates if there is no interval or the service does not run.
 pub(super) fn run(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
-    let first = read(counters)?;
+    let first = Snapshot::read(counters)?;
     let view = if first.is_alive() && !interval.is_zero() {
         std::thread::sleep(interval);
-        View::new(read(counters)?, Some(&first), false)
+        View::new(Snapshot::read(counters)?, Some(&first), false)
     } else {
         View::new(first, None, false)
     };

@@ -1,6 +1,5 @@
 //! What `sidecore serve` denies itself.
 
-use super::ConfigError;
 use serde::Deserialize;
 
 /// The section `[sandbox]`.
@@ -21,11 +20,12 @@ pub struct SandboxConfig {
 }
 
 impl SandboxConfig {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), String> {
         match self.user.as_deref() {
-            Some("" | "root" | "0") => Err(ConfigError::new(
-                "sandbox.user: name an unprivileged user, or leave it out to stay who starts the service",
-            )),
+            Some("" | "root" | "0") => {
+                Err("sandbox.user: name an unprivileged user, or leave it out to stay who starts the service"
+                    .to_owned())
+            }
             _ => Ok(()),
         }
     }

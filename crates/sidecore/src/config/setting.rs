@@ -1,6 +1,7 @@
 //! What `sidecore set` can change while the service runs.
 
-use super::{ConfigError, DeviceConfig};
+use super::DeviceConfig;
+use super::error::{from_toml, unknown};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -64,9 +65,9 @@ impl Setting {
     ///
     /// # Errors
     /// What is wrong and what can be written.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(ConfigError::new(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain")));
+            return Err(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain"));
         };
         if let Some((_, hop)) = HOPS.iter().find(|(name, _)| *name == key) {
             return Ok(Self::Notify(*hop, Parse::parse_text(value)?));
@@ -76,36 +77,36 @@ impl Setting {
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
-            "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
+            "record" => Err("record can only be set to off: to begin one, start the service with it".to_owned()),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
-                None => Err(ConfigError::unknown("setting", key, HOPS.map(|(name, _)| name).into_iter().chain(OTHERS))),
+                None => Err(unknown("setting", key, HOPS.map(|(name, _)| name).into_iter().chain(OTHERS))),
             },
         }
     }
 }
 
-fn parse_device(value: &str) -> Result<Setting, ConfigError> {
+fn parse_device(value: &str) -> Result<Setting, String> {
     #[derive(Deserialize)]
     struct One {
         device: DeviceConfig,
     }
     let text = format!("device={value}");
-    let One { device } = toml::from_str(&text).map_err(|error| ConfigError::from_toml(&error, &text))?;
+    let One { device } = toml::from_str(&text).map_err(|error| from_toml(&error, &text))?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }
 
 /// Values that are written as text in the file and on the command line.
 pub(super) trait Parse: Sized {
-    fn parse_text(text: &str) -> Result<Self, ConfigError>;
+    fn parse_text(text: &str) -> Result<Self, String>;
 }
 
 macro_rules! policies {
     ($($policy:ty)*) => {
         $(impl Parse for $policy {
-            fn parse_text(text: &str) -> Result<Self, ConfigError> {
-                Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+            fn parse_text(text: &str) -> Result<Self, String> {
+                Self::parse(text).map_err(|error| error.to_string())
             }
         })*
     };
@@ -114,12 +115,12 @@ macro_rules! policies {
 policies! { Notify Balance Order }
 
 impl Parse for DeviceAction {
-    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+    fn parse_text(text: &str) -> Result<Self, String> {
         match text {
             "drain" => Ok(Self::Drain),
             "remove" => Ok(Self::Remove),
             "kill" => Ok(Self::Kill),
-            _ => Err(ConfigError::unknown("action", text, ["drain", "remove", "kill"].into_iter())),
+            _ => Err(unknown("action", text, ["drain", "remove", "kill"].into_iter())),
         }
     }
 }

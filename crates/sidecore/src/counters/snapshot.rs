@@ -14,11 +14,9 @@ use sidecore_core::wire::Fault;
 use std::ops::Deref;
 use std::path::Path;
 
-mod error;
 mod histogram;
 mod reader;
 
-pub use error::{ReadError, ReadReason};
 pub use histogram::Histogram;
 
 /// A service whose heartbeat is older does not run, ns.
@@ -86,9 +84,9 @@ impl Snapshot {
     /// Reads the file of a running or ended service.
     ///
     /// # Errors
-    /// There is none, it cannot be read, or it is no counter file of this version.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
-        reader::read(path).map_err(|reason| ReadError { path: path.to_owned(), reason })
+    /// There is none, it cannot be read, or it is no counter file of this version: in words, with its path.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        reader::read(path).map_err(|error| format!("{}: {}", path.display(), reader::in_words(&error)))
     }
 
     /// What was counted since an earlier snapshot. Levels, such as requests in flight, stay what they are now. A block that
@@ -117,7 +115,12 @@ impl Snapshot {
         let gone = Some(DeviceState::Gone);
         Waiters {
             sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
-            workers: self.devices.iter().filter(|device| device.state() != gone).filter_map(|device| device.worker).collect(),
+            workers: self
+                .devices
+                .iter()
+                .filter(|device| device.state() != gone)
+                .filter_map(|device| device.worker)
+                .collect(),
             clients_may_spin: self.clients_may_spin,
         }
     }

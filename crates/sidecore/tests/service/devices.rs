@@ -126,7 +126,8 @@ fn devices_are_added_and_removed_while_requests_run() {
             load.run(200);
         }
         // The next round's get their numbers.
-        let gone = |all: &[DeviceStats]| all.len() == 3 && all[1..].iter().all(|d| d.state() == Some(DeviceState::Gone));
+        let gone =
+            |all: &[DeviceStats]| all.len() == 3 && all[1..].iter().all(|d| d.state() == Some(DeviceState::Gone));
         let all = devices_when(&service, gone);
         assert!(all[1..].iter().all(|device| device.get(DeviceCounter::Requests) > 10));
     }

@@ -24,7 +24,7 @@ impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         self.administers(key, "change the service")?;
         let mut note = None;
-        match Setting::parse(text).map_err(|error| error.to_string())? {
+        match Setting::parse(text)? {
             Setting::Notify(hop, notify) => {
                 let hops = &mut self.config.notify;
                 let all = hop == Hop::All;
