@@ -7,11 +7,11 @@
 //! - what only an intruder would try kills the process at once, so that it gets one attempt and the log shows it;
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use `clone`.
 
-use super::SandboxError;
+use super::Lack;
 use libc::{c_long, c_ulong};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter_all_threads,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
 };
 use std::collections::BTreeMap;
 
@@ -142,7 +142,16 @@ const DEADLY: &[c_long] = &[
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
 /// A filter for all threads, and for those to come.
-pub(super) fn filter() -> Result<(), SandboxError> {
+pub(super) fn filter() -> Lack {
+    install().err().map(|error| {
+        format!(
+            "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel \
+             with CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
+        )
+    })
+}
+
+fn install() -> Result<(), seccompiler::Error> {
     let any = |calls: &[c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let (yes, no) = (SeccompAction::Allow, |errno| SeccompAction::Errno(errno as u32));
     // The last one installed forbids to install any more.
@@ -151,8 +160,7 @@ pub(super) fn filter() -> Result<(), SandboxError> {
         (any(DEADLY), yes.clone(), SeccompAction::KillProcess),
         (allowed(std::process::id())?, no(libc::EPERM), yes),
     ] {
-        let program = compile(rules, otherwise, matched).map_err(|error| unavailable(&error))?;
-        apply_filter_all_threads(&program).map_err(|error| unavailable(&error))?;
+        apply_filter_all_threads(&compile(rules, otherwise, matched)?)?;
     }
     Ok(())
 }
@@ -162,24 +170,16 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
-fn unavailable(error: &seccompiler::Error) -> SandboxError {
-    SandboxError::Unavailable(format!(
-        "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel with \
-         CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
-    ))
-}
-
 /// All that is allowed, with the arguments that some must have.
-fn allowed(pid: u32) -> Result<Rules, SandboxError> {
+fn allowed(pid: u32) -> Result<Rules, BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in conditional(u64::from(pid)) {
-        let rule = conditions.and_then(SeccompRule::new).map_err(|error| unavailable(&error.into()))?;
-        rules.entry(call).or_default().push(rule);
+        rules.entry(call).or_default().push(SeccompRule::new(conditions?)?);
     }
     Ok(rules)
 }
 
-type Conditions = Result<Vec<SeccompCondition>, seccompiler::BackendError>;
+type Conditions = Result<Vec<SeccompCondition>, BackendError>;
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
 fn conditional(pid: u64) -> Vec<(c_long, Conditions)> {
@@ -225,7 +225,7 @@ const DESCRIPTOR_COMMANDS: [i32; 10] = [
     libc::F_OFD_GETLK,
 ];
 
-type Condition = Result<SeccompCondition, seccompiler::BackendError>;
+type Condition = Result<SeccompCondition, BackendError>;
 
 fn one(condition: Condition) -> Conditions {
     Ok(vec![condition?])
