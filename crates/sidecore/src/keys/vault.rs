@@ -67,7 +67,7 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens a directory and all keys in it. A new one is made; one of the first version is brought to the present one.
+    /// Opens a directory and all keys in it. A new one is made.
     pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
         Self::open_on(path, config, passphrase, Cost::default(), Box::new(System))
     }
@@ -92,8 +92,6 @@ impl Vault {
             }
         };
         let (master, list) = Master::open(passphrase, &file).map_err(|why| at(&master_error(&why)))?;
-        let is_first = list.is_none();
-        let list = list.unwrap_or_else(|| present.as_list());
         counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes)).map_err(|what| directory.here(&what))?;
         let missing = present.compare(&directory, &list, &config.accept_missing)?;
         let mut vault = Self { directory, master, file, last: list.changes, list, counter, cost };
@@ -101,9 +99,6 @@ impl Vault {
         vault.list.void.clear();
         vault.forget(missing)?;
         let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
-        if is_first {
-            vault.change_passphrase(passphrase).and_then(certain).map_err(|what| vault.directory.here(&what))?;
-        }
         vault.count()?;
         Ok((vault, found))
     }

@@ -49,18 +49,15 @@ impl List {
     }
 }
 
-/// The file of a key that the change of this number wrote. Before there were numbers it was the name alone.
+/// The file of a key that the change of this number wrote.
 pub(super) fn file_of(name: &str, number: u64) -> String {
-    if number == 0 { format!("{name}{SUFFIX}") } else { format!("{name}{NUMBER}{number}{SUFFIX}") }
+    format!("{name}{NUMBER}{number}{SUFFIX}")
 }
 
 /// Name and number of a key's file; `None`: it is none.
 pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
-    let stem = file.strip_suffix(SUFFIX)?;
-    let (name, number) = match stem.split_once(NUMBER) {
-        None => (stem, 0),
-        Some((name, number)) => (name, number.parse().ok()?),
-    };
+    let (name, number) = file.strip_suffix(SUFFIX)?.split_once(NUMBER)?;
+    let number = number.parse().ok()?;
     (check_name(name).is_ok() && file_of(name, number) == file).then_some((name, number))
 }
 
@@ -70,10 +67,10 @@ mod tests {
 
     #[test]
     fn files_have_one_spelling() {
-        for (name, number) in [("www", 0), ("www", 1), ("a.key", 7), ("a.b", u64::MAX)] {
+        for (name, number) in [("www", 1), ("a.key", 7), ("a.b", u64::MAX)] {
             assert_eq!(key_of(&file_of(name, number)), Some((name, number)));
         }
-        for file in ["www", "www@.key", "www@0.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"] {
+        for file in ["www", "www.key", "www@.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"] {
             assert_eq!(key_of(file), None, "{file}");
         }
     }

@@ -32,12 +32,6 @@ impl Present {
         Ok(present)
     }
 
-    /// The list of a directory that has none: of the first version.
-    pub(super) fn as_list(&self) -> List {
-        let keys = self.placed.iter().filter_map(|file| key_of(file)).filter(|(_, number)| *number == 0);
-        List { keys: keys.map(|(name, number)| (name.to_owned(), number)).collect(), ..List::default() }
-    }
-
     /// Compares the files with the list. Returns the keys whose files are missing, where that is accepted.
     pub(super) fn compare(
         &self,

@@ -2,8 +2,7 @@
 //! a key under the master key.
 //!
 //! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line,
-//! a key's name and number) is authenticated with it. Reading is total. Files of the first version, which had no list
-//! and no numbers, are read and no longer written.
+//! a key's name and number) is authenticated with it. Reading is total.
 
 use super::super::Acl;
 use super::list::List;
@@ -17,8 +16,6 @@ use zeroize::{Zeroize, Zeroizing};
 
 const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
 const KEY_LINE: &[u8] = b"sidecore key v2\n";
-const FIRST_MASTER_LINE: &[u8] = b"sidecore master key v1\n";
-const FIRST_KEY_LINE: &[u8] = b"sidecore key v1\n";
 const TAG_LEN: usize = 16;
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
@@ -92,13 +89,6 @@ struct SealedList {
 }
 
 #[derive(Serialize, Deserialize)]
-struct FirstKeyFile {
-    name: String,
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-#[derive(Serialize, Deserialize)]
 struct KeyFile {
     name: String,
     number: u64,
@@ -132,29 +122,25 @@ impl Master {
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
-    /// Opens its file. A file of the first version has no list.
-    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, Option<List>), Unsealing> {
-        let line = if file.starts_with(FIRST_MASTER_LINE) { FIRST_MASTER_LINE } else { MASTER_LINE };
+    /// Opens its file.
+    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
-        body_of(file, line)?;
+        body_of(file, MASTER_LINE)?;
         // Tells damage from a wrong passphrase.
         if digest(&SHA256, whole).as_ref() != sum {
             return Err(Unsealing::Damaged);
         }
-        let body = body_of(whole, line)?;
+        let body = body_of(whole, MASTER_LINE)?;
         let (Wrapped { cost, salt, nonce, sealed }, list) =
             postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
         if !cost.is_allowed() {
             return Err(Unsealing::Damaged);
         }
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let key = aead_key(&open(&wrapping, nonce, line, sealed).ok_or(Unsealing::Passphrase)?)?;
+        let key = aead_key(&open(&wrapping, nonce, MASTER_LINE, sealed).ok_or(Unsealing::Passphrase)?)?;
         let master = Self { key, wrapped: whole[..whole.len() - list.len()].to_vec() };
-        let list = match (line == FIRST_MASTER_LINE, list) {
-            (true, []) => None,
-            (true, _) => return Err(Unsealing::Damaged),
-            (false, list) => Some(master.open_list(list)?),
-        };
+        let SealedList { nonce, sealed } = decode(list)?;
+        let list = decode(&open(&master.key, nonce, &master.wrapped, sealed).ok_or(Unsealing::Damaged)?)?;
         Ok((master, list))
     }
 
@@ -168,11 +154,6 @@ impl Master {
         let sum = digest(&SHA256, &file);
         file.extend(sum.as_ref());
         Ok(file)
-    }
-
-    fn open_list(&self, list: &[u8]) -> Result<List, Unsealing> {
-        let SealedList { nonce, sealed } = decode(list)?;
-        decode(&open(&self.key, nonce, &self.wrapped, sealed).ok_or(Unsealing::Damaged)?)
     }
 
     /// The file of a key, written by the change of this number.
@@ -191,14 +172,9 @@ impl Master {
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key. Those of the first version are of change 0.
+    /// Opens the file of a key.
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<Sealed, Unsealing> {
-        let KeyFile { name: found, number: of, nonce, sealed } = if number == 0 {
-            let FirstKeyFile { name, nonce, sealed } = decode(body_of(file, FIRST_KEY_LINE)?)?;
-            KeyFile { name, number: 0, nonce, sealed }
-        } else {
-            decode(body_of(file, KEY_LINE)?)?
-        };
+        let KeyFile { name: found, number: of, nonce, sealed } = decode(body_of(file, KEY_LINE)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
         }
@@ -212,9 +188,6 @@ impl Master {
 
 /// What is authenticated with a key: that it is one, in this version, of this name and change.
 fn associated(name: &str, number: u64) -> Vec<u8> {
-    if number == 0 {
-        return [FIRST_KEY_LINE, name.as_bytes()].concat();
-    }
     [KEY_LINE, &number.to_le_bytes(), name.as_bytes()].concat()
 }
 
@@ -307,7 +280,7 @@ mod tests {
         let (first, file) = master();
         let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
         let (again, found) = Master::open(&secret(b"open sesame"), &file).unwrap();
-        assert_eq!(found, Some(list()));
+        assert_eq!(found, list());
         assert_eq!(again.open_key("www", 7, &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
         assert!(!key.windows(7).any(|window| window == b"private"));
     }
@@ -326,7 +299,7 @@ mod tests {
         let (other, _) = master();
         assert_eq!(other.open_key("www", 7, &key), Err(Unsealing::Damaged));
         assert_eq!(first.open_key("www", 7, &file), Err(Unsealing::Foreign));
-        assert_eq!(first.open_key("www", 0, &key), Err(Unsealing::Version));
+        assert_eq!(first.open_key("www", 7, b"sidecore key v1\nx"), Err(Unsealing::Version));
     }
 
     #[test]
@@ -384,9 +357,7 @@ mod tests {
             let (master, _) = master();
             prop_assert!(master.open_key("www", 7, &bytes).is_err());
             prop_assert!(master.open_key("www", 7, &[KEY_LINE, &bytes].concat()).is_err());
-            prop_assert!(master.open_key("www", 0, &[FIRST_KEY_LINE, &bytes].concat()).is_err());
             prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat()).is_err());
-            prop_assert!(Master::open(&secret(b"x"), &[FIRST_MASTER_LINE, &bytes].concat()).is_err());
         }
     }
 }
