@@ -18,7 +18,7 @@ use counter::Counter;
 use directory::{Directory, Disk, System, beside};
 use list::{List, file_of};
 use present::Present;
-use seal::{Cost, MAX_FILE, MAX_MASTER, Master, Sealed, Unsealing};
+use seal::{Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -282,7 +282,7 @@ impl Vault {
             None => self.directory.read(&beside(&file), MAX_FILE)?.ok_or_else(|| at("it is gone: restore it"))?,
         };
         let opened = self.master.open_key(name, number, &sealed);
-        let Sealed { acl, pkcs8 } = opened.map_err(|why| at(&key_error(&why)))?;
+        let (acl, pkcs8) = opened.map_err(|why| at(&key_error(&why)))?;
         Ok(Found { name: name.to_owned(), acl, pkcs8 })
     }
 }

@@ -16,7 +16,6 @@ use zeroize::{Zeroize, Zeroizing};
 
 const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
 const KEY_LINE: &[u8] = b"sidecore key v2\n";
-const TAG_LEN: usize = 16;
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 32 * 1024;
@@ -72,35 +71,27 @@ pub(super) enum Unsealing {
     System,
 }
 
+/// What is secret, under a key.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    nonce: [u8; NONCE_LEN],
+    bytes: Vec<u8>,
+}
+
 /// The master key under the passphrase.
 #[derive(Serialize, Deserialize)]
 struct Wrapped {
     cost: Cost,
     salt: [u8; 16],
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-/// The list under the master key.
-#[derive(Serialize, Deserialize)]
-struct SealedList {
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
+    master: Sealed,
 }
 
 #[derive(Serialize, Deserialize)]
 struct KeyFile {
     name: String,
     number: u64,
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-/// What a key's file keeps secret.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sealed {
-    pub(super) acl: Acl,
-    pub(super) pkcs8: Secret,
+    /// Who may use it, and the key.
+    secret: Sealed,
 }
 
 /// The key that seals the keys.
@@ -114,11 +105,11 @@ impl Master {
     /// A new one.
     pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<Self, Unsealing> {
         let mut master = Zeroizing::new(random::<MASTER_LEN>()?);
-        let (salt, nonce) = (random()?, random()?);
+        let salt = random()?;
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
         let key = aead_key(&*master)?;
-        let sealed = seal(&wrapping, nonce, MASTER_LINE, &mut *master)?;
-        let body = postcard::to_stdvec(&Wrapped { cost, salt, nonce, sealed }).map_err(|_| Unsealing::System)?;
+        let master = Sealed::new(&wrapping, MASTER_LINE, &mut *master)?;
+        let body = postcard::to_stdvec(&Wrapped { cost, salt, master }).map_err(|_| Unsealing::System)?;
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
@@ -131,25 +122,23 @@ impl Master {
             return Err(Unsealing::Damaged);
         }
         let body = body_of(whole, MASTER_LINE)?;
-        let (Wrapped { cost, salt, nonce, sealed }, list) =
-            postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
+        let (Wrapped { cost, salt, master }, list) = postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
         if !cost.is_allowed() {
             return Err(Unsealing::Damaged);
         }
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let key = aead_key(&open(&wrapping, nonce, MASTER_LINE, sealed).ok_or(Unsealing::Passphrase)?)?;
+        let key = aead_key(&master.open(&wrapping, MASTER_LINE).ok_or(Unsealing::Passphrase)?)?;
         let master = Self { key, wrapped: whole[..whole.len() - list.len()].to_vec() };
-        let SealedList { nonce, sealed } = decode(list)?;
-        let list = decode(&open(&master.key, nonce, &master.wrapped, sealed).ok_or(Unsealing::Damaged)?)?;
+        let list: Sealed = decode(list)?;
+        let list = decode(&list.open(&master.key, &master.wrapped).ok_or(Unsealing::Damaged)?)?;
         Ok((master, list))
     }
 
     /// Its file, with this list.
     pub(super) fn file(&self, list: &List) -> Result<Vec<u8>, Unsealing> {
         let mut plain = postcard::to_stdvec(list).map_err(|_| Unsealing::System)?;
-        let nonce = random()?;
-        let sealed = seal(&self.key, nonce, &self.wrapped, &mut plain)?;
-        let list = postcard::to_stdvec(&SealedList { nonce, sealed }).map_err(|_| Unsealing::System)?;
+        let sealed = Sealed::new(&self.key, &self.wrapped, &mut plain)?;
+        let list = postcard::to_stdvec(&sealed).map_err(|_| Unsealing::System)?;
         let mut file = [self.wrapped.as_slice(), &list].concat();
         let sum = digest(&SHA256, &file);
         file.extend(sum.as_ref());
@@ -158,31 +147,43 @@ impl Master {
 
     /// The file of a key, written by the change of this number.
     pub(super) fn seal(&self, name: &str, number: u64, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
-        #[derive(Serialize)]
-        struct Borrowed<'a> {
-            acl: &'a Acl,
-            pkcs8: &'a Secret,
-        }
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let used = postcard::to_slice(&Borrowed { acl, pkcs8 }, &mut plain).map_err(|_| Unsealing::System)?;
-        let nonce = random()?;
-        let sealed = seal(&self.key, nonce, &associated(name, number), used)?;
-        let file = KeyFile { name: name.to_owned(), number, nonce, sealed };
+        let used = postcard::to_slice(&(acl, pkcs8), &mut plain).map_err(|_| Unsealing::System)?;
+        let secret = Sealed::new(&self.key, &associated(name, number), used)?;
+        let file = KeyFile { name: name.to_owned(), number, secret };
         let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key.
-    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<Sealed, Unsealing> {
-        let KeyFile { name: found, number: of, nonce, sealed } = decode(body_of(file, KEY_LINE)?)?;
+    /// Opens the file of a key: who may use it, and the key.
+    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Acl, Secret), Unsealing> {
+        let KeyFile { name: found, number: of, secret } = decode(body_of(file, KEY_LINE)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
         }
         if of != number {
             return Err(Unsealing::Number(of));
         }
-        let plain = open(&self.key, nonce, &associated(name, number), sealed).ok_or(Unsealing::Damaged)?;
-        decode(&plain)
+        decode(&secret.open(&self.key, &associated(name, number)).ok_or(Unsealing::Damaged)?)
+    }
+}
+
+impl Sealed {
+    /// Encrypts in place, so that no plaintext stays behind, and keeps a copy with its tag.
+    fn new(key: &LessSafeKey, associated: &[u8], plain: &mut [u8]) -> Result<Self, Unsealing> {
+        let nonce = random()?;
+        let (unique, associated) = (Nonce::assume_unique_for_key(nonce), Aad::from(associated));
+        let tag = key.seal_in_place_separate_tag(unique, associated, plain).map_err(|_| Unsealing::System)?;
+        Ok(Self { nonce, bytes: [plain, tag.as_ref()].concat() })
+    }
+
+    fn open(self, key: &LessSafeKey, associated: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let mut bytes = Zeroizing::new(self.bytes);
+        let nonce = Nonce::assume_unique_for_key(self.nonce);
+        let len = key.open_in_place(nonce, Aad::from(associated), &mut bytes).ok()?.len();
+        // Shorter, in the same place.
+        bytes.truncate(len);
+        Some(bytes)
     }
 }
 
@@ -226,23 +227,6 @@ fn aead_key(key: &[u8]) -> Result<LessSafeKey, Unsealing> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| Unsealing::System)
 }
 
-/// Encrypts in place, so that no plaintext stays behind, and returns a copy with its tag.
-fn seal(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], plain: &mut [u8]) -> Result<Vec<u8>, Unsealing> {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(associated), plain).map_err(|_| Unsealing::System)?;
-    Ok([plain, tag.as_ref()].concat())
-}
-
-fn open(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], sealed: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
-    let mut sealed = Zeroizing::new(sealed);
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let len = key.open_in_place(nonce, Aad::from(associated), &mut sealed).ok()?.len();
-    debug_assert_eq!(len + TAG_LEN, sealed.len());
-    // Shorter, in the same place.
-    sealed.truncate(len);
-    Some(sealed)
-}
-
 /// Random bytes. A nonce is never used twice but by chance: 96 bits, and a file is written by hand.
 fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
     let mut bytes = [0; N];
@@ -281,7 +265,7 @@ mod tests {
         let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
         let (again, found) = Master::open(&secret(b"open sesame"), &file).unwrap();
         assert_eq!(found, list());
-        assert_eq!(again.open_key("www", 7, &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
+        assert_eq!(again.open_key("www", 7, &key), Ok((acl(), secret(b"private"))));
         assert!(!key.windows(7).any(|window| window == b"private"));
     }
 
