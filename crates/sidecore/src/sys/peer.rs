@@ -1,13 +1,13 @@
 //! Who is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
 
-use std::ffi::{c_int, c_void};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerPidfd;
+use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
 
-/// Number of the option in Linux's `socket.h`; not in all C libraries' headers yet.
-const SO_PEERPIDFD: c_int = 77;
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
 
@@ -67,18 +67,7 @@ pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
 /// # Errors
 /// Those of the socket.
 pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
-    let mut found: c_int = -1;
-    let mut bytes = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
-    let code = unsafe {
-        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
-        libc::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut bytes)
-    };
-    if code != 0 || found < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it for this process.
-    Ok(unsafe { OwnedFd::from_raw_fd(found) })
+    Ok(getsockopt(&socket, PeerPidfd)?)
 }
 
 /// `SO_PEERGROUPS`. Where the room is too small the kernel says how much it takes.
