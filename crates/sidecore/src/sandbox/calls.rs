@@ -17,127 +17,48 @@ use std::collections::BTreeMap;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// The system's numbers of these names.
+macro_rules! numbers {
+    ($($name:ident)*) => { &[$(libc::$name),*] };
+}
+
 /// Allowed with any arguments. What they reach is limited by the descriptors that there are and by the rules for files.
-const ALLOWED: &[c_long] = &[
+const ALLOWED: &[c_long] = numbers! {
     // Waiting and waking.
-    libc::SYS_futex,
-    libc::SYS_ppoll,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_create1,
-    libc::SYS_eventfd2,
-    libc::SYS_pipe2,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_getres,
-    libc::SYS_gettimeofday,
-    libc::SYS_sched_yield,
-    libc::SYS_restart_syscall,
-    libc::SYS_pidfd_open,
+    SYS_futex SYS_ppoll SYS_epoll_pwait SYS_epoll_pwait2 SYS_epoll_ctl SYS_epoll_create1
+    SYS_eventfd2 SYS_pipe2 SYS_nanosleep SYS_clock_nanosleep SYS_clock_gettime SYS_clock_getres
+    SYS_gettimeofday SYS_sched_yield SYS_restart_syscall SYS_pidfd_open
     // Clients that connect to the socket that listens already.
-    libc::SYS_accept4,
-    libc::SYS_recvmsg,
-    libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
-    libc::SYS_sendto,
-    libc::SYS_getsockopt,
-    libc::SYS_shutdown,
+    SYS_accept4 SYS_recvmsg SYS_recvfrom SYS_sendmsg SYS_sendto SYS_getsockopt SYS_shutdown
     // Memory, lanes among it.
-    libc::SYS_brk,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_madvise,
-    libc::SYS_mlock,
-    libc::SYS_mlock2,
-    libc::SYS_munlock,
-    libc::SYS_memfd_create,
-    libc::SYS_ftruncate,
-    libc::SYS_fallocate,
-    libc::SYS_getrandom,
-    libc::SYS_membarrier,
+    SYS_brk SYS_munmap SYS_mremap SYS_madvise SYS_mlock SYS_mlock2 SYS_munlock SYS_memfd_create
+    SYS_ftruncate SYS_fallocate SYS_getrandom SYS_membarrier
     // Files below the service's directories.
-    libc::SYS_openat,
-    libc::SYS_close,
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_lseek,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_getdents64,
-    libc::SYS_fchmod,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_flock,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
+    SYS_openat SYS_close SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_lseek
+    SYS_fstat SYS_newfstatat SYS_statx SYS_getdents64 SYS_fchmod SYS_fsync SYS_fdatasync SYS_flock
+    SYS_renameat SYS_renameat2 SYS_unlinkat SYS_faccessat SYS_faccessat2
     // Threads that come and go, signals, the end.
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_sigaltstack,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_getcpu,
-    libc::SYS_getrusage,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_clone3, // see `NEVER_THERE`
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-];
+    SYS_set_robust_list SYS_rseq SYS_sigaltstack SYS_rt_sigaction SYS_rt_sigprocmask
+    SYS_rt_sigreturn SYS_getpid SYS_gettid SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getcpu
+    SYS_getrusage SYS_sched_getaffinity SYS_exit SYS_exit_group
+    // See `NEVER_THERE`.
+    SYS_clone3
+};
 
 /// Older names of the same, where the architecture has them.
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_HERE: &[c_long] = &[
-    libc::SYS_poll,
-    libc::SYS_epoll_wait,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_access,
-    libc::SYS_rename,
-    libc::SYS_unlink,
-    libc::SYS_time,
-];
+const ALLOWED_HERE: &[c_long] = numbers! {
+    SYS_poll SYS_epoll_wait SYS_stat SYS_lstat SYS_access SYS_rename SYS_unlink SYS_time
+};
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
 /// No service and no library that it uses ever does this.
-const DEADLY: &[c_long] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_mount,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-];
+const DEADLY: &[c_long] = numbers! {
+    SYS_execve SYS_execveat SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_pidfd_getfd
+    SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_io_uring_setup SYS_unshare SYS_setns SYS_mount
+    SYS_pivot_root SYS_chroot SYS_init_module SYS_finit_module SYS_kexec_load SYS_reboot
+};
 
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
