@@ -95,32 +95,35 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
 fn allowed(pid: u32) -> Result<Rules, BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in conditional(u64::from(pid)) {
-        rules.entry(call).or_default().push(SeccompRule::new(conditions?)?);
+        let conditions =
+            conditions.into_iter().map(|(argument, len, op, value)| SeccompCondition::new(argument, len, op, value));
+        rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?);
     }
     Ok(rules)
 }
 
-type Conditions = Result<Vec<SeccompCondition>, BackendError>;
+/// The number of an argument, its size, and what it must be.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
-fn conditional(pid: u64) -> Vec<(c_long, Conditions)> {
+fn conditional(pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     let mut rows = vec![
         // Threads, not processes, and no other namespaces.
-        (libc::SYS_clone, one(bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD)))),
+        (libc::SYS_clone, vec![bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD))]),
         // No memory that is executable.
-        (libc::SYS_mmap, one(bits(2, flags(libc::PROT_EXEC), 0))),
-        (libc::SYS_mprotect, one(bits(2, flags(libc::PROT_EXEC), 0))),
+        (libc::SYS_mmap, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
+        (libc::SYS_mprotect, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
         // Signals to itself: how a panic in a panic ends.
-        (libc::SYS_tgkill, one(equal(0, pid))),
+        (libc::SYS_tgkill, vec![equal(0, pid)]),
         // Its own threads' cores, and its own limits without changing them.
-        (libc::SYS_sched_setaffinity, one(equal(0, 0))),
-        (libc::SYS_prlimit64, two(equal(0, 0), wide(2, 0))),
-        (libc::SYS_ioctl, one(wide(1, c_ulong::from(libc::FIONBIO)))),
+        (libc::SYS_sched_setaffinity, vec![equal(0, 0)]),
+        (libc::SYS_prlimit64, vec![equal(0, 0), wide(2, 0)]),
+        (libc::SYS_ioctl, vec![wide(1, c_ulong::from(libc::FIONBIO))]),
     ];
     rows.extend(
-        [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, one(equal(0, flags(option))))),
+        [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, vec![equal(0, flags(option))])),
     );
-    rows.extend(DESCRIPTOR_COMMANDS.map(|command| (libc::SYS_fcntl, one(equal(1, flags(command))))));
+    rows.extend(DESCRIPTOR_COMMANDS.iter().map(|command| (libc::SYS_fcntl, vec![equal(1, flags(*command))])));
     rows
 }
 
@@ -133,42 +136,23 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 
 /// Not among them: those that send signals.
-const DESCRIPTOR_COMMANDS: [i32; 10] = [
-    libc::F_DUPFD_CLOEXEC,
-    libc::F_GETFD,
-    libc::F_SETFD,
-    libc::F_GETFL,
-    libc::F_SETFL,
-    libc::F_ADD_SEALS,
-    libc::F_GET_SEALS,
-    libc::F_SETPIPE_SZ,
-    libc::F_OFD_SETLK,
-    libc::F_OFD_GETLK,
-];
-
-type Condition = Result<SeccompCondition, BackendError>;
-
-fn one(condition: Condition) -> Conditions {
-    Ok(vec![condition?])
-}
-
-fn two(first: Condition, second: Condition) -> Conditions {
-    Ok(vec![first?, second?])
-}
+const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
+    F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_ADD_SEALS F_GET_SEALS F_SETPIPE_SZ F_OFD_SETLK F_OFD_GETLK
+};
 
 /// That argument, an `int`, is `value`.
 fn equal(argument: u8, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
 /// That argument, a `long` or a pointer, is `value`.
 fn wide(argument: u8, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
+    (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
 }
 
 /// Of the bits of `mask` in that argument, those of `value` are set and no other.
 fn bits(argument: u8, mask: u64, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
+    (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }
 
 /// Flags as the kernel sees them: 32 bits that stand for themselves.
