@@ -9,18 +9,14 @@ use sidecore_core::session::{Class, Classes};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-mod error;
 mod limits;
 mod passphrase;
-mod sandbox;
 mod setting;
 mod waiters;
 
-use error::{from_toml, unknown};
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
-pub use sandbox::SandboxConfig;
 pub use setting::{DeviceAction, Hop, Setting};
 pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
@@ -81,6 +77,23 @@ pub struct KeysConfig {
     pub changes_file: Option<PathBuf>,
     /// Keys that are given up where their files are missing at start.
     pub accept_missing: Vec<String>,
+}
+
+/// The section `[sandbox]`.
+///
+/// A key that is left out is carried out where this machine can, with a warning where it cannot; `true` refuses to start
+/// without it; `false` leaves it out.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub struct SandboxConfig {
+    /// The user that the service becomes, with its group and no other; default: the user that started it.
+    pub user: Option<String>,
+    /// Only the system calls that serving takes.
+    pub seccomp: Option<bool>,
+    /// Only the directories of socket, counter file and record.
+    pub landlock: Option<bool>,
+    /// Memory is never written to swap.
+    pub lock_memory: Option<bool>,
 }
 
 /// The cores that serve.
@@ -280,7 +293,10 @@ impl Config {
     /// Names the key and what to write instead.
     pub fn check(&self) -> Result<(), String> {
         self.limits.check()?;
-        self.sandbox.check()?;
+        require(
+            !matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0")),
+            || "sandbox.user: name an unprivileged user, or leave it out to stay who starts the service",
+        )?;
         within("record_mib", self.record_mib, 1, 4096)?;
         require(
             !self.devices.is_empty(),
@@ -419,6 +435,26 @@ fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, mo
 /// Unless it is fine, says what to write instead.
 fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
     if is_fine { Ok(()) } else { Err(remedy().into()) }
+}
+
+/// A name that is not known, with the nearest one that is.
+pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
+    format!("unknown {what} {name:?}{hint}")
+}
+
+/// The library names unknown keys and the expected ones in its message, each in backquotes.
+pub(super) fn from_toml(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let inner = match names.split_first() {
+        Some((name, known)) if message.starts_with("unknown field") => unknown("key", name, known.iter().copied()),
+        _ => message.trim_end().replace('\n', " "),
+    };
+    format!("line {line}: {inner}")
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

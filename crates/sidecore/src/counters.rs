@@ -73,8 +73,8 @@ impl Counters {
         }
         let bytes = shape.words() * WORD;
         let draft = file::Draft::new(path, bytes)?;
-        draft.reserve(0, shape.keys_start() * WORD)?;
-        let mapping = draft.map(bytes)?;
+        file::reserve(&draft.file, 0, shape.keys_start() * WORD)?;
+        let mapping = Mapping::new(&draft.file, bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
         Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
     }

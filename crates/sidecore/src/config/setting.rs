@@ -1,7 +1,6 @@
 //! What `sidecore set` can change while the service runs.
 
-use super::DeviceConfig;
-use super::error::{from_toml, unknown};
+use super::{DeviceConfig, from_toml, unknown};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;

@@ -1,6 +1,5 @@
 //! Making the counter file: complete under another name first, then in place of the old one at once.
 
-use crate::shm::Mapping;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
 use std::io;
@@ -14,7 +13,7 @@ const MODE: Mode = Mode::from_raw_mode(0o644);
 #[derive(Debug)]
 pub(super) struct Draft {
     path: PathBuf,
-    file: OwnedFd,
+    pub(super) file: OwnedFd,
 }
 
 impl Draft {
@@ -29,16 +28,6 @@ impl Draft {
         fchmod(&draft.file, MODE)?;
         ftruncate(&draft.file, bytes as u64)?;
         Ok(draft)
-    }
-
-    /// Maps the whole file.
-    pub(super) fn map(&self, bytes: usize) -> io::Result<Mapping> {
-        Mapping::new(&self.file, bytes)
-    }
-
-    /// Sets space aside, see [`reserve`].
-    pub(super) fn reserve(&self, offset: usize, bytes: usize) -> io::Result<()> {
-        reserve(&self.file, offset, bytes)
     }
 
     /// Puts the file in its place and returns it.

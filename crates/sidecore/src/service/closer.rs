@@ -8,7 +8,7 @@
 
 use super::command::{Event, Freed, Leftover};
 use crate::shm::LaneMemory;
-use crate::sys::{clock, memory, wake};
+use crate::sys::{clock, trim, wake};
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -156,7 +156,7 @@ impl Closer {
             let mut state = self.state();
             (state.freed_bytes, state.trimmed_at, state.trimming) = (0, clock::now(), false);
         }
-        memory::trim();
+        trim();
     }
 
     fn say(&self, freed: Freed) {
