@@ -16,12 +16,12 @@ mod waiting;
 use crate::args::Check;
 use crate::output;
 use finding::Finding;
-use sidecore::config::Config;
+use sidecore::config::{Config, default_socket};
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
     let config = match &args.config {
-        Some(path) => Config::read(path)?,
+        Some(path) => Config::read(path, default_socket(None))?,
         None => Config { socket: args.socket.clone(), ..Config::default() },
     };
     let findings = findings(&config);

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let socket = socket_of_environment();
     let mut config = if let Some(path) = &args.config {
-        Config::read_beside(path, socket)?
+        Config::read(path, socket)?
     } else {
         Config { socket, ..Config::default() }
     };

@@ -256,19 +256,11 @@ impl DeviceConfig {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file. Where it names no socket, it is this one.
     ///
     /// # Errors
     /// Names the file, the line, and what to write instead.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        Self::read_beside(path, default_socket(None))
-    }
-
-    /// As [`Config::read`], with this socket where the file names none.
-    ///
-    /// # Errors
-    /// As for [`Config::read`].
-    pub fn read_beside(path: &Path, socket: PathBuf) -> Result<Self, String> {
+    pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if !toml::from_str::<toml::Table>(&text).is_ok_and(|keys| keys.contains_key("socket")) {

@@ -8,6 +8,7 @@ use super::round_trip::{self, Trips};
 use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
+use crate::beside;
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
@@ -116,9 +117,8 @@ pub(super) fn openssl() -> OpenSsl {
 
 /// Among OpenSSL's modules, or beside this command.
 fn module(version: &str) -> Option<PathBuf> {
-    let installed = module_directory(version).map(PathBuf::from);
-    let beside = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
-    installed.into_iter().chain(beside).map(|directory| directory.join(MODULE)).find(|path| path.exists())
+    let installed = module_directory(version).map(|directory| Path::new(directory).join(MODULE));
+    installed.filter(|path| path.exists()).or_else(|| beside::find(&[MODULE], &["."]))
 }
 
 /// Has OpenSSL load it, in a process of its own.

@@ -1,12 +1,11 @@
 //! Policies that spin: what is in force of them, and whether the cores that are to be owned are free.
 
 use super::finding::{Finding, State, topics};
-use super::topology;
+use super::topology::{self, beginning};
 use sidecore::config::{Place, Waiters};
 use sidecore::core::policy::notify::Notify;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 /// Of the service that answers, or else of the configuration.
@@ -41,9 +40,8 @@ pub(super) fn judge(waiting: &Waiting) -> Vec<Finding> {
 
 /// Nothing to judge where no core is owned.
 fn owned(waiting: &Waiting) -> Option<Finding> {
-    let places = waiting.waiters.sidecores.iter().chain(&waiting.waiters.workers);
     let mut owners: BTreeMap<usize, usize> = BTreeMap::new();
-    for cpu in places.filter(|place| place.may_spin).filter_map(|place| place.cpu) {
+    for cpu in owned_cores(&waiting.waiters) {
         *owners.entry(cpu).or_default() += 1;
     }
     if owners.is_empty() {
@@ -77,16 +75,9 @@ pub(super) fn others(proc: &Path, cpus: &[usize], except: &[u32]) -> Option<BTre
     let processes = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes = processes.filter(|pid: &u32| !except.contains(pid)).take(MAX_PROCESSES);
     let allowed: Vec<Vec<usize>> =
-        processes.filter_map(|pid| may_run_on(&status(&proc.join(format!("{pid}/status")))?)).collect();
+        processes.filter_map(|pid| may_run_on(&beginning(&proc.join(format!("{pid}/status")), MAX_STATUS)?)).collect();
     let count = |cpu: usize| allowed.iter().filter(|allowed| allowed.contains(&cpu)).count();
     (!allowed.is_empty()).then(|| cpus.iter().map(|cpu| (*cpu, count(*cpu))).collect())
-}
-
-fn status(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_STATUS).read_to_end(&mut bytes).ok()?;
-    // A process chooses its name.
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The cores of a process with memory of its own, which the kernel's threads have not.

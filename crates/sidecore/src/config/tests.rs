@@ -97,7 +97,7 @@ fn wrong_values_say_what_to_write() {
     assert!(error("sidecores.owned = true").contains("cpus = [1]"), "it would own nothing");
     assert!(error("[[device]]\nname='w'\nkind='worker'\nowned=true").contains("cpu = 1"));
     assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
-    assert!(Config::read(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
+    assert!(Config::read(Path::new("no/such/file"), default_socket(None)).unwrap_err().contains("no/such/file"));
 }
 
 #[test]

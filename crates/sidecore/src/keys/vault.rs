@@ -18,7 +18,7 @@ use counter::Counter;
 use directory::{Directory, Disk, System, beside};
 use list::{List, file_of};
 use present::Present;
-use seal::{Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
+use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -69,7 +69,7 @@ impl fmt::Debug for Vault {
 impl Vault {
     /// Opens a directory and all keys in it. A new one is made.
     pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
-        Self::open_on(path, config, passphrase, Cost::default(), Box::new(System))
+        Self::open_on(path, config, passphrase, COST, Box::new(System))
     }
 
     fn open_on(

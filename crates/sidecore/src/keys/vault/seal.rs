@@ -24,7 +24,7 @@ pub(super) const MAX_FILE: usize = 32 * 1024;
 pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
 
 /// What the key from the passphrase costs: RFC 9106's second recommendation. A file says what it was made with.
-const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
+pub(super) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
 /// The most that a file may ask for.
 const MOST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
 
@@ -43,12 +43,6 @@ impl Cost {
 
     fn is_allowed(self) -> bool {
         self.memory_kib <= MOST.memory_kib && self.passes <= MOST.passes && self.lanes <= MOST.lanes
-    }
-}
-
-impl Default for Cost {
-    fn default() -> Self {
-        COST
     }
 }
 

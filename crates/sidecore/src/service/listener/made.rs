@@ -41,7 +41,7 @@ impl Listener {
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
         let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
         own.token = Some(token);
-        let public = material.public().to_vec();
+        let public = material.public.clone();
         self.made.insert(token, Arc::new(material));
         Ok(Reply::KeyMade { token, public })
     }
