@@ -66,21 +66,14 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Sec
 
 /// All of a file, in one allocation, so that no copy of a key stays behind.
 fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut from: Box<dyn Read> =
+    let from: Box<dyn Read> =
         if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
-    let mut bytes = Zeroizing::new(vec![0; MAX_KEY_FILE + 1]);
-    let mut len = 0;
-    loop {
-        match from.read(&mut bytes[len..]) {
-            Ok(0) if len == bytes.len() => return Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    // With more room than is read: it does not grow.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));
+    match from.take(MAX_KEY_FILE as u64 + 1).read_to_end(&mut bytes)? {
+        0..=MAX_KEY_FILE => Ok(bytes),
+        _ => Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
     }
-    bytes.truncate(len);
-    Ok(bytes)
 }
 
 fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, String> {

@@ -10,7 +10,7 @@ use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
-use rustix::rand::{GetRandomFlags, getrandom};
+use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -224,10 +224,8 @@ fn aead_key(key: &[u8]) -> Result<LessSafeKey, Unsealing> {
 /// Random bytes. A nonce is never used twice but by chance: 96 bits, and a file is written by hand.
 fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
     let mut bytes = [0; N];
-    match getrandom(&mut bytes, GetRandomFlags::empty()) {
-        Ok(len) if len == N => Ok(bytes),
-        _ => Err(Unsealing::System),
-    }
+    rand::fill(&mut bytes).map_err(|_| Unsealing::System)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
