@@ -4,7 +4,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
+use rows::{ALLEGED, Rows, View, classes, clients, devices, header, keys, sidecores};
 use sidecore::counters::Snapshot;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result
 /// The whole text.
 fn render(view: &View) -> String {
     let mut text = header(view).join("\n") + "\n";
-    let tables = [sidecores(view), devices(view), clients(view, Sort::default()), keys(view), classes(view)];
+    let tables = [sidecores(view), devices(view), clients(view, 0), keys(view), classes(view)];
     for rows in tables.iter().filter(|rows| !rows.cells.is_empty()) {
         text = text + "\n" + &table(rows) + "\n";
     }

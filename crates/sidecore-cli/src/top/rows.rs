@@ -12,7 +12,7 @@ use table::{Table, seen};
 mod clients;
 mod table;
 
-pub(super) use clients::{Sort, clients};
+pub(super) use clients::{SORTS, clients};
 pub(super) use table::Rows;
 
 /// Under the clients: what the star in their headings means.

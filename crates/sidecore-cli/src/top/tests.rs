@@ -1,7 +1,7 @@
 //! The views on a counter file that is made up.
 
 use super::live::{Screen, unusable};
-use super::rows::{Sort, View, clients, header};
+use super::rows::{SORTS, View, clients, header};
 use super::{print, render};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -230,15 +230,10 @@ fn a_policy_that_spins_is_shown_as_it_is_in_force() {
 fn each_sort_puts_another_client_first() {
     let view = Service::new().view();
     let first = |sort| clients(&view, sort).cells[0][1].clone();
-    assert_eq!(
-        (first(Sort::Rate), first(Sort::InFlight), first(Sort::Total)),
-        ("900".into(), "900".into(), "31".into())
-    );
-    assert_eq!((first(Sort::Spin), first(Sort::Pid)), ("31".into(), "31".into()));
-    let all: Vec<Sort> = std::iter::successors(Some(Sort::Rate), |sort| Some(sort.next())).take(6).collect();
-    assert_eq!((all[5], all[4]), (Sort::Rate, Sort::Pid));
-    let columns = clients(&view, Sort::Rate).columns;
-    assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| name == sort.column())));
+    assert_eq!(SORTS.map(|(column, _)| column)[4], "PID");
+    assert_eq!([0, 1, 2, 3, 4].map(first), ["900", "900", "31", "31", "31"]);
+    let columns = clients(&view, 0).columns;
+    assert!(SORTS.iter().all(|(column, _)| columns.iter().any(|(name, _)| name == column)));
 }
 
 fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
@@ -324,6 +319,8 @@ fn keys_quit_and_sort() {
     press(&mut screen, 's');
     press(&mut screen, 's');
     assert!(first(&mut screen).unwrap().contains("curl"));
+    (0..3).for_each(|_| press(&mut screen, 's'));
+    assert!(first(&mut screen).unwrap().contains("nginx"), "after the last one comes the first");
     press(&mut screen, 'x');
     assert!(!screen.quit());
     screen.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));

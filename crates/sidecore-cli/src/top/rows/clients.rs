@@ -7,53 +7,23 @@ use sidecore::counters::{LaneCounter as L, LaneStats, Snapshot};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What the clients are sorted by; the largest is first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::top) enum Sort {
-    /// Requests a second.
-    #[default]
-    Rate,
-    /// Requests in flight.
-    InFlight,
-    /// 99th percentile of the time from submission to reception.
-    Total,
-    /// Time spent polling.
-    Spin,
-    /// Process id, smallest first.
-    Pid,
-}
+/// What the clients are sorted by: the heading of the column, and the number of which the largest is first.
+pub(in crate::top) const SORTS: [(&str, fn(&Seen<'_, L>) -> u64); 5] = [
+    ("REQ/S", |client| client.recent.get(L::Submitted)),
+    ("FLIGHT", |client| client.total.get(L::InFlight)),
+    ("TOTAL* p50/p99", |client| client.times.stage(Stage::Total).summary().p99 as u64),
+    ("SPIN*", |client| client.recent.get(L::ClientSpunNs)),
+    // The smallest process id is first among equals.
+    ("PID", |_| 0),
+];
 
-impl Sort {
-    const ALL: [Self; 5] = [Self::Rate, Self::InFlight, Self::Total, Self::Spin, Self::Pid];
-
-    /// The next one, and after the last one the first.
-    pub(in crate::top) fn next(self) -> Self {
-        Self::ALL[(self as usize + 1) % Self::ALL.len()]
-    }
-
-    /// Heading of its column.
-    pub(in crate::top) fn column(self) -> &'static str {
-        ["REQ/S", "FLIGHT", "TOTAL* p50/p99", "SPIN*", "PID"][self as usize]
-    }
-
-    fn key(self, client: &Seen<'_, L>) -> u64 {
-        match self {
-            Self::Rate => client.recent.get(L::Submitted),
-            Self::InFlight => client.total.get(L::InFlight),
-            Self::Total => client.times.stage(Stage::Total).summary().p99 as u64,
-            Self::Spin => client.recent.get(L::ClientSpunNs),
-            Self::Pid => 0,
-        }
-    }
-}
-
-/// Clients: who they are, what they ask for, where the time goes, and how they are woken.
-pub(in crate::top) fn clients(view: &View, sort: Sort) -> Rows {
+/// Clients: who they are, what they ask for, where the time goes, and how they are woken; sorted by that of [`SORTS`].
+pub(in crate::top) fn clients(view: &View, sort: usize) -> Rows {
     let [total, recent, times] = [&view.total, &view.recent, view.times()].map(by_pid);
     let all = total.values().zip(recent.values()).zip(times.values());
     let mut clients: Vec<Seen<'_, L>> =
         all.map(|((total, recent), times)| Seen { total: &total.0, recent: &recent.0, times: &times.0 }).collect();
-    clients.sort_by_cached_key(|client| (Reverse(sort.key(client)), client.total.pid));
+    clients.sort_by_cached_key(|client| (Reverse(SORTS[sort].1(client)), client.total.pid));
     Table::new(view, clients)
         .text("CLIENT", |one| name(one.total))
         .number("PID", |one| one.total.pid.to_string())

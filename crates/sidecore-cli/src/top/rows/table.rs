@@ -16,7 +16,7 @@ pub(in crate::top) struct Rows {
 }
 
 /// What one row is about, in the three ways of a view.
-pub(super) struct Seen<'a, C: Counter> {
+pub(in crate::top) struct Seen<'a, C: Counter> {
     pub(super) total: &'a Stats<C>,
     pub(super) recent: &'a Stats<C>,
     pub(super) times: &'a Stats<C>,
