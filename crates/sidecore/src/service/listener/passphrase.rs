@@ -12,11 +12,11 @@ impl Listener {
     /// Begins it. The answer comes when it is done.
     pub(super) fn change_passphrase(&mut self, asker: LaneKey, passphrase: Secret) -> Result<(), String> {
         let (tell, wake) = (self.tell.clone(), self.wake.clone());
-        let (give, take) = mpsc::channel();
+        let (give, take) = mpsc::channel::<Resealing>();
         let reseal = move || {
             // Nothing was lent, or without a control thread the service is ending.
             let Ok(lent) = take.recv() else { return };
-            let resealed = Resealing::run(lent);
+            let resealed = lent();
             if tell.send(Event::Resealed(asker, Box::new(resealed))).is_ok() {
                 wake::ring(&*wake);
             }
