@@ -1,6 +1,6 @@
 //! `sidecore check`: what this machine lacks for the promises.
 //!
-//! `read` fetches what the system says, as text and numbers; the judges say what it means and touch nothing.
+//! `read` fetches what the system says, as text and numbers; the judges say what it means, and read nothing else.
 
 mod cores;
 mod finding;
@@ -34,12 +34,12 @@ fn findings(config: &Config) -> Vec<Finding> {
     let (service, counters) = read::service(config);
     let waiting = read::waiting(config, counters.as_ref());
     let cores = read::cores(&waiting);
-    let mut findings = cores::judge(&cores);
+    let mut findings = cores::judge(&cores, &read::text);
     findings.extend(waiting::judge(&waiting));
     let taken = if counters.is_some() { waiting::owned_cores(&waiting.waiters) } else { Vec::new() };
     findings.extend(round_trip::judge(read::trips(&cores, &taken).as_ref(), &taken, &cores.topology));
-    findings.extend(kernel::judge(&read::kernel()));
-    findings.extend(memory::judge(&read::memory()));
+    findings.extend(kernel::judge(&read::kernel(), &read::text));
+    findings.extend(memory::judge(&read::memory(), &read::text));
     findings.extend(service::judge(&service));
     findings.extend(openssl::judge(&read::openssl()));
     findings

@@ -23,6 +23,9 @@ pub(super) struct Topic {
     pub(super) remedy: &'static str,
 }
 
+/// The text of a file of the system, by its path.
+pub(super) type Text<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Defines topics: their names, what is looked at, what it is for or without it breaks, and what to do where it lacks.
 macro_rules! topics {
     ($($name:ident: $subject:literal, $weight:tt $promise:literal, do $remedy:literal;)*) => {
@@ -85,6 +88,13 @@ impl Finding {
         // Strings and flags always have a text.
         serde_json::to_string(self).map_or_else(|error| error.to_string(), |text| text + "\n")
     }
+}
+
+/// A system with these files.
+#[cfg(test)]
+pub(super) fn system(files: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
+    let files: Vec<(String, String)> = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
+    move |path| files.iter().find(|(name, _)| name == path).map(|(_, text)| text.clone())
 }
 
 #[cfg(test)]
