@@ -37,7 +37,8 @@ fn findings(config: &Config) -> Vec<Finding> {
     let mut findings = cores::judge(&cores, &read::text);
     findings.extend(waiting::judge(&waiting));
     let taken = if counters.is_some() { waiting::owned_cores(&waiting.waiters) } else { Vec::new() };
-    findings.extend(round_trip::judge(read::trips(&cores, &taken).as_ref(), &taken, &cores.topology));
+    let trips = round_trip::measure(&cores.allowed, &cores.sidecores, &taken);
+    findings.extend(round_trip::judge(trips.as_ref(), &taken, &cores.topology));
     findings.extend(kernel::judge(&read::kernel(), &read::text));
     findings.extend(memory::judge(&read::memory(), &read::text));
     findings.extend(service::judge(&service));

@@ -10,6 +10,8 @@
 use crate::config::Waiters;
 use crate::shm::Mapping;
 use layout::{Filed, header};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -19,12 +21,11 @@ use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod about;
 mod block;
-mod file;
 mod kinds;
 mod layout;
 pub mod report;
@@ -40,6 +41,8 @@ pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, Side
 
 /// Bytes of a word.
 const WORD: usize = 8;
+/// Everybody may read it, the service alone writes.
+const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// What a service says of itself as it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +75,8 @@ impl Counters {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{shape:?} exceeds {:?}", Shape::LIMIT)));
         }
         let bytes = shape.words() * WORD;
-        let draft = file::Draft::new(path, bytes)?;
-        file::reserve(&draft.file, 0, shape.keys_start() * WORD)?;
+        let draft = Draft::new(path, bytes)?;
+        reserve(&draft.file, 0, shape.keys_start() * WORD)?;
         let mapping = Mapping::new(&draft.file, bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
         Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
@@ -179,7 +182,7 @@ impl Counters {
 
     /// Sets space aside for words that are written from now on.
     fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
-        file::reserve(&self.file, word * WORD, words * WORD)
+        reserve(&self.file, word * WORD, words * WORD)
     }
 
     #[inline]
@@ -189,6 +192,52 @@ impl Counters {
 
     fn set(&self, word: usize, value: u64) {
         self.word(word).store(value, Ordering::Relaxed);
+    }
+}
+
+/// A file that is not yet in its place. Removed when dropped before that.
+#[derive(Debug)]
+struct Draft {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+impl Draft {
+    /// An empty file beside `target`, of so many bytes that take no space yet.
+    fn new(target: &Path, bytes: usize) -> io::Result<Self> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!(".{}.new", std::process::id()));
+        let path = PathBuf::from(path);
+        // What a service with the same process id left behind when it died right here.
+        let _ = unlink(&path);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let draft = Self { file: open(&path, flags, MODE)?, path };
+        // The process's umask must not hide it from those who only read.
+        fchmod(&draft.file, MODE)?;
+        ftruncate(&draft.file, bytes as u64)?;
+        Ok(draft)
+    }
+
+    /// Puts the file in its place and returns it.
+    fn publish(self, target: &Path) -> io::Result<OwnedFd> {
+        rename(&self.path, target)?;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After `publish` there is nothing under this name.
+        let _ = unlink(&self.path);
+    }
+}
+
+/// Sets space aside for a part of the file: to store into a hole kills the process where the file system is full.
+fn reserve(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), offset as u64, bytes as u64) {
+        // A file system that cannot reserve is used as it is.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -4,7 +4,6 @@ use super::cores::{CPUS, Cores};
 use super::kernel::Kernel;
 use super::memory::Memory;
 use super::openssl::{OpenSsl, module_directory};
-use super::round_trip::{self, Trips};
 use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
@@ -46,10 +45,6 @@ pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     let except = [std::process::id(), counters.map_or(0, |counters| counters.start.pid)];
     let others = if owned.is_empty() { None } else { waiting::others(Path::new("/proc"), &owned, &except) };
     Waiting { waiters, notify, others }
-}
-
-pub(super) fn trips(cores: &Cores, taken: &[usize]) -> Option<Trips> {
-    round_trip::measure(&cores.allowed, &cores.sidecores, taken)
 }
 
 pub(super) fn kernel() -> Kernel {

@@ -8,7 +8,6 @@
 mod counter;
 mod directory;
 mod list;
-mod present;
 mod seal;
 
 use super::Acl;
@@ -16,8 +15,7 @@ use crate::config::KeysConfig;
 use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
-use list::{List, file_of};
-use present::Present;
+use list::{List, Present, file_of};
 use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
 use std::fmt;
 use std::io;
@@ -97,7 +95,11 @@ impl Vault {
         let mut vault = Self { directory, master, file, last: list.changes, list, counter, cost };
         present.tidy(&vault.directory, &vault.list)?;
         vault.list.void.clear();
-        vault.forget(missing)?;
+        for name in missing {
+            // At start nothing may be uncertain.
+            let forgotten = vault.delete(&name).and_then(|doubt| doubt.map_or(Ok(()), Err));
+            forgotten.map_err(|what| vault.directory.here(&what))?;
+        }
         let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
         vault.count()?;
         Ok((vault, found))
@@ -159,14 +161,6 @@ impl Vault {
             staged.push(file);
         }
         self.change(Some(master), self.list.renewed(number), &staged)
-    }
-
-    /// Takes keys whose files are missing off the list.
-    fn forget(&mut self, missing: Vec<String>) -> Result<(), String> {
-        for name in missing {
-            self.delete(&name).and_then(certain).map_err(|what| self.directory.here(&what))?;
-        }
-        Ok(())
     }
 
     fn number(&mut self) -> u64 {
@@ -285,11 +279,6 @@ impl Vault {
         let (acl, pkcs8) = opened.map_err(|why| at(&key_error(&why)))?;
         Ok(Found { name: name.to_owned(), acl, pkcs8 })
     }
-}
-
-/// At start nothing may be uncertain.
-fn certain(doubt: Doubt) -> Result<(), String> {
-    doubt.map_or(Ok(()), Err)
 }
 
 fn unsealed() -> String {

@@ -22,9 +22,11 @@ impl Asker {
     /// # Errors
     /// Those of the socket.
     pub(crate) fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
-        let connected = peer(socket)?;
+        let connected = credentials(&socket)?;
         let now = speaker.filter(|speaker| speaker.uid != connected.uid);
-        let mut peers = vec![connected];
+        let mut gids = vec![connected.gid];
+        gids.extend(supplementary(&socket)?);
+        let mut peers = vec![Peer { uid: connected.uid, gids }];
         peers.extend(now.map(|now| Peer { uid: now.uid, gids: vec![now.gid] }));
         Ok(Self(peers))
     }
@@ -48,17 +50,6 @@ pub(crate) struct Peer {
     pub(crate) uid: u32,
     /// Its groups: the primary one first.
     pub(crate) gids: Vec<u32>,
-}
-
-/// The process that connected this socket.
-///
-/// # Errors
-/// Those of the socket.
-pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    let connected = credentials(&socket)?;
-    let mut gids = vec![connected.gid];
-    gids.extend(supplementary(&socket)?);
-    Ok(Peer { uid: connected.uid, gids })
 }
 
 /// A descriptor of the very process that connected this socket, which its number might not be any more; readable when it
@@ -101,7 +92,8 @@ mod tests {
     #[test]
     fn a_peer_is_who_the_kernel_says() {
         let (one, _other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let peer = peer(&one).unwrap();
+        let asker = Asker::of(&one, None).unwrap();
+        let peer = asker.peers().next().unwrap();
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
         assert_eq!(peer.gids[0], rustix::process::getegid().as_raw());
         let own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
