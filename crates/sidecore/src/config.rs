@@ -17,7 +17,8 @@ mod waiters;
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
-pub use setting::{DeviceAction, Hop, Setting};
+pub(crate) use setting::HOPS;
+pub use setting::{DeviceAction, Setting};
 pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
@@ -210,6 +211,13 @@ impl NotifyConfig {
     /// The policies in the order of the counter file: service, to device, from device, client.
     pub fn hops(&self) -> [Notify; 4] {
         [self.service, self.to_device, self.from_device, self.client]
+    }
+
+    /// Sets the policy of the hop of that number, or of all.
+    pub(crate) fn set(&mut self, hop: Option<usize>, notify: Notify) {
+        let hops = [&mut self.service, &mut self.to_device, &mut self.from_device, &mut self.client];
+        let chosen = hops.into_iter().enumerate().filter(|(number, _)| hop.is_none_or(|hop| hop == *number));
+        chosen.for_each(|(_, policy)| *policy = notify);
     }
 
     /// The same policy on every hop.

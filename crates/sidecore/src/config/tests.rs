@@ -102,7 +102,11 @@ fn wrong_values_say_what_to_write() {
 
 #[test]
 fn settings_are_read_and_refused() {
-    assert_eq!(Setting::parse("notify=park"), Ok(Setting::Notify(Hop::All, Notify::Park)));
+    assert_eq!(Setting::parse("notify=park"), Ok(Setting::Notify(None, Notify::Park)));
+    let mut notify = NotifyConfig::default();
+    let Ok(Setting::Notify(hop, park)) = Setting::parse("notify.from_device=park") else { panic!("it is one") };
+    notify.set(hop, park);
+    assert_eq!(notify.hops().map(|policy| policy == Notify::Park), [false, false, true, false]);
     assert_eq!(Setting::parse("balance=round-robin"), Ok(Setting::Balance(Balance::RoundRobin)));
     assert_eq!(Setting::parse("balance=tokens"), Ok(Setting::Balance(Balance::Tokens)));
     assert_eq!(Setting::parse("order=shortest"), Ok(Setting::Order(Order::Shortest)));

@@ -1,7 +1,7 @@
 //! What `sidecore set` changes while the service runs.
 
 use super::{Command, Listener, Reply};
-use crate::config::{Hop, Setting, in_force};
+use crate::config::{HOPS, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::record;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -9,14 +9,6 @@ use std::time::Duration;
 
 /// How long a sidecore may take to carry out a change.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The hops in the order of the counter file, and their names as settings.
-const HOPS: [(Hop, &str); 4] = [
-    (Hop::Service, "notify.service"),
-    (Hop::ToDevice, "notify.to_device"),
-    (Hop::FromDevice, "notify.from_device"),
-    (Hop::Client, "notify.client"),
-];
 
 type Outcome = Result<(), String>;
 
@@ -26,19 +18,8 @@ impl Listener {
         let mut note = None;
         match Setting::parse(text)? {
             Setting::Notify(hop, notify) => {
-                let hops = &mut self.config.notify;
-                let all = hop == Hop::All;
-                for (this, value) in [
-                    (Hop::Service, &mut hops.service),
-                    (Hop::ToDevice, &mut hops.to_device),
-                    (Hop::FromDevice, &mut hops.from_device),
-                    (Hop::Client, &mut hops.client),
-                ] {
-                    if all || hop == this {
-                        *value = notify;
-                    }
-                }
-                let hops = *hops;
+                self.config.notify.set(hop, notify);
+                let hops = self.config.notify;
                 self.sidecores.iter().for_each(|sidecore| sidecore.send(Command::SetNotify(hops)));
                 note = self.parking(hop);
             }
@@ -68,13 +49,13 @@ impl Listener {
     }
 
     /// Which of these hops park under a policy that spins, and why.
-    fn parking(&self, hop: Hop) -> Option<String> {
+    fn parking(&self, hop: Option<usize>) -> Option<String> {
         let waiters = self.counters.waiters();
         let notify = self.config.notify.hops().map(Some);
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
-        for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
-            let Some(why) = why.filter(|_| hop == Hop::All || hop == of) else { continue };
+        for (((of, name), policy), why) in HOPS.into_iter().enumerate().zip(notify).zip(waiters.parked(notify)) {
+            let Some(why) = why.filter(|_| hop.is_none_or(|hop| hop == of)) else { continue };
             let force = in_force(policy, Some(&why));
             match told.iter_mut().find(|(_, other)| *other == force) {
                 Some((names, _)) => names.push(name),
