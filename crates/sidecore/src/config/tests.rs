@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn error(text: &str) -> String {
-    Config::parse(text).expect_err(text).to_string()
+    Config::parse(text).expect_err(text)
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn settings_are_read_and_refused() {
         ("device={name='a',kind='worker',cpus=1}", "\"cpu\""),
         ("notify.client=parc", "park"),
     ] {
-        assert!(Setting::parse(wrong).unwrap_err().to_string().contains(hint), "{wrong}");
+        assert!(Setting::parse(wrong).unwrap_err().contains(hint), "{wrong}");
     }
 }
 
@@ -153,7 +153,7 @@ fn a_record_is_named_once_for_each_sidecore() {
     assert_eq!(Config::default().record_path(0), None);
     assert!(Config::parse("record_mib = 0").is_err());
     assert_eq!(Setting::parse("record=off").unwrap(), Setting::EndRecord);
-    assert!(Setting::parse("record=on").unwrap_err().to_string().contains("off"));
+    assert!(Setting::parse("record=on").unwrap_err().contains("off"));
 }
 
 #[test]

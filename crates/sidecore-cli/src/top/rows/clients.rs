@@ -7,8 +7,11 @@ use sidecore::counters::{LaneCounter as L, LaneStats, Snapshot};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+/// A number of a client.
+type Number = fn(&Seen<'_, L>) -> u64;
+
 /// What the clients are sorted by: the heading of the column, and the number of which the largest is first.
-pub(in crate::top) const SORTS: [(&str, fn(&Seen<'_, L>) -> u64); 5] = [
+pub(in crate::top) const SORTS: [(&str, Number); 5] = [
     ("REQ/S", |client| client.recent.get(L::Submitted)),
     ("FLIGHT", |client| client.total.get(L::InFlight)),
     ("TOTAL* p50/p99", |client| client.times.stage(Stage::Total).summary().p99 as u64),
