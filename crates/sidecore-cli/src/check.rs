@@ -1,6 +1,6 @@
 //! `sidecore check`: what this machine lacks for the promises.
 //!
-//! `read` fetches what the system says, as text and numbers; the judges say what it means and touch nothing.
+//! `read` fetches what the system says, as text and numbers; the judges say what it means, and read nothing else.
 
 mod cores;
 mod finding;
@@ -16,12 +16,12 @@ mod waiting;
 use crate::args::Check;
 use crate::output;
 use finding::Finding;
-use sidecore::config::Config;
+use sidecore::config::{Config, default_socket};
 
 /// Prints a finding a line. `false`: something is lacking that breaks a promise.
 pub(crate) fn run(args: &Check) -> Result<bool, String> {
     let config = match &args.config {
-        Some(path) => Config::read(path).map_err(|error| error.to_string())?,
+        Some(path) => Config::read(path, default_socket(None))?,
         None => Config { socket: args.socket.clone(), ..Config::default() },
     };
     let findings = findings(&config);
@@ -34,12 +34,13 @@ fn findings(config: &Config) -> Vec<Finding> {
     let (service, counters) = read::service(config);
     let waiting = read::waiting(config, counters.as_ref());
     let cores = read::cores(&waiting);
-    let mut findings = cores::judge(&cores);
+    let mut findings = cores::judge(&cores, &read::text);
     findings.extend(waiting::judge(&waiting));
     let taken = if counters.is_some() { waiting::owned_cores(&waiting.waiters) } else { Vec::new() };
-    findings.extend(round_trip::judge(read::trips(&cores, &taken).as_ref(), &taken, &cores.topology));
-    findings.extend(kernel::judge(&read::kernel()));
-    findings.extend(memory::judge(&read::memory()));
+    let trips = round_trip::measure(&cores.allowed, &cores.sidecores, &taken);
+    findings.extend(round_trip::judge(trips.as_ref(), &taken, &cores.topology));
+    findings.extend(kernel::judge(&read::kernel(), &read::text));
+    findings.extend(memory::judge(&read::memory(), &read::text));
     findings.extend(service::judge(&service));
     findings.extend(openssl::judge(&read::openssl()));
     findings

@@ -8,17 +8,15 @@ use sidecore::client::{Admin, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, check_name, read_passphrase, read_private_key};
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
 /// Does one of them.
-pub(crate) fn run(args: Keys) -> Result<(), String> {
-    let connect = || {
-        let options = Options { socket: args.socket, ..Options::default() };
-        Admin::connect(&options).map_err(|error| error.to_string())
-    };
+pub(crate) fn run(args: Keys) -> Result<(), Box<dyn Error>> {
+    let connect = || Admin::connect(&Options { socket: args.socket, ..Options::default() });
     match args.command {
         KeysCommand::Import { name, file, passphrase_file, users } => {
             let key = key_of(&name, &file, passphrase_file.as_deref())?;
@@ -30,10 +28,10 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
             report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
-        KeysCommand::Delete { name } => change(&mut connect()?, KeyCommand::Delete { name })?,
+        KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
         KeysCommand::Passphrase { new_passphrase_file } => {
             let new = read_passphrase(&new_passphrase_file)?;
-            let file = connect()?.change_passphrase(new).map_err(|error| error.to_string())?;
+            let file = connect()?.change_passphrase(new)?;
             let file = file.unwrap_or_else(|| "the file that its configuration names".to_owned());
             let next = format!(
                 "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
@@ -50,49 +48,35 @@ pub(crate) fn run(args: Keys) -> Result<(), String> {
                 // `--set`, and `--nobody`, which has no users.
                 _ => KeyCommand::SetAcl { name, acl },
             };
-            change(&mut connect()?, command)?;
+            connect()?.keys(command)?;
         }
     }
     Ok(())
 }
 
 /// Reads a key's file, before the service is asked for anything.
-fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Secret, String> {
-    check_name(name).map_err(|error| error.to_string())?;
+fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Secret, Box<dyn Error>> {
+    check_name(name)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose()?;
     let bytes = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", file.display()))
+    Ok(read_private_key(&bytes, passphrase.as_ref()).map_err(|error| format!("{}: {error}", file.display()))?)
 }
 
 /// All of a file, in one allocation, so that no copy of a key stays behind.
 fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut from: Box<dyn Read> =
+    let from: Box<dyn Read> =
         if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
-    let mut bytes = Zeroizing::new(vec![0; MAX_KEY_FILE + 1]);
-    let mut len = 0;
-    loop {
-        match from.read(&mut bytes[len..]) {
-            Ok(0) if len == bytes.len() => return Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    // With more room than is read: it does not grow.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));
+    match from.take(MAX_KEY_FILE as u64 + 1).read_to_end(&mut bytes)? {
+        0..=MAX_KEY_FILE => Ok(bytes),
+        _ => Err(io::Error::other(format!("more than {MAX_KEY_FILE} bytes"))),
     }
-    bytes.truncate(len);
-    Ok(bytes)
 }
 
-fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, String> {
-    let entries = service.keys(command).map_err(|error| error.to_string())?;
-    entries
-        .into_iter()
-        .next()
-        .ok_or_else(|| "the service does not say what it stored: use one version of both".to_owned())
-}
-
-fn change(service: &mut Admin, command: KeyCommand) -> Result<(), String> {
-    service.keys(command).map(|_| ()).map_err(|error| error.to_string())
+fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, Box<dyn Error>> {
+    let stored = service.keys(command)?.into_iter().next();
+    Ok(stored.ok_or("the service does not say what it stored: use one version of both")?)
 }
 
 /// Prints text about something that was done just now and stays done. Here a closed pipe is a failure, too.
@@ -110,11 +94,11 @@ fn in_words(entry: &KeyEntry) -> String {
 }
 
 /// Page by page.
-fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, String> {
+fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
     let mut entries: Vec<KeyEntry> = Vec::new();
     loop {
         let after = entries.last().map_or_else(String::new, |entry| entry.name.clone());
-        let page = service.keys(KeyCommand::List { after }).map_err(|error| error.to_string())?;
+        let page = service.keys(KeyCommand::List { after })?;
         if page.is_empty() {
             return Ok(entries);
         }
@@ -123,8 +107,8 @@ fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, String> {
 }
 
 /// The file for a server, with the key's public part, so that the server loads it also while no service runs.
-fn pem(service: &mut Admin, name: &str) -> Result<String, String> {
-    let uri = Uri::new(name).map_err(|error| error.to_string())?;
-    let info = service.key_info(name).map_err(|error| error.to_string())?;
-    Ok(uri.with_public(info.public).map_err(|error| error.to_string())?.to_pem())
+fn pem(service: &mut Admin, name: &str) -> Result<String, Box<dyn Error>> {
+    let uri = Uri::new(name)?;
+    let info = service.key_info(name)?;
+    Ok(uri.with_public(info.public)?.to_pem())
 }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
-        Command::Keys(args) => keys::run(args),
+        Command::Keys(args) => keys::run(args).map_err(|error| error.to_string()),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL),
         Command::Export(args) => export::run(&args),

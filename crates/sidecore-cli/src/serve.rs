@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let socket = socket_of_environment();
     let mut config = if let Some(path) = &args.config {
-        Config::read_beside(path, socket).map_err(|error| error.to_string())?
+        Config::read(path, socket)?
     } else {
         Config { socket, ..Config::default() }
     };
@@ -28,13 +28,13 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
     end_with_any_thread();
-    let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
+    let mut sandbox = sandbox::enter(&config)?;
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
     // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    sandbox.filter_calls(&service).map_err(|error| error.to_string())?;
+    sandbox.filter_calls(&service)?;
     for warning in sandbox.warnings().iter().chain(&refused(&unserved)) {
         output::tell(format_args!("warning: {warning}"));
     }

@@ -8,7 +8,7 @@ use sidecore::config::Setting;
 /// Applies the settings in order, after all of them were read.
 pub(crate) fn run(args: &Set) -> Result<(), String> {
     for setting in &args.settings {
-        Setting::parse(setting).map_err(|error| error.to_string())?;
+        Setting::parse(setting)?;
     }
     let options = Options { socket: args.socket.clone(), ..Options::default() };
     let mut service = Admin::connect(&options).map_err(|error| error.to_string())?;

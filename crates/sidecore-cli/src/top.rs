@@ -2,8 +2,11 @@
 //!
 //! It only reads the counter file, so it disturbs nobody, and it also shows the last numbers of a service that ended.
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use rows::{ALLEGED, Rows, View, classes, clients, devices, header, keys, sidecores};
 use sidecore::counters::Snapshot;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +14,6 @@ mod live;
 mod rows;
 #[cfg(test)]
 mod tests;
-mod text;
 mod units;
 
 /// Shows the counters of this file until the user quits, with rates over each `interval`. With `once`, and where
@@ -21,12 +23,49 @@ mod units;
 /// One line with what to do: the file cannot be read, or the terminal or standard output not be used.
 pub(crate) fn run(counters: &Path, once: bool, interval: Duration) -> Result<(), String> {
     if once || !io::stdout().is_terminal() {
-        text::run(counters, interval, &mut io::stdout().lock())
+        print(counters, interval, &mut io::stdout().lock())
     } else {
         live::run(counters, interval)
     }
 }
 
-fn read(counters: &Path) -> Result<Snapshot, String> {
-    Snapshot::read(counters).map_err(|error| error.to_string())
+/// Prints the counters of this file. Rates are those of one interval, which is waited for; quantiles and counts those
+/// since the start, as are the rates if there is no interval or the service does not run.
+fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
+    let first = Snapshot::read(counters)?;
+    let view = if first.is_alive() && !interval.is_zero() {
+        std::thread::sleep(interval);
+        View::new(Snapshot::read(counters)?, Some(&first), false)
+    } else {
+        View::new(first, None, false)
+    };
+    match output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(|error| format!("cannot write to standard output: {error}")),
+    }
+}
+
+/// The whole text.
+fn render(view: &View) -> String {
+    let mut text = header(view).join("\n") + "\n";
+    let tables = [sidecores(view), devices(view), clients(view, 0), keys(view), classes(view)];
+    for rows in tables.iter().filter(|rows| !rows.cells.is_empty()) {
+        text = text + "\n" + &table(rows) + "\n";
+    }
+    if !view.total.lanes.is_empty() {
+        text = text + "\n" + ALLEGED + "\n";
+    }
+    text
+}
+
+fn table(rows: &Rows) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);
+    for (column, (_, number)) in table.column_iter_mut().zip(&rows.columns) {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
+    }
+    table.trim_fmt()
 }

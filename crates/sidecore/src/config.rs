@@ -9,19 +9,16 @@ use sidecore_core::session::{Class, Classes};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-mod error;
 mod limits;
 mod passphrase;
-mod sandbox;
 mod setting;
 mod waiters;
 
-pub use error::ConfigError;
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
-pub use sandbox::SandboxConfig;
-pub use setting::{DeviceAction, Hop, Setting};
+pub(crate) use setting::HOPS;
+pub use setting::{DeviceAction, Setting};
 pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
@@ -81,6 +78,23 @@ pub struct KeysConfig {
     pub changes_file: Option<PathBuf>,
     /// Keys that are given up where their files are missing at start.
     pub accept_missing: Vec<String>,
+}
+
+/// The section `[sandbox]`.
+///
+/// A key that is left out is carried out where this machine can, with a warning where it cannot; `true` refuses to start
+/// without it; `false` leaves it out.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub struct SandboxConfig {
+    /// The user that the service becomes, with its group and no other; default: the user that started it.
+    pub user: Option<String>,
+    /// Only the system calls that serving takes.
+    pub seccomp: Option<bool>,
+    /// Only the directories of socket, counter file and record.
+    pub landlock: Option<bool>,
+    /// Memory is never written to swap.
+    pub lock_memory: Option<bool>,
 }
 
 /// The cores that serve.
@@ -199,6 +213,13 @@ impl NotifyConfig {
         [self.service, self.to_device, self.from_device, self.client]
     }
 
+    /// Sets the policy of the hop of that number, or of all.
+    pub(crate) fn set(&mut self, hop: Option<usize>, notify: Notify) {
+        let hops = [&mut self.service, &mut self.to_device, &mut self.from_device, &mut self.client];
+        let chosen = hops.into_iter().enumerate().filter(|(number, _)| hop.is_none_or(|hop| hop == *number));
+        chosen.for_each(|(_, policy)| *policy = notify);
+    }
+
     /// The same policy on every hop.
     pub fn all(notify: Notify) -> Self {
         Self { service: notify, to_device: notify, from_device: notify, client: notify }
@@ -243,21 +264,13 @@ impl DeviceConfig {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file. Where it names no socket, it is this one.
     ///
     /// # Errors
     /// Names the file, the line, and what to write instead.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        Self::read_beside(path, default_socket(None))
-    }
-
-    /// As [`Config::read`], with this socket where the file names none.
-    ///
-    /// # Errors
-    /// As for [`Config::read`].
-    pub fn read_beside(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
-        let mut config = Self::parse(&text).map_err(|error| error.in_file(path))?;
+    pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         if !toml::from_str::<toml::Table>(&text).is_ok_and(|keys| keys.contains_key("socket")) {
             config.socket = socket;
         }
@@ -268,8 +281,8 @@ impl Config {
     ///
     /// # Errors
     /// Names the line and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|error| ConfigError::from_toml(&error, text))?;
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| from_toml(&error, text))?;
         config.check()?;
         Ok(config)
     }
@@ -278,9 +291,12 @@ impl Config {
     ///
     /// # Errors
     /// Names the key and what to write instead.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), String> {
         self.limits.check()?;
-        self.sandbox.check()?;
+        require(
+            !matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0")),
+            || "sandbox.user: name an unprivileged user, or leave it out to stay who starts the service",
+        )?;
         within("record_mib", self.record_mib, 1, 4096)?;
         require(
             !self.devices.is_empty(),
@@ -357,7 +373,7 @@ impl KeysConfig {
     }
 
     /// A directory without a passphrase is found wrong at start: `sidecore serve` may have been told of one.
-    fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), String> {
         let Self { directory, passphrase_file, changes_file, .. } = self;
         require(
             directory.is_some() || passphrase_file.is_none(),
@@ -380,7 +396,7 @@ impl DeviceConfig {
     ///
     /// # Errors
     /// Names the key and what to write instead.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), String> {
         let name = &self.name;
         require(!name.is_empty() && name.len() <= 32 && !name.contains(['.', '=']), || {
             format!("device name {name:?}: use 1 to 32 characters without . and =")
@@ -395,7 +411,7 @@ impl DeviceConfig {
         })?;
         let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
         match self.ops.iter().find(|family| !means_some(family)) {
-            Some(family) => Err(ConfigError::unknown("operation", family, Class::all().flat_map(Class::families))),
+            Some(family) => Err(unknown("operation", family, Class::all().flat_map(Class::families))),
             None => Ok(()),
         }
     }
@@ -412,13 +428,33 @@ const fn default_depth() -> u32 {
     64
 }
 
-fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), ConfigError> {
+fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), String> {
     require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
 }
 
 /// Unless it is fine, says what to write instead.
-fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), ConfigError> {
-    if is_fine { Ok(()) } else { Err(ConfigError::new(remedy())) }
+fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
+    if is_fine { Ok(()) } else { Err(remedy().into()) }
+}
+
+/// A name that is not known, with the nearest one that is.
+pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
+    format!("unknown {what} {name:?}{hint}")
+}
+
+/// The library names unknown keys and the expected ones in its message, each in backquotes.
+pub(super) fn from_toml(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let inner = match names.split_first() {
+        Some((name, known)) if message.starts_with("unknown field") => unknown("key", name, known.iter().copied()),
+        _ => message.trim_end().replace('\n', " "),
+    };
+    format!("line {line}: {inner}")
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

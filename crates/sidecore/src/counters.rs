@@ -3,13 +3,16 @@
 //! The service creates one file, maps it and counts in it; `top` and exporters only read. Every number is a 64-bit
 //! word with a single writer, so to count is a load, an addition and a store: no lock, no system call, no allocation.
 //! A reader may see one number a little older than the next; it can disturb nobody, and whatever the file holds, it
-//! gets numbers or a [`ReadError`].
+//! gets numbers or an error in words.
 //!
 //! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
 
 use crate::config::Waiters;
 use crate::shm::Mapping;
 use layout::{Filed, header};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -18,33 +21,31 @@ use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod about;
 mod block;
-mod file;
 mod kinds;
 mod layout;
 pub mod report;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
 pub use layout::Shape;
-pub use snapshot::{
-    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, ReadError, ReadReason, SidecoreStats, Snapshot, Stats,
-};
+pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, Stats};
 
 /// Bytes of a word.
 const WORD: usize = 8;
+/// Everybody may read it, the service alone writes.
+const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// What a service says of itself as it starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Its process id.
     pub pid: u32,
@@ -74,9 +75,9 @@ impl Counters {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{shape:?} exceeds {:?}", Shape::LIMIT)));
         }
         let bytes = shape.words() * WORD;
-        let draft = file::Draft::new(path, bytes)?;
-        draft.reserve(0, shape.keys_start() * WORD)?;
-        let mapping = draft.map(bytes)?;
+        let draft = Draft::new(path, bytes)?;
+        reserve(&draft.file, 0, shape.keys_start() * WORD)?;
+        let mapping = Mapping::new(&draft.file, bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
         Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
     }
@@ -109,9 +110,10 @@ impl Counters {
     /// Who waits now, as the blocks say it.
     pub fn waiters(self: &Arc<Self>) -> Waiters {
         let (sidecores, devices) = (0..self.shape.sidecores as usize, 0..self.shape.devices as usize);
+        let devices = devices.map(|index| self.device(index));
         Waiters {
             sidecores: sidecores.filter_map(|index| Some(self.sidecore(index).about()?.place)).collect(),
-            workers: devices.filter_map(|index| self.device(index).about()?.waits()).collect(),
+            workers: devices.filter(|device| !device.is_gone()).filter_map(|device| device.about()?.worker).collect(),
             clients_may_spin: self.word(header::CLIENTS_MAY_SPIN).load(Ordering::Relaxed) != 0,
         }
     }
@@ -180,7 +182,7 @@ impl Counters {
 
     /// Sets space aside for words that are written from now on.
     fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
-        file::reserve(&self.file, word * WORD, words * WORD)
+        reserve(&self.file, word * WORD, words * WORD)
     }
 
     #[inline]
@@ -193,6 +195,52 @@ impl Counters {
     }
 }
 
+/// A file that is not yet in its place. Removed when dropped before that.
+#[derive(Debug)]
+struct Draft {
+    path: PathBuf,
+    file: OwnedFd,
+}
+
+impl Draft {
+    /// An empty file beside `target`, of so many bytes that take no space yet.
+    fn new(target: &Path, bytes: usize) -> io::Result<Self> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!(".{}.new", std::process::id()));
+        let path = PathBuf::from(path);
+        // What a service with the same process id left behind when it died right here.
+        let _ = unlink(&path);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let draft = Self { file: open(&path, flags, MODE)?, path };
+        // The process's umask must not hide it from those who only read.
+        fchmod(&draft.file, MODE)?;
+        ftruncate(&draft.file, bytes as u64)?;
+        Ok(draft)
+    }
+
+    /// Puts the file in its place and returns it.
+    fn publish(self, target: &Path) -> io::Result<OwnedFd> {
+        rename(&self.path, target)?;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After `publish` there is nothing under this name.
+        let _ = unlink(&self.path);
+    }
+}
+
+/// Sets space aside for a part of the file: to store into a hole kills the process where the file system is full.
+fn reserve(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), offset as u64, bytes as u64) {
+        // A file system that cannot reserve is used as it is.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[inline]
 fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
     &lines[word / LINE_WORDS].0[word % LINE_WORDS]
@@ -200,21 +248,9 @@ fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
 
 /// Writes the part of the header that stays as it is, and a first heartbeat.
 fn describe(lines: &[Line], shape: Shape, start: Start) {
-    let words = [
-        (header::MAGIC, layout::MAGIC),
-        (header::VERSION, layout::VERSION),
-        (header::SIDECORES, u64::from(shape.sidecores)),
-        (header::LANES, u64::from(shape.lanes)),
-        (header::DEVICES, u64::from(shape.devices)),
-        (header::KEYS, u64::from(shape.keys)),
-        (header::PID, u64::from(start.pid)),
-        (header::SAMPLE_EVERY, u64::from(start.sample_every)),
-        (header::START, start.now),
-        (header::HEARTBEAT, start.now),
-    ];
-    for (word, value) in words {
-        word_of(lines, word).store(value, Ordering::Relaxed);
-    }
+    let about = about::pack(&(shape, start), header::HEARTBEAT - header::ABOUT);
+    let words = [layout::MAGIC, layout::VERSION].into_iter().chain(about).chain([start.now]);
+    words.enumerate().for_each(|(word, value)| word_of(lines, word).store(value, Ordering::Relaxed));
 }
 
 const _: () = assert!(LINE_BYTES == LINE_WORDS * WORD && header::WORDS.is_multiple_of(LINE_WORDS));

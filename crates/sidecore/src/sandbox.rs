@@ -11,15 +11,14 @@
 //! programs as well.
 
 mod calls;
-mod error;
 mod files;
 mod memory;
 mod user;
 
 use crate::config::Config;
 use crate::service::Service;
-pub use error::SandboxError;
 use rustix::thread::CapabilitySet;
+use std::fmt::Display;
 use std::fs;
 
 /// What the process has denied itself so far.
@@ -34,8 +33,8 @@ pub struct Sandbox {
 ///
 /// # Errors
 /// The process has several threads, the user does not exist or cannot be changed, a directory cannot be made, or this
-/// machine cannot do what the configuration demands. The process may then be changed already and should end.
-pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
+/// machine cannot do what the configuration demands: in words. The process may then be changed already and should end.
+pub fn enter(config: &Config) -> Result<Sandbox, String> {
     one_thread()?;
     let mut warnings = Vec::new();
     let sandbox = &config.sandbox;
@@ -51,7 +50,7 @@ pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
         memory::capability()
     })?;
     memory::deny_inspection()?;
-    judge(sandbox.lock_memory, memory::lock, &mut warnings)?;
+    judge(sandbox.lock_memory, || Ok(memory::lock()), &mut warnings)?;
     judge(sandbox.landlock, || files::restrict(config), &mut warnings)?;
     Ok(Sandbox { seccomp: sandbox.seccomp, warnings })
 }
@@ -61,8 +60,8 @@ impl Sandbox {
     ///
     /// # Errors
     /// This machine cannot filter system calls, and the configuration demands it.
-    pub fn filter_calls(&mut self, _running: &Service) -> Result<(), SandboxError> {
-        judge(self.seccomp, calls::filter, &mut self.warnings)
+    pub fn filter_calls(&mut self, _running: &Service) -> Result<(), String> {
+        judge(self.seccomp, || Ok(calls::filter()), &mut self.warnings)
     }
 
     /// What this machine could not do and the configuration does not demand, each with what to do about it.
@@ -71,39 +70,43 @@ impl Sandbox {
     }
 }
 
+/// What this machine cannot do, if it cannot, and what to do about it.
+type Lack = Option<String>;
+
 /// Carries out what is wanted. Where the machine cannot: an error if it was demanded, else a warning.
 fn judge(
     wanted: Option<bool>,
-    carry_out: impl FnOnce() -> Result<(), SandboxError>,
+    carry_out: impl FnOnce() -> Result<Lack, String>,
     warnings: &mut Vec<String>,
-) -> Result<(), SandboxError> {
-    if wanted == Some(false) {
-        return Ok(());
+) -> Result<(), String> {
+    let lack = if wanted == Some(false) { None } else { carry_out()? };
+    match lack {
+        Some(what) if wanted == Some(true) => return Err(what),
+        lack => warnings.extend(lack),
     }
-    match carry_out() {
-        Err(SandboxError::Unavailable(what)) if wanted.is_none() => {
-            warnings.push(what);
-            Ok(())
-        }
-        result => result,
-    }
+    Ok(())
 }
 
 /// User, capabilities and rules for files belong to a thread each: others would keep what they have.
-fn one_thread() -> Result<(), SandboxError> {
-    let tasks = fs::read_dir("/proc/self/task").map_err(|error| SandboxError::Path("/proc/self/task".into(), error))?;
-    match tasks.count() {
+fn one_thread() -> Result<(), String> {
+    match fs::read_dir("/proc/self/task").map_err(|error| format!("/proc/self/task: {error}"))?.count() {
         1 => Ok(()),
-        threads => Err(SandboxError::Threads(threads)),
+        threads => Err(format!("the sandbox is for a process of one thread, this one has {threads}: enter it first")),
     }
+}
+
+/// What a system call that failed was for.
+fn cannot<E: Display>(purpose: &str) -> impl Fn(E) -> String {
+    move |error| format!("cannot {purpose}: {error}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn unavailable() -> Result<(), SandboxError> {
-        Err(SandboxError::Unavailable("not here".to_owned()))
+    #[expect(clippy::unnecessary_wraps, reason = "as what is carried out")]
+    fn unavailable() -> Result<Lack, String> {
+        Ok(Some("not here".to_owned()))
     }
 
     #[test]
@@ -114,7 +117,7 @@ mod tests {
         assert!(warnings.is_empty());
         assert!(judge(None, unavailable, &mut warnings).is_ok());
         assert_eq!(warnings, ["not here"]);
-        let broken = || Err(SandboxError::Threads(2));
+        let broken = || Err("broken".to_owned());
         assert!(judge(None, broken, &mut warnings).is_err(), "only what the machine lacks is a warning");
     }
 
@@ -122,7 +125,7 @@ mod tests {
     fn a_process_with_threads_is_refused_and_left_as_it_was() {
         // The test harness runs each test on a thread of its own.
         let error = enter(&Config::default()).unwrap_err();
-        assert!(matches!(error, SandboxError::Threads(2..)), "{error}");
+        assert!(error.contains("of one thread") && !error.contains("has 1:"), "{error}");
         assert!(!rustix::thread::no_new_privs().unwrap());
     }
 }

@@ -24,7 +24,7 @@ mod record;
 mod sessions;
 mod turns;
 
-use crate::config::{Config, ConfigError, DeviceConfig};
+use crate::config::{Config, DeviceConfig};
 use crate::counters::{Counters, Shape, Start};
 use crate::keys::Store;
 use crate::spec::Secret;
@@ -50,8 +50,8 @@ use std::thread::{self, JoinHandle};
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration contradicts itself.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Config(String),
     /// A core of the configuration is not this process's to use.
     #[error("core {cpu} is not here: this process may use {allowed:?}")]
     NoSuchCpu {
@@ -108,7 +108,7 @@ impl Service {
     /// # Errors
     /// As for [`Service::start`].
     pub fn start_with(config: Config, passphrase: Option<&Secret>) -> Result<Self, StartError> {
-        config.check()?;
+        config.check().map_err(StartError::Config)?;
         check_cpus(&config)?;
         raise_file_limit();
         let store =

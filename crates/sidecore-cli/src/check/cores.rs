@@ -1,6 +1,6 @@
 //! Cores and clocks: what speed is promised for.
 
-use super::finding::{Finding, Topic};
+use super::finding::{Finding, Text, topics};
 use super::topology::Topology;
 
 /// What the system says, as it says it.
@@ -11,71 +11,53 @@ pub(super) struct Cores {
     /// Those of them that sidecores are tied to.
     pub(super) sidecores: Vec<usize>,
     pub(super) topology: Topology,
-    /// `/sys/devices/system/cpu/isolated`.
-    pub(super) isolated: Option<String>,
-    /// The kernel's current clock source.
-    pub(super) clock: Option<String>,
-    /// `scaling_governor` of each core that has one.
-    pub(super) governors: Vec<String>,
-    /// Latencies of the first core's idle states, us.
-    pub(super) idle_us: Vec<String>,
 }
 
-static CORES: Topic = Topic {
-    subject: "cores",
-    promise: "a sidecore that spins needs a core beside the applications'",
-    breaks: false,
-    remedy: "use a machine with more cores, or leave sidecores.owned = false: everything then parks",
-};
-static SIBLINGS: Topic = Topic {
-    subject: "hardware threads",
-    promise: "a sidecore alone on its core; one that spins takes time and caches from the other thread of its core",
-    breaks: false,
-    remedy: "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)",
-};
-static ISOLATED: Topic = Topic {
-    subject: "isolated cores",
-    promise: "nothing else runs on a core that a sidecore owns",
-    breaks: false,
-    remedy: "boot with isolcpus=N nohz_full=N for the cores in sidecores.cpus, or give them a cpuset of their own",
-};
-static CLOCK: Topic = Topic {
-    subject: "clock",
-    promise: "stage times cost 20 ns; a clock that is read through a system call costs ten times that",
-    breaks: false,
-    remedy: "boot with clocksource=tsc where the processor's counter is invariant",
-};
-static GOVERNOR: Topic = Topic {
-    subject: "frequency",
-    promise: "measured rates and park costs stay what they were at start",
-    breaks: false,
-    remedy: "cpupower frequency-set -g performance",
-};
-static IDLE: Topic = Topic {
-    subject: "idle states",
-    promise: "a wake-up costs microseconds",
-    breaks: false,
-    remedy: "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1",
-};
+pub(super) const CPUS: &str = "/sys/devices/system/cpu";
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+topics! {
+    CORES: "cores",
+        for "a sidecore that spins needs a core beside the applications'",
+        do "use a machine with more cores, or leave sidecores.owned = false: everything then parks";
+    SIBLINGS: "hardware threads",
+        for "a sidecore alone on its core; one that spins takes time and caches from the other thread of its core",
+        do "leave the sidecore's sibling idle, or switch the threads off (/sys/devices/system/cpu/smt/control)";
+    ISOLATED: "isolated cores",
+        for "nothing else runs on a core that a sidecore owns",
+        do "boot with isolcpus=N nohz_full=N for the cores in sidecores.cpus, or give them a cpuset of their own";
+    CLOCK: "clock",
+        for "stage times cost 20 ns; a clock that is read through a system call costs ten times that",
+        do "boot with clocksource=tsc where the processor's counter is invariant";
+    GOVERNOR: "frequency",
+        for "measured rates and park costs stay what they were at start",
+        do "cpupower frequency-set -g performance";
+    IDLE: "idle states",
+        for "a wake-up costs microseconds",
+        do "forbid deep states: cpupower idle-set -D 50, or boot with intel_idle.max_cstate=1";
+}
 /// An idle state that takes longer to leave makes parking expensive, us.
 const DEEP: u32 = 100;
 /// Cores with several hardware threads that are named.
 const NAMED: usize = 4;
 
-pub(super) fn judge(cores: &Cores) -> Vec<Finding> {
+pub(super) fn judge(cores: &Cores, text: Text) -> Vec<Finding> {
+    let governors = cores.allowed.iter().filter_map(|cpu| text(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_governor")));
+    let latencies = (0..10).filter_map(|state| text(&format!("{CPUS}/cpu0/cpuidle/state{state}/latency")));
+    let deepest: Option<u32> = latencies.filter_map(|text| text.trim().parse().ok()).max();
     vec![
         CORES.ok_if(cores.allowed.len() > 1, format!("{} to use", cores.allowed.len())),
         siblings(cores),
-        ISOLATED.of(cores.isolated.as_deref(), |list| match list.trim() {
+        ISOLATED.of(text(&format!("{CPUS}/isolated")).as_deref(), |list| match list.trim() {
             "" => (false, "none".to_owned()),
             list => (true, list.to_owned()),
         }),
-        CLOCK.of(cores.clock.as_deref(), |clock| {
+        CLOCK.of(text(CLOCK_SOURCE).as_deref(), |clock| {
             let fast = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"].contains(&clock.trim());
             (fast, clock.trim().to_owned())
         }),
-        governor(&cores.governors),
-        IDLE.of(deepest(&cores.idle_us), |us| (us <= DEEP, format!("the deepest takes {us} us to leave"))),
+        governor(&governors.collect::<Vec<_>>()),
+        IDLE.of(deepest, |us| (us <= DEEP, format!("the deepest takes {us} us to leave"))),
     ]
 }
 
@@ -102,19 +84,16 @@ fn governor(governors: &[String]) -> Finding {
     })
 }
 
-fn deepest(latencies: &[String]) -> Option<u32> {
-    latencies.iter().filter_map(|text| text.trim().parse().ok()).max()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::finding::State::{self, Lacks, Ok, Unknown};
+    use super::super::finding::system;
     use super::super::topology;
     use super::*;
     use std::fs;
 
-    fn states(cores: &Cores) -> Vec<State> {
-        judge(cores).into_iter().map(|finding| finding.state).collect()
+    fn states(cores: &Cores, files: &[(&str, &str)]) -> Vec<State> {
+        judge(cores, &system(files)).into_iter().map(|finding| finding.state).collect()
     }
 
     /// The files of these cores' threads.
@@ -128,36 +107,31 @@ mod tests {
         topology::read(root.path(), &lists.iter().map(|(cpu, _)| *cpu).collect::<Vec<_>>())
     }
 
-    fn texts(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|text| (*text).to_owned()).collect()
-    }
-
     #[test]
     fn a_machine_set_up_for_it_is_fine() {
-        let cores = Cores {
-            allowed: vec![0, 1, 2, 3],
-            sidecores: vec![],
-            topology: topology(&[(0, "0\n"), (1, "1\n")]),
-            isolated: Some("2-3\n".to_owned()),
-            clock: Some("tsc\n".to_owned()),
-            governors: texts(&["performance\n"]),
-            idle_us: texts(&["0\n", "2\n"]),
-        };
-        assert_eq!(states(&cores), [Ok; 6]);
+        let cores =
+            Cores { allowed: vec![0, 1, 2, 3], sidecores: vec![], topology: topology(&[(0, "0\n"), (1, "1\n")]) };
+        let files = [
+            ("/sys/devices/system/cpu/isolated", "2-3\n"),
+            (CLOCK_SOURCE, "tsc\n"),
+            ("/sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "performance\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "2\n"),
+        ];
+        assert_eq!(states(&cores, &files), [Ok; 6]);
     }
 
     #[test]
     fn a_laptop_lacks_all_of_it() {
-        let cores = Cores {
-            allowed: vec![0],
-            sidecores: vec![],
-            topology: topology(&[(0, "0-1\n")]),
-            isolated: Some("\n".to_owned()),
-            clock: Some("hpet\n".to_owned()),
-            governors: texts(&["performance\n", "powersave\n"]),
-            idle_us: texts(&["2\n", "890\n"]),
-        };
-        let findings = judge(&cores);
+        let cores = Cores { allowed: vec![0], sidecores: vec![], topology: topology(&[(0, "0-1\n")]) };
+        let files = [
+            ("/sys/devices/system/cpu/isolated", "\n"),
+            (CLOCK_SOURCE, "hpet\n"),
+            ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "2\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state9/latency", "890\n"),
+        ];
+        let findings = judge(&cores, &system(&files));
         assert!(findings.iter().all(|finding| finding.state == Lacks && !finding.breaks_a_promise()));
         assert!(findings[1].found == "0 and 1 are threads of one core" && findings[4].found.contains("powersave"));
     }
@@ -167,13 +141,8 @@ mod tests {
         let lists: Vec<(usize, String)> = (0..12).map(|cpu| (cpu, format!("{},{}", cpu % 6, cpu % 6 + 6))).collect();
         let lists: Vec<(usize, &str)> = lists.iter().map(|(cpu, list)| (*cpu, list.as_str())).collect();
         let found = |sidecores: &[usize]| {
-            let cores = Cores {
-                allowed: (0..12).collect(),
-                sidecores: sidecores.to_vec(),
-                topology: topology(&lists),
-                ..Cores::default()
-            };
-            judge(&cores).swap_remove(1).found
+            let cores = Cores { allowed: (0..12).collect(), sidecores: sidecores.to_vec(), topology: topology(&lists) };
+            judge(&cores, &system(&[])).swap_remove(1).found
         };
         assert_eq!(found(&[8]), "2 and 8 are threads of one core");
         assert_eq!(found(&[]), "0 and 6, 1 and 7, 2 and 8, 3 and 9 and 2 more are threads of one core each");
@@ -181,6 +150,6 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_unknown() {
-        assert_eq!(states(&Cores::default())[1..], [Unknown; 5]);
+        assert_eq!(states(&Cores::default(), &[])[1..], [Unknown; 5]);
     }
 }

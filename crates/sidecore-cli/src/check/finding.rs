@@ -23,6 +23,24 @@ pub(super) struct Topic {
     pub(super) remedy: &'static str,
 }
 
+/// The text of a file of the system, by its path.
+pub(super) type Text<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Defines topics: their names, what is looked at, what it is for or without it breaks, and what to do where it lacks.
+macro_rules! topics {
+    ($($name:ident: $subject:literal, $weight:tt $promise:literal, do $remedy:literal;)*) => {
+        $(static $name: $crate::check::finding::Topic = $crate::check::finding::Topic {
+            subject: $subject,
+            promise: $promise,
+            breaks: topics!(@$weight),
+            remedy: $remedy,
+        };)*
+    };
+    (@breaks) => { true };
+    (@for) => { false };
+}
+pub(super) use topics;
+
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
@@ -72,12 +90,25 @@ impl Finding {
     }
 }
 
+/// A system with these files.
+#[cfg(test)]
+pub(super) fn system(files: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> + use<> {
+    let files: Vec<(String, String)> = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
+    move |path| files.iter().find(|(name, _)| name == path).map(|(_, text)| text.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    static TOPIC: Topic = Topic { subject: "swap", promise: "keys stay in memory", breaks: true, remedy: "swapoff -a" };
-    static SPEED: Topic = Topic { breaks: false, ..TOPIC };
+    topics! {
+        TOPIC: "swap",
+            breaks "keys stay in memory",
+            do "swapoff -a";
+        SPEED: "swap",
+            for "keys stay in memory",
+            do "swapoff -a";
+    }
 
     #[test]
     fn only_what_lacks_says_what_to_do() {

@@ -1,22 +1,14 @@
 //! The kernel: what lanes and the sandbox are made of.
 
-use super::finding::{Finding, Topic};
+use super::finding::{Finding, Text, topics};
 
-/// What the kernel says, and what it did when asked.
+/// What the kernel did when asked.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
-    /// `/proc/sys/kernel/osrelease`.
-    pub(super) release: Option<String>,
     pub(super) sealing: bool,
     pub(super) process_descriptors: bool,
     /// Version of landlock's interface.
     pub(super) landlock: Option<u32>,
-    /// `/proc/sys/kernel/seccomp/actions_avail`.
-    pub(super) seccomp: Option<String>,
-    /// `/proc/sys/kernel/yama/ptrace_scope`.
-    pub(super) ptrace_scope: Option<String>,
-    /// `/proc/sys/kernel/core_pattern`.
-    pub(super) core_pattern: Option<String>,
 }
 
 /// Memory that is wiped in forked children.
@@ -24,63 +16,45 @@ const WIPE_ON_FORK: (u32, u32) = (4, 14);
 /// The first version of landlock that also limits signals to other processes.
 const SIGNALS: u32 = 6;
 
-static RELEASE: Topic = Topic {
-    subject: "kernel",
-    promise: "a forked child never touches its parent's lane (memory wiped on fork, Linux 4.14)",
-    breaks: true,
-    remedy: "use Linux 5.13 or later, which has all of it",
-};
-static SEALING: Topic = Topic {
-    subject: "sealed memory",
-    promise: "no client can make the service fault by shrinking its lane",
-    breaks: true,
-    remedy: "use a kernel with CONFIG_MEMFD_CREATE",
-};
-static PROCESSES: Topic = Topic {
-    subject: "process descriptors",
-    promise: "a dead client's lane and sessions are gone though a child holds its sockets",
-    breaks: true,
-    remedy: "use Linux 5.3 or later",
-};
-static LANDLOCK: Topic = Topic {
-    subject: "landlock",
-    promise: "who breaks into the service finds no files but its own",
-    breaks: true,
-    remedy: "use Linux 5.13 or later with landlock among its security modules (boot with lsm=landlock,...)",
-};
-static SECCOMP: Topic = Topic {
-    subject: "seccomp",
-    promise: "who breaks into the service finds no sockets, no processes, few system calls",
-    breaks: true,
-    remedy: "use a kernel with CONFIG_SECCOMP_FILTER",
-};
-static PTRACE: Topic = Topic {
-    subject: "tracing",
-    promise: "programs of one user cannot read each other's memory; the service's own cannot be read in any case",
-    breaks: false,
-    remedy: "sysctl kernel.yama.ptrace_scope=1, where the kernel has yama",
-};
-static CORE: Topic = Topic {
-    subject: "core dumps",
-    promise: "what clients encrypt does not reach a file when one crashes; the service itself dumps none in any case",
-    breaks: false,
-    remedy: "ulimit -c 0 for the clients, or sysctl kernel.core_pattern=|/bin/false",
-};
+topics! {
+    RELEASE: "kernel",
+        breaks "a forked child never touches its parent's lane (memory wiped on fork, Linux 4.14)",
+        do "use Linux 5.13 or later, which has all of it";
+    SEALING: "sealed memory",
+        breaks "no client can make the service fault by shrinking its lane",
+        do "use a kernel with CONFIG_MEMFD_CREATE";
+    PROCESSES: "process descriptors",
+        breaks "a dead client's lane and sessions are gone though a child holds its sockets",
+        do "use Linux 5.3 or later";
+    LANDLOCK: "landlock",
+        breaks "who breaks into the service finds no files but its own",
+        do "use Linux 5.13 or later with landlock among its security modules (boot with lsm=landlock,...)";
+    SECCOMP: "seccomp",
+        breaks "who breaks into the service finds no sockets, no processes, few system calls",
+        do "use a kernel with CONFIG_SECCOMP_FILTER";
+    PTRACE: "tracing",
+        for "programs of one user cannot read each other's memory; the service's own cannot be read in any case",
+        do "sysctl kernel.yama.ptrace_scope=1, where the kernel has yama";
+    CORE: "core dumps",
+        for "what clients encrypt does not reach a file when one crashes; the service itself dumps none in any case",
+        do "ulimit -c 0 for the clients, or sysctl kernel.core_pattern=|/bin/false";
+}
 
-pub(super) fn judge(kernel: &Kernel) -> Vec<Finding> {
+pub(super) fn judge(kernel: &Kernel, text: Text) -> Vec<Finding> {
+    let [seccomp, scope] = ["/proc/sys/kernel/seccomp/actions_avail", "/proc/sys/kernel/yama/ptrace_scope"].map(text);
     let here = |found: bool| if found { "there" } else { "not there" };
     vec![
-        RELEASE.of(kernel.release.as_deref().and_then(version), |version| {
+        RELEASE.of(text("/proc/sys/kernel/osrelease").as_deref().and_then(version), |version| {
             (version >= WIPE_ON_FORK, format!("Linux {}.{}", version.0, version.1))
         }),
         SEALING.ok_if(kernel.sealing, here(kernel.sealing)),
         PROCESSES.ok_if(kernel.process_descriptors, here(kernel.process_descriptors)),
         LANDLOCK.ok_if(kernel.landlock.is_some(), landlock(kernel.landlock)),
-        SECCOMP.ok_if(kernel.seccomp.as_deref().is_some_and(filters), here(kernel.seccomp.is_some())),
-        PTRACE.of(Some(kernel.ptrace_scope.as_deref().unwrap_or("none").trim()), |scope| {
+        SECCOMP.ok_if(seccomp.as_deref().is_some_and(filters), here(seccomp.is_some())),
+        PTRACE.of(Some(scope.as_deref().unwrap_or("none").trim()), |scope| {
             (["1", "2", "3"].contains(&scope), format!("yama.ptrace_scope {scope}"))
         }),
-        CORE.of(kernel.core_pattern.as_deref(), |pattern| {
+        CORE.of(text("/proc/sys/kernel/core_pattern").as_deref(), |pattern| {
             (pattern.trim().starts_with("|/bin/false"), format!("core_pattern {}", pattern.trim()))
         }),
     ]
@@ -107,20 +81,21 @@ fn version(release: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::system;
     use super::*;
 
     #[test]
     fn a_new_kernel_has_all_that_is_promised() {
-        let kernel = Kernel {
-            release: Some("6.1.0-25-amd64\n".to_owned()),
-            sealing: true,
-            process_descriptors: true,
-            landlock: Some(2),
-            seccomp: Some("kill_process kill_thread trap errno user_notif trace log allow\n".to_owned()),
-            ptrace_scope: Some("0\n".to_owned()),
-            core_pattern: Some("core\n".to_owned()),
-        };
-        let findings = judge(&kernel);
+        let text = system(&[
+            ("/proc/sys/kernel/osrelease", "6.1.0-25-amd64\n"),
+            (
+                "/proc/sys/kernel/seccomp/actions_avail",
+                "kill_process kill_thread trap errno user_notif trace log allow\n",
+            ),
+            ("/proc/sys/kernel/yama/ptrace_scope", "0\n"),
+            ("/proc/sys/kernel/core_pattern", "core\n"),
+        ]);
+        let findings = judge(&Kernel { sealing: true, process_descriptors: true, landlock: Some(2) }, &text);
         assert!(findings.iter().all(|finding| !finding.breaks_a_promise()));
         assert!(findings[..5].iter().all(|finding| finding.state == Ok));
         assert_eq!((findings[3].found.as_str(), findings[5].state), ("version 2: files, but not signals", Lacks));
@@ -128,14 +103,11 @@ mod tests {
 
     #[test]
     fn an_old_one_breaks_promises() {
-        let kernel = Kernel {
-            release: Some("4.9.0".to_owned()),
-            seccomp: Some("kill trap errno".to_owned()),
-            ..Kernel::default()
-        };
-        let findings = judge(&kernel);
+        let release = "/proc/sys/kernel/osrelease";
+        let text = system(&[(release, "4.9.0"), ("/proc/sys/kernel/seccomp/actions_avail", "kill trap errno")]);
+        let findings = judge(&Kernel::default(), &text);
         assert!(findings[..5].iter().all(Finding::breaks_a_promise));
-        assert_eq!(judge(&Kernel { release: Some("odd".to_owned()), ..Kernel::default() })[0].state, Unknown);
+        assert_eq!(judge(&Kernel::default(), &system(&[(release, "odd")]))[0].state, Unknown);
     }
 
     #[test]

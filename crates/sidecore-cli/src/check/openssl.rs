@@ -1,6 +1,6 @@
 //! OpenSSL and the provider: what servers with keys in the service take.
 
-use super::finding::{Finding, State, Topic};
+use super::finding::{Finding, State, topics};
 
 /// What the command `openssl` says.
 #[derive(Debug, Default)]
@@ -13,24 +13,17 @@ pub(super) struct OpenSsl {
     pub(super) loads: Option<Result<(), String>>,
 }
 
-static VERSION: Topic = Topic {
-    subject: "OpenSSL",
-    promise: "servers use keys of the service unmodified",
-    breaks: false,
-    remedy: "use OpenSSL 3.0 or later",
-};
-static MODULE: Topic = Topic {
-    subject: "provider",
-    promise: "servers use keys of the service unmodified",
-    breaks: false,
-    remedy: "put libsidecore_openssl.so into OpenSSL's module directory (openssl version -m)",
-};
-static LOADS: Topic = Topic {
-    subject: "provider in OpenSSL",
-    promise: "servers use keys of the service unmodified",
-    breaks: false,
-    remedy: "use the module of this sidecore's build, for this processor and C library",
-};
+topics! {
+    VERSION: "OpenSSL",
+        for "servers use keys of the service unmodified",
+        do "use OpenSSL 3.0 or later";
+    MODULE: "provider",
+        for "servers use keys of the service unmodified",
+        do "put libsidecore_openssl.so into OpenSSL's module directory (openssl version -m)";
+    LOADS: "provider in OpenSSL",
+        for "servers use keys of the service unmodified",
+        do "use the module of this sidecore's build, for this processor and C library";
+}
 
 pub(super) fn judge(openssl: &OpenSsl) -> Vec<Finding> {
     let module = match (&openssl.module, &openssl.version) {

@@ -1,13 +1,13 @@
 //! Reads what is judged: files of the system, limits, and what the service and OpenSSL answer. Nothing is changed.
 
-use super::cores::Cores;
+use super::cores::{CPUS, Cores};
 use super::kernel::Kernel;
 use super::memory::Memory;
 use super::openssl::{OpenSsl, module_directory};
-use super::round_trip::{self, Trips};
 use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
+use crate::beside;
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
@@ -19,11 +19,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CPUS: &str = "/sys/devices/system/cpu";
 /// The provider's file.
 const MODULE: &str = "libsidecore_openssl.so";
 
-fn text(path: &str) -> Option<String> {
+pub(super) fn text(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
@@ -33,18 +32,7 @@ pub(super) fn cores(waiting: &Waiting) -> Cores {
     // Cores that the kernel keeps free are for those who name them.
     let allowed: BTreeSet<usize> = cpu::allowed().into_iter().chain(sidecores.iter().copied()).collect();
     let allowed: Vec<usize> = allowed.into_iter().collect();
-    let of_each =
-        |file: &str| allowed.iter().filter_map(|cpu| text(&format!("{CPUS}/cpu{cpu}/{file}"))).collect::<Vec<_>>();
-    let idle = (0..10).filter_map(|state| text(&format!("{CPUS}/cpu0/cpuidle/state{state}/latency")));
-    Cores {
-        topology: topology::read(Path::new(CPUS), &allowed),
-        sidecores,
-        isolated: text(&format!("{CPUS}/isolated")),
-        clock: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        governors: of_each("cpufreq/scaling_governor"),
-        idle_us: idle.collect(),
-        allowed,
-    }
+    Cores { topology: topology::read(Path::new(CPUS), &allowed), sidecores, allowed }
 }
 
 /// Of the service that wrote these counters, or of this configuration.
@@ -59,30 +47,19 @@ pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     Waiting { waiters, notify, others }
 }
 
-pub(super) fn trips(cores: &Cores, taken: &[usize]) -> Option<Trips> {
-    round_trip::measure(&cores.allowed, &cores.sidecores, taken)
-}
-
 pub(super) fn kernel() -> Kernel {
     Kernel {
-        release: text("/proc/sys/kernel/osrelease"),
         sealing: features::sealing(),
         process_descriptors: features::process_descriptors(),
         landlock: features::landlock(),
-        seccomp: text("/proc/sys/kernel/seccomp/actions_avail"),
-        ptrace_scope: text("/proc/sys/kernel/yama/ptrace_scope"),
-        core_pattern: text("/proc/sys/kernel/core_pattern"),
     }
 }
 
 pub(super) fn memory() -> Memory {
     Memory {
-        swaps: text("/proc/swaps"),
         lockable: getrlimit(Resource::Memlock).maximum.unwrap_or(u64::MAX),
         root: geteuid().is_root(),
         descriptors: getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
-        overcommit: text("/proc/sys/vm/overcommit_memory"),
-        huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled"),
     }
 }
 
@@ -116,9 +93,8 @@ pub(super) fn openssl() -> OpenSsl {
 
 /// Among OpenSSL's modules, or beside this command.
 fn module(version: &str) -> Option<PathBuf> {
-    let installed = module_directory(version).map(PathBuf::from);
-    let beside = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
-    installed.into_iter().chain(beside).map(|directory| directory.join(MODULE)).find(|path| path.exists())
+    let installed = module_directory(version).map(|directory| Path::new(directory).join(MODULE));
+    installed.filter(|path| path.exists()).or_else(|| beside::find(&[MODULE], &["."]))
 }
 
 /// Has OpenSSL load it, in a process of its own.

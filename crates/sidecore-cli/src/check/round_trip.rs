@@ -1,22 +1,14 @@
 //! How long a word takes from one core to another and back: what a sidecore that spins costs a request at least.
 
-use super::finding::{Finding, State, Topic};
+use super::finding::{Finding, State, topics};
 use super::topology::Topology;
 use sidecore::sys::cpu;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was measured between two cores.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Trip {
-    /// So long, ns.
-    Took(f64),
-    /// No round trip ended in time: something else ran on these cores.
-    Disturbed,
-    /// A thread could not be tied to its core.
-    Untied(String),
-}
+/// How long it took between two cores, ns, or why nothing was measured.
+type Trip = Result<f64, String>;
 
 /// What was measured from one core to others.
 #[derive(Debug)]
@@ -27,18 +19,14 @@ pub(super) struct Trips {
     pub(super) park_cost: Option<u64>,
 }
 
-static ROUND_TRIP: Topic = Topic {
-    subject: "round trip",
-    promise: "a sidecore that spins hears of a request sooner than a sleep and its wake-up take",
-    breaks: false,
-    remedy: "tie sidecores and clients to cores near each other; where none are, notify = park loses nothing",
-};
-static PARK: Topic = Topic {
-    subject: "park cost",
-    promise: "whether to spin or to park is decided by what a sleep costs",
-    breaks: false,
-    remedy: "see why pipes cannot be made: the limit of open files",
-};
+topics! {
+    ROUND_TRIP: "round trip",
+        for "a sidecore that spins hears of a request sooner than a sleep and its wake-up take",
+        do "tie sidecores and clients to cores near each other; where none are, notify = park loses nothing";
+    PARK: "park cost",
+        for "whether to spin or to park is decided by what a sleep costs",
+        do "see why pipes cannot be made: the limit of open files";
+}
 
 /// Most pairs of cores that are measured, and the time for all of them: on a busy machine, enough to run at once for once.
 const PAIRS: usize = 8;
@@ -49,6 +37,7 @@ const BATCH: u32 = 64;
 const POLLS: u32 = 256;
 /// A value of the word that ends the other side.
 const STOP: u64 = u64::MAX;
+const DISTURBED: &str = "no word came back in time: other programs keep these cores busy; try again";
 
 /// A word with a cache line of its own, and the line beside it, which is fetched along.
 #[derive(Debug, Default)]
@@ -88,17 +77,15 @@ fn trip(from: usize, to: usize, time: Duration) -> Trip {
             asked.0.store(STOP, Ordering::Release);
             trip
         });
-        let ended = || "a thread ended".to_owned();
-        match (echo.join().unwrap_or_else(|_| Err(ended())), ask.join().unwrap_or_else(|_| Err(ended()))) {
-            (Ok(()), Ok(Some(nanos))) => Trip::Took(nanos),
-            (Ok(()), Ok(None)) => Trip::Disturbed,
-            (Err(why), _) | (_, Err(why)) => Trip::Untied(why),
+        match (echo.join(), ask.join()) {
+            (Ok(echo), Ok(ask)) => echo.and(ask)?.ok_or_else(|| DISTURBED.to_owned()),
+            _ => Err("a thread ended".to_owned()),
         }
     })
 }
 
 fn tie(cpu: usize) -> Result<(), String> {
-    cpu::pin(cpu).map_err(|error| format!("core {cpu}: {error}"))
+    cpu::pin(cpu).map_err(|error| format!("no thread can be tied to core {cpu}: {error}"))
 }
 
 /// The fastest batch, ns for each round trip.
@@ -163,10 +150,7 @@ pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology)
 }
 
 fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
-    let took = |(cpu, trip): &(usize, Trip)| match trip {
-        Trip::Took(nanos) => Some((*cpu, *nanos)),
-        Trip::Disturbed | Trip::Untied(_) => None,
-    };
+    let took = |(cpu, trip): &(usize, Trip)| Some((*cpu, *trip.as_ref().ok()?));
     let mut took: Vec<(usize, f64)> = trips.to.iter().filter_map(took).collect();
     took.sort_by(|one, other| one.1.total_cmp(&other.1));
     let name = |(cpu, nanos): (usize, f64)| {
@@ -178,7 +162,9 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
         format!("to core {cpu}{cache} and back {}", micros(nanos))
     };
     let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
-        return ROUND_TRIP.is(State::Unknown, why_not(&trips.to));
+        // A core that cannot be used says more than one that is busy.
+        let why = trips.to.iter().filter_map(|(_, trip)| trip.clone().err()).max_by_key(|why| why != DISTURBED);
+        return ROUND_TRIP.is(State::Unknown, why.unwrap_or_default());
     };
     let places = match took.len() {
         1 => name(near),
@@ -190,14 +176,6 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
         trips.from
     );
     ROUND_TRIP.ok_if(trips.park_cost.is_none_or(|cost| near.1 < cost as f64), found)
-}
-
-fn why_not(to: &[(usize, Trip)]) -> String {
-    let why = to.iter().find_map(|(_, trip)| match trip {
-        Trip::Untied(why) => Some(format!("no thread can be tied to {why}")),
-        Trip::Took(_) | Trip::Disturbed => None,
-    });
-    why.unwrap_or_else(|| "no word came back in time: other programs keep these cores busy; try again".to_owned())
 }
 
 fn park_cost(trips: &Trips) -> Finding {
@@ -214,7 +192,7 @@ fn micros(nanos: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::State::{self, Lacks, Unknown};
     use super::super::topology;
     use super::*;
     use std::fs;
@@ -231,15 +209,14 @@ mod tests {
         fs::create_dir_all(root.path().join("cpu1/cache/index3")).unwrap();
         fs::write(root.path().join("cpu1/cache/index3/shared_cpu_list"), "0-1\n").unwrap();
         let topology = topology::read(root.path(), &[1]);
-        let findings = judge(Some(&trips(&[(0, Trip::Took(110.0))])), &[], &topology);
+        let findings = judge(Some(&trips(&[(0, Ok(110.0))])), &[], &topology);
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
-        assert_eq!((findings[0].state, findings[0].found.as_str()), (Ok, text));
+        assert_eq!((findings[0].state, findings[0].found.as_str()), (State::Ok, text));
         let text = "a sleep and its wake-up take 2.00 us of CPU time: spinning is cheaper where the next request comes sooner \
                     than that, parking where it comes later";
-        assert_eq!((findings[1].state, findings[1].found.as_str()), (Ok, text));
-        let far =
-            trips(&[(7, Trip::Took(330.0)), (0, Trip::Took(110.0)), (3, Trip::Disturbed), (4, Trip::Took(250.0))]);
+        assert_eq!((findings[1].state, findings[1].found.as_str()), (State::Ok, text));
+        let far = trips(&[(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(DISTURBED.to_owned())), (4, Ok(250.0))]);
         let text = &judge(Some(&far), &[], &topology)[0].found;
         let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \
                      (other third-level cache) and back 0.33 us, the farthest";
@@ -253,12 +230,12 @@ mod tests {
         assert!(one[0].state == Unknown && one[0].found.starts_with("one core"), "{one:?}");
         let taken = judge(None, &[1], &topology);
         assert!(taken[0].state == Unknown && taken[0].found.contains("has core 1 for itself"), "{taken:?}");
-        let untied = trips(&[(0, Trip::Untied("core 0: not permitted".to_owned()))]);
+        let untied = trips(&[(0, Err("no thread can be tied to core 0: not permitted".to_owned()))]);
         let text = &judge(Some(&untied), &[], &topology)[0].found;
         assert_eq!(text, "no thread can be tied to core 0: not permitted");
-        let busy = &judge(Some(&trips(&[(0, Trip::Disturbed)])), &[], &topology)[0];
+        let busy = &judge(Some(&trips(&[(0, Err(DISTURBED.to_owned()))])), &[], &topology)[0];
         assert!(busy.state == Unknown && busy.found.contains("busy"), "{busy:?}");
-        let slow = &judge(Some(&trips(&[(0, Trip::Took(2_500.0))])), &[], &topology)[0];
+        let slow = &judge(Some(&trips(&[(0, Ok(2_500.0))])), &[], &topology)[0];
         assert_eq!(slow.state, Lacks);
     }
 
@@ -277,9 +254,9 @@ mod tests {
         let allowed = cpu::allowed();
         // On one core both threads share it: a round trip is then two turns of the scheduler, and may not end in time.
         let trip = trip(allowed[0], allowed[allowed.len() - 1], TIME);
-        assert!(!matches!(trip, Trip::Untied(_)), "{trip:?}");
-        assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
-        assert!(matches!(super::trip(1 << 20, allowed[0], LONG), Trip::Untied(why) if why.starts_with("core 1048576")));
+        assert!(!matches!(&trip, Err(why) if why != DISTURBED), "{trip:?}");
+        assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Err(why) if why.contains("tied to core 1048576")));
+        assert!(matches!(super::trip(1 << 20, allowed[0], LONG), Err(why) if why.contains("tied to core 1048576")));
         assert_eq!(cpu::allowed(), allowed, "the calling thread stays where it was");
         assert!(measure(&[0], &[], &[]).is_none() && measure(&[], &[3], &[]).is_none());
         assert!(measure(&[0, 1], &[1], &[1]).is_none(), "a service that spins there is not disturbed");

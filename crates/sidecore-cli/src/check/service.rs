@@ -1,6 +1,6 @@
 //! The service that runs here, if one does, and its directories.
 
-use super::finding::{Finding, State, Topic};
+use super::finding::{Finding, State, topics};
 
 /// Who owns something and who may use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,42 +30,26 @@ pub(super) struct Service {
     pub(super) keys: Option<Owned>,
 }
 
-static DIRECTORY: Topic = Topic {
-    subject: "socket directory",
-    promise: "clients reach the service and not somebody who put a socket in its place",
-    breaks: true,
-    remedy: "a directory of its own that only its user may write: chmod 755, as RuntimeDirectory= makes it",
-};
-static ANSWERS: Topic = Topic {
-    subject: "service",
-    promise: "clients find one",
-    breaks: false,
-    remedy: "sidecore serve, or systemctl start sidecore; see --socket and limits",
-};
-static SANDBOXED: Topic = Topic {
-    subject: "sandbox",
-    promise: "who breaks into the service finds nothing to use",
-    breaks: true,
-    remedy: "sandbox.seccomp = true; the service's warnings at start say what it lacks",
-};
-static USER: Topic = Topic {
-    subject: "service's user",
-    promise: "the service has no files in reach but its own",
-    breaks: false,
-    remedy: "sandbox.user = \"sidecore\", or User=sidecore in the unit",
-};
-static LOCKED: Topic = Topic {
-    subject: "service's memory",
-    promise: "keys never reach a disk, whatever swap is added later",
-    breaks: false,
-    remedy: "LimitMEMLOCK=infinity in the unit, sandbox.lock_memory = true",
-};
-static KEYS: Topic = Topic {
-    subject: "key directory",
-    promise: "sealed keys are the service's alone",
-    breaks: true,
-    remedy: "chmod 700, and chown to the service's user",
-};
+topics! {
+    DIRECTORY: "socket directory",
+        breaks "clients reach the service and not somebody who put a socket in its place",
+        do "a directory of its own that only its user may write: chmod 755, as RuntimeDirectory= makes it";
+    ANSWERS: "service",
+        for "clients find one",
+        do "sidecore serve, or systemctl start sidecore; see --socket and limits";
+    SANDBOXED: "sandbox",
+        breaks "who breaks into the service finds nothing to use",
+        do "sandbox.seccomp = true; the service's warnings at start say what it lacks";
+    USER: "service's user",
+        for "the service has no files in reach but its own",
+        do "sandbox.user = \"sidecore\", or User=sidecore in the unit";
+    LOCKED: "service's memory",
+        for "keys never reach a disk, whatever swap is added later",
+        do "LimitMEMLOCK=infinity in the unit, sandbox.lock_memory = true";
+    KEYS: "key directory",
+        breaks "sealed keys are the service's alone",
+        do "chmod 700, and chown to the service's user";
+}
 
 pub(super) fn judge(service: &Service) -> Vec<Finding> {
     let status = service.status.as_deref();

@@ -58,9 +58,14 @@ pub(super) fn list(text: &str) -> Option<Vec<usize>> {
 }
 
 fn file(path: &Path) -> Option<Vec<usize>> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(MAX_LIST).read_to_string(&mut text).ok()?;
-    list(&text)
+    list(&beginning(path, MAX_LIST)?)
+}
+
+/// A file's text up to so many bytes. What is none is replaced: a process chooses its name.
+pub(super) fn beginning(path: &Path, most: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Topology {

@@ -1,12 +1,11 @@
 //! Policies that spin: what is in force of them, and whether the cores that are to be owned are free.
 
-use super::finding::{Finding, State, Topic};
-use super::topology;
+use super::finding::{Finding, State, topics};
+use super::topology::{self, beginning};
 use sidecore::config::{Place, Waiters};
 use sidecore::core::policy::notify::Notify;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 /// Of the service that answers, or else of the configuration.
@@ -19,18 +18,14 @@ pub(super) struct Waiting {
     pub(super) others: Option<BTreeMap<usize, usize>>,
 }
 
-static POLICIES: Topic = Topic {
-    subject: "policies in force",
-    promise: "a policy that spins hears of requests without a sleep; it spins only on cores that are the service's alone",
-    breaks: false,
-    remedy: "leave cores to the service (sidecores.cpus = [N], sidecores.owned = true) and one to clients; where none can be spared, notify = park does the same and says so",
-};
-static OWNED: Topic = Topic {
-    subject: "owned cores",
-    promise: "nothing else runs on a core that the service owns: it spins there, and neither gets on",
-    breaks: false,
-    remedy: "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false",
-};
+topics! {
+    POLICIES: "policies in force",
+        for "a policy that spins hears of requests without a sleep; it spins only on cores that are the service's alone",
+        do "leave cores to the service (sidecores.cpus = [N], sidecores.owned = true) and one to clients; where none can be spared, notify = park does the same and says so";
+    OWNED: "owned cores",
+        for "nothing else runs on a core that the service owns: it spins there, and neither gets on",
+        do "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false";
+}
 /// Processes that are looked at, and how much of what the kernel says of each, bytes.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_STATUS: u64 = 65_536;
@@ -45,9 +40,8 @@ pub(super) fn judge(waiting: &Waiting) -> Vec<Finding> {
 
 /// Nothing to judge where no core is owned.
 fn owned(waiting: &Waiting) -> Option<Finding> {
-    let places = waiting.waiters.sidecores.iter().chain(&waiting.waiters.workers);
     let mut owners: BTreeMap<usize, usize> = BTreeMap::new();
-    for cpu in places.filter(|place| place.may_spin).filter_map(|place| place.cpu) {
+    for cpu in owned_cores(&waiting.waiters) {
         *owners.entry(cpu).or_default() += 1;
     }
     if owners.is_empty() {
@@ -81,16 +75,9 @@ pub(super) fn others(proc: &Path, cpus: &[usize], except: &[u32]) -> Option<BTre
     let processes = fs::read_dir(proc).ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes = processes.filter(|pid: &u32| !except.contains(pid)).take(MAX_PROCESSES);
     let allowed: Vec<Vec<usize>> =
-        processes.filter_map(|pid| may_run_on(&status(&proc.join(format!("{pid}/status")))?)).collect();
+        processes.filter_map(|pid| may_run_on(&beginning(&proc.join(format!("{pid}/status")), MAX_STATUS)?)).collect();
     let count = |cpu: usize| allowed.iter().filter(|allowed| allowed.contains(&cpu)).count();
     (!allowed.is_empty()).then(|| cpus.iter().map(|cpu| (*cpu, count(*cpu))).collect())
-}
-
-fn status(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_STATUS).read_to_end(&mut bytes).ok()?;
-    // A process chooses its name.
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The cores of a process with memory of its own, which the kernel's threads have not.

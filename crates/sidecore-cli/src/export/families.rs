@@ -20,27 +20,15 @@ pub(super) fn up(is_up: bool) -> Family {
 /// What concerns the service as a whole.
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();
+    let info = "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.";
+    let parks = "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.";
+    let may_spin = "Whether clients are told that they may spin: 1 or 0.";
     vec![
         single("uptime", "Time since the service started.", Kind::TimeLevel, now.uptime()),
         single("sample_every_requests", "One request in so many carries stage times; 0: none.", Kind::Level, every),
-        Family::new(
-            "policies_info",
-            "Always 1, labelled with the policies asked for: hops, choice of devices, order of their work.",
-            Kind::Level,
-            [(policies(now), Value::Number(1))],
-        ),
-        Family::new(
-            "policy_parks",
-            "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.",
-            Kind::Level,
-            parked(now),
-        ),
-        single(
-            "clients_may_spin",
-            "Whether clients are told that they may spin: 1 or 0.",
-            Kind::Level,
-            now.clients_may_spin.into(),
-        ),
+        Family::new("policies_info", info, Kind::Level, [(policies(now), Value::Number(1))]),
+        Family::new("policy_parks", parks, Kind::Level, parked(now)),
+        single("clients_may_spin", may_spin, Kind::Level, now.clients_may_spin.into()),
     ]
 }
 
@@ -60,7 +48,7 @@ pub(super) fn devices(all: &[DeviceStats]) -> Vec<Family> {
     });
     let mut families = table(&all);
     let help = "Whether the device is given requests: 0 while it is drained and after its death.";
-    families.push(flags("device_active", help, &all, |stats| Some(stats.state == Some(DeviceState::Active))));
+    families.push(flags("device_active", help, &all, |stats| Some(stats.state() == Some(DeviceState::Active))));
     let help = "Whether the worker owns its core, so that it may spin: 1 or 0.";
     families.push(flags("device_may_spin", help, &all, |stats| Some(stats.worker?.may_spin)));
     families

@@ -1,5 +1,6 @@
 //! Just enough HTTP to be scraped: one request a connection, with limits on size, time and number.
 
+use nix::errno::Errno;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,16 +39,13 @@ pub(super) struct Server {
     patience: Duration,
 }
 
+/// The path that a request asks for, and whether only for the head.
+type Wanted = (String, bool);
+
 /// A connection and when it ends.
 struct Connection {
     stream: TcpStream,
     until: Instant,
-}
-
-/// What a request asks for.
-struct Wanted {
-    path: String,
-    head_only: bool,
 }
 
 impl Server {
@@ -97,24 +95,15 @@ impl Server {
 
 /// The connection was given up, or descriptors or memory are short: another one may work.
 fn is_passing(error: &io::Error) -> bool {
-    use nix::errno::Errno;
-    let passing = [
-        Errno::ECONNABORTED,
-        Errno::EINTR,
-        Errno::EMFILE,
-        Errno::ENFILE,
-        Errno::ENOBUFS,
-        Errno::ENOMEM,
-        Errno::EPERM,
-        Errno::EPROTO,
-    ];
+    use Errno::{ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EPROTO};
+    let passing = [ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM, EPROTO];
     error.raw_os_error().is_some_and(|code| passing.contains(&Errno::from_raw(code)))
 }
 
 impl Connection {
     fn serve(mut self, page: &impl Fn(&str) -> Answer) -> io::Result<()> {
         let (answer, head_only) = match self.request()? {
-            Ok(wanted) => (page(&wanted.path), wanted.head_only),
+            Ok((path, head_only)) => (page(&path), head_only),
             Err(refusal) => (refusal, false),
         };
         let allow = if answer.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -176,7 +165,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Wanted, Answer>> {
     let (method, target) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
     Some(match method {
-        "GET" | "HEAD" => Ok(Wanted { path, head_only: method == "HEAD" }),
+        "GET" | "HEAD" => Ok((path, method == "HEAD")),
         _ => Err(Answer::text("405 Method Not Allowed", "use GET\n")),
     })
 }

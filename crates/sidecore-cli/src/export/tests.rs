@@ -1,7 +1,7 @@
 //! Pages of counter files that are made up, and a server on loopback.
 
+use super::Exporter;
 use super::http::{Answer, Server};
-use super::page::Exporter;
 use prometheus_parse::{Scrape, Value};
 use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;

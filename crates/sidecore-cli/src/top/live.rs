@@ -2,8 +2,7 @@
 
 mod table;
 
-use super::read;
-use super::rows::{ALLEGED, Rows, Sort, View, classes, clients, devices, header, keys, sidecores};
+use super::rows::{ALLEGED, Rows, SORTS, View, classes, clients, devices, header, keys, sidecores};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -27,7 +26,7 @@ const SMALL_TABLE: (u16, u16) = (4, 10);
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    let mut screen = Screen::new(read(counters)?);
+    let mut screen = Screen::new(Snapshot::read(counters)?);
     show(&mut screen, counters, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
 }
 
@@ -65,7 +64,7 @@ fn show(screen: &mut Screen, file: &Path, interval: Duration) -> io::Result<()> 
             }
         } else {
             next = Instant::now() + interval;
-            screen.refresh(|| read(file));
+            screen.refresh(|| Snapshot::read(file));
         }
     }
     Ok(())
@@ -83,35 +82,20 @@ impl Drop for Restore {
     }
 }
 
-/// Which tables are on the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Page {
-    /// A bit of each.
-    #[default]
-    Overview,
-    Clients,
-    Keys,
-}
-
-impl Page {
-    const ALL: [Self; 3] = [Self::Overview, Self::Clients, Self::Keys];
-
-    fn name(self) -> &'static str {
-        ["overview", "clients", "keys"][self as usize]
-    }
-
-    /// So many pages further, in a circle.
-    fn turn(self, by: usize) -> Self {
-        Self::ALL[(self as usize + by) % Self::ALL.len()]
-    }
-}
+/// Pages: which tables are on the screen. The first has a bit of each.
+const PAGES: [&str; 3] = ["overview", "clients", "keys"];
+const OVERVIEW: usize = 0;
+const CLIENTS: usize = 1;
+const KEYS: usize = 2;
 
 /// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     view: View,
-    page: Page,
-    sort: Sort,
+    /// That of [`PAGES`].
+    page: usize,
+    /// That of [`SORTS`].
+    sort: usize,
     /// Columns and rows that are passed over in the table of clients or keys.
     skipped: (usize, usize),
     paused: bool,
@@ -125,8 +109,8 @@ impl Screen {
     pub(super) fn new(first: Snapshot) -> Self {
         Self {
             view: View::new(first, None, true),
-            page: Page::default(),
-            sort: Sort::default(),
+            page: OVERVIEW,
+            sort: 0,
             skipped: (0, 0),
             paused: false,
             quit: false,
@@ -156,13 +140,13 @@ impl Screen {
             _ if key.kind == KeyEventKind::Release => {}
             KeyCode::Char('q') | KeyCode::Esc => self.quit = true,
             KeyCode::Char('c') if interrupt => self.quit = true,
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('s') => self.sort = (self.sort + 1) % SORTS.len(),
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Tab => self.turn_to(self.page.turn(1)),
-            KeyCode::BackTab => self.turn_to(self.page.turn(Page::ALL.len() - 1)),
-            KeyCode::Char('o') => self.turn_to(Page::Overview),
-            KeyCode::Char('c') => self.turn_to(Page::Clients),
-            KeyCode::Char('k') => self.turn_to(Page::Keys),
+            KeyCode::Tab => self.turn_to(self.page + 1),
+            KeyCode::BackTab => self.turn_to(self.page + PAGES.len() - 1),
+            KeyCode::Char('o') => self.turn_to(OVERVIEW),
+            KeyCode::Char('c') => self.turn_to(CLIENTS),
+            KeyCode::Char('k') => self.turn_to(KEYS),
             KeyCode::Right => self.skipped.0 += 1,
             KeyCode::Left => self.skipped.0 = self.skipped.0.saturating_sub(1),
             KeyCode::Down => self.skipped.1 += 1,
@@ -177,8 +161,9 @@ impl Screen {
         self.quit
     }
 
-    fn turn_to(&mut self, page: Page) {
-        (self.page, self.skipped) = (page, (0, 0));
+    /// After the last page comes the first.
+    fn turn_to(&mut self, page: usize) {
+        (self.page, self.skipped) = (page % PAGES.len(), (0, 0));
     }
 
     /// Draws everything. What was passed over beyond the last row or column is shown again.
@@ -190,12 +175,12 @@ impl Screen {
             Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area());
         frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
         match self.page {
-            Page::Overview => self.draw_overview(frame, tables),
-            Page::Clients => {
+            OVERVIEW => self.draw_overview(frame, tables),
+            CLIENTS => {
                 let rows = clients(&self.view, self.sort);
-                self.skipped = draw_table(frame, tables, &rows, Some(self.sort.column()), self.skipped);
+                self.skipped = draw_table(frame, tables, &rows, Some(SORTS[self.sort].0), self.skipped);
             }
-            Page::Keys => {
+            _ => {
                 let rows = keys(&self.view);
                 if rows.cells.is_empty() {
                     frame.render_widget(Paragraph::new("no key is stored: see `sidecore keys`"), tables);
@@ -224,7 +209,7 @@ impl Screen {
             draw_table(frame, area, rows, None, (0, 0));
         }
         let rows = clients(&self.view, self.sort);
-        self.skipped = draw_table(frame, lanes, &rows, Some(self.sort.column()), self.skipped);
+        self.skipped = draw_table(frame, lanes, &rows, Some(SORTS[self.sort].0), self.skipped);
     }
 
     fn head(&self) -> Vec<Line<'static>> {
@@ -238,15 +223,14 @@ impl Screen {
 
     /// What can be pressed, in as many lines as it takes.
     fn foot(&self, columns: u16) -> String {
-        let pages =
-            Page::ALL.map(|page| if page == self.page { format!("[{}]", page.name()) } else { page.name().into() });
+        let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
         let pause = if self.paused { "p go on (paused)" } else { "p pause" };
         let mut parts = vec!["q quit".to_owned(), format!("tab {}", pages.join(" ")), pause.to_owned()];
-        if self.page != Page::Keys {
-            parts.push(format!("s sort ({})", self.sort.column()));
+        if self.page != KEYS {
+            parts.push(format!("s sort ({})", SORTS[self.sort].0));
         }
         parts.push("arrows move".to_owned());
-        if self.page != Page::Keys {
+        if self.page != KEYS {
             parts.push(ALLEGED.to_owned());
         }
         wrapped(&parts, usize::from(columns))

@@ -12,7 +12,7 @@ use table::{Table, seen};
 mod clients;
 mod table;
 
-pub(super) use clients::{Sort, clients};
+pub(super) use clients::{SORTS, clients};
 pub(super) use table::Rows;
 
 /// Under the clients: what the star in their headings means.
@@ -75,7 +75,7 @@ pub(super) fn devices(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.devices))
         .text("DEVICE", |one| one.total.name.clone())
         .text("KIND", |one| one.total.kind.clone())
-        .text("STATE", |one| state(one.total.state).to_owned())
+        .text("STATE", |one| state(one.total.state()).to_owned())
         .counters(&[D::Requests, D::Bytes, D::InFlight, D::BacklogNs])
         .times("TIME", Stage::Device)
         .number("SIDECORE", |one| one.total.sidecore.to_string())

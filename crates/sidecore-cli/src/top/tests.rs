@@ -1,8 +1,8 @@
 //! The views on a counter file that is made up.
 
 use super::live::{Screen, unusable};
-use super::rows::{Sort, View, clients, header};
-use super::text;
+use super::rows::{SORTS, View, clients, header};
+use super::{print, render};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -125,7 +125,7 @@ fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
 #[test]
 fn the_text_says_who_does_what() {
     let service = Service::new();
-    let text = text::render(&service.view());
+    let text = render(&service.view());
     assert!(text.contains("sidecore 4242, up 10s, heartbeat "), "{text}");
     assert!(text.contains("3 of 8 lanes, stage times of 1 request in 64"));
     assert!(text.contains("notify: service break-even (parks: core 3 is shared), to device spin, from device park, "));
@@ -151,7 +151,7 @@ fn the_text_says_who_does_what() {
 
 #[test]
 fn columns_are_aligned() {
-    let text = text::render(&Service::new().view());
+    let text = render(&Service::new().view());
     let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("CLIENT")).take(3).collect();
     let end = |line: &str, word: &str| line.find(word).unwrap() + word.len();
     assert_eq!(end(table[0], "PID"), end(table[1], " 900"));
@@ -164,7 +164,7 @@ fn a_service_that_ended_still_shows_its_last_numbers() {
     let service = Service::new();
     service.counters.heartbeat(clock::now() - 2_000_000_000);
     let mut output = Vec::new();
-    text::run(&service.path(), Duration::from_secs(60), &mut output).unwrap();
+    print(&service.path(), Duration::from_secs(60), &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     assert!(text.contains("the service is not running: last heartbeat 2s ago"), "{text}");
     assert!(text.contains("ran 8s") && text.contains("nginx"));
@@ -176,7 +176,7 @@ fn a_service_that_ended_still_shows_its_last_numbers() {
 fn rates_of_the_text_are_those_of_the_interval() {
     let service = Service::new();
     let mut output = Vec::new();
-    text::run(&service.path(), Duration::from_millis(20), &mut output).unwrap();
+    print(&service.path(), Duration::from_millis(20), &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     let nginx = line(&text, "nginx");
     assert_eq!((nginx[3], nginx[11]), ("0", "75000"), "nothing came meanwhile");
@@ -185,7 +185,7 @@ fn rates_of_the_text_are_those_of_the_interval() {
 
 #[test]
 fn errors_are_one_line_with_what_to_do() {
-    let error = text::run(&PathBuf::from("none.counters"), Duration::ZERO, &mut Vec::new()).unwrap_err();
+    let error = print(&PathBuf::from("none.counters"), Duration::ZERO, &mut Vec::new()).unwrap_err();
     assert_eq!(error.lines().count(), 1);
     assert!(error.starts_with("none.counters: ") && error.contains("sidecore serve"), "{error}");
     assert!(unusable(&std::io::ErrorKind::Other.into()).contains("use --once"));
@@ -203,8 +203,8 @@ fn the_text_ends_quietly_when_nobody_reads_on() {
         }
     }
     let (service, once) = (Service::new(), Duration::ZERO);
-    assert!(text::run(&service.path(), once, &mut Output(std::io::ErrorKind::BrokenPipe)).is_ok());
-    let full = text::run(&service.path(), once, &mut Output(std::io::ErrorKind::StorageFull));
+    assert!(print(&service.path(), once, &mut Output(std::io::ErrorKind::BrokenPipe)).is_ok());
+    let full = print(&service.path(), once, &mut Output(std::io::ErrorKind::StorageFull));
     assert!(full.is_err_and(|error| error.starts_with("cannot write to standard output: ")));
 }
 
@@ -215,7 +215,7 @@ fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     service.counters.device(1).open("w", 0, "worker", Place::new(None, false));
     let parks = "service spin (parks: core 3 is shared), to device spin (parks: tied to no core), from device spin (parks: \
                  core 3 is shared), client spin (parks: no core is left for clients); ";
-    assert!(text::render(&service.view()).contains(parks), "{}", text::render(&service.view()));
+    assert!(render(&service.view()).contains(parks), "{}", render(&service.view()));
     let live = drawn(&mut Screen::new(service.read()), 240, 44);
     assert!(live.contains("to device spin (parks: tied to no core)"), "{live}");
     service.counters.sidecore(0).open(Place::new(Some(3), true));
@@ -223,22 +223,17 @@ fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     // Who is gone waits no more.
     service.counters.device(1).set_state(DeviceState::Gone);
     let spins = "notify: service spin, to device spin, from device spin, client spin; ";
-    assert!(text::render(&service.view()).contains(spins), "{}", text::render(&service.view()));
+    assert!(render(&service.view()).contains(spins), "{}", render(&service.view()));
 }
 
 #[test]
 fn each_sort_puts_another_client_first() {
     let view = Service::new().view();
     let first = |sort| clients(&view, sort).cells[0][1].clone();
-    assert_eq!(
-        (first(Sort::Rate), first(Sort::InFlight), first(Sort::Total)),
-        ("900".into(), "900".into(), "31".into())
-    );
-    assert_eq!((first(Sort::Spin), first(Sort::Pid)), ("31".into(), "31".into()));
-    let all: Vec<Sort> = std::iter::successors(Some(Sort::Rate), |sort| Some(sort.next())).take(6).collect();
-    assert_eq!((all[5], all[4]), (Sort::Rate, Sort::Pid));
-    let columns = clients(&view, Sort::Rate).columns;
-    assert!(all.iter().all(|sort| columns.iter().any(|(name, _)| name == sort.column())));
+    assert_eq!(SORTS.map(|(column, _)| column)[4], "PID");
+    assert_eq!([0, 1, 2, 3, 4].map(first), ["900", "900", "31", "31", "31"]);
+    let columns = clients(&view, 0).columns;
+    assert!(SORTS.iter().all(|(column, _)| columns.iter().any(|(name, _)| name == column)));
 }
 
 fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
@@ -324,6 +319,8 @@ fn keys_quit_and_sort() {
     press(&mut screen, 's');
     press(&mut screen, 's');
     assert!(first(&mut screen).unwrap().contains("curl"));
+    (0..3).for_each(|_| press(&mut screen, 's'));
+    assert!(first(&mut screen).unwrap().contains("nginx"), "after the last one comes the first");
     press(&mut screen, 'x');
     assert!(!screen.quit());
     screen.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));

@@ -1,6 +1,6 @@
 //! What one client may take, and all together.
 
-use super::{ConfigError, within};
+use super::within;
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 
@@ -21,7 +21,7 @@ macro_rules! limits {
         }
 
         impl LimitsConfig {
-            pub(super) fn check(&self) -> Result<(), ConfigError> {
+            pub(super) fn check(&self) -> Result<(), String> {
                 $(within(concat!("limits.", stringify!($key)), self.$key, $least, $most)?;)*
                 Ok(())
             }

@@ -17,21 +17,15 @@ const MAX_PASSPHRASE: usize = 4096;
 pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
     let at = |what: String| format!("passphrase file {}: {what}", path.display());
     let system = |error: io::Error| at(error.to_string());
-    let mut file = File::open(path).map_err(system)?;
+    let file = File::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     if metadata.is_file() && metadata.mode() & 0o007 != 0 {
         return Err(at(format!("everybody may use it (mode {:o}): chmod 600", metadata.mode() & 0o777)));
     }
-    let mut buffer = Zeroizing::new([0; MAX_PASSPHRASE + 2]);
-    let mut len = 0;
-    while len < buffer.len() {
-        match file.read(&mut buffer[len..]).map_err(system)? {
-            0 => break,
-            more => len += more,
-        }
-    }
-    let text = &buffer[..len];
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    // With more room than is read: a vector that grows leaves a copy behind.
+    let mut buffer = Zeroizing::new(Vec::with_capacity(2 * MAX_PASSPHRASE));
+    file.take(MAX_PASSPHRASE as u64 + 2).read_to_end(&mut buffer).map_err(system)?;
+    let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
     check_passphrase(text).map_err(at)?;
     Ok(text.into())

@@ -1,6 +1,6 @@
 //! What `sidecore set` can change while the service runs.
 
-use super::{ConfigError, DeviceConfig};
+use super::{DeviceConfig, from_toml, unknown};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -9,8 +9,8 @@ use sidecore_core::policy::order::Order;
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// `notify=POLICY` or `notify.HOP=POLICY`.
-    Notify(Hop, Notify),
+    /// `notify=POLICY` or `notify.HOP=POLICY`: the number of the hop among the four, or all of them.
+    Notify(Option<usize>, Notify),
     /// `balance=POLICY`.
     Balance(Balance),
     /// `order=POLICY`.
@@ -21,21 +21,6 @@ pub enum Setting {
     Device(String, DeviceAction),
     /// `record=off`: the record ends and is written.
     EndRecord,
-}
-
-/// The hops whose waiting can be chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
-    /// All four.
-    All,
-    /// Client to service.
-    Service,
-    /// Service to device.
-    ToDevice,
-    /// Device to service.
-    FromDevice,
-    /// Service to client.
-    Client,
 }
 
 /// What may be done with a device.
@@ -49,63 +34,58 @@ pub enum DeviceAction {
     Kill,
 }
 
-/// The keys of hops, and the other keys.
-const HOPS: [(&str, Hop); 5] = [
-    ("notify", Hop::All),
-    ("notify.service", Hop::Service),
-    ("notify.to_device", Hop::ToDevice),
-    ("notify.from_device", Hop::FromDevice),
-    ("notify.client", Hop::Client),
-];
-const OTHERS: [&str; 5] = ["balance", "order", "device", "device.NAME", "record"];
+/// The keys of the hops, in the order of the counter file, and the other keys.
+pub(crate) const HOPS: [&str; 4] = ["notify.service", "notify.to_device", "notify.from_device", "notify.client"];
+const OTHERS: [&str; 6] = ["notify", "balance", "order", "device", "device.NAME", "record"];
 
 impl Setting {
     /// Reads `key=value`.
     ///
     /// # Errors
     /// What is wrong and what can be written.
-    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let Some((key, value)) = text.split_once('=') else {
-            return Err(ConfigError::new(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain")));
+            return Err(format!("{text:?}: write key=value, e.g. notify=park or device.NAME=drain"));
         };
-        if let Some((_, hop)) = HOPS.iter().find(|(name, _)| *name == key) {
-            return Ok(Self::Notify(*hop, Parse::parse_text(value)?));
+        if let Some(hop) = HOPS.iter().position(|name| *name == key) {
+            return Ok(Self::Notify(Some(hop), Parse::parse_text(value)?));
         }
         match key {
+            "notify" => Ok(Self::Notify(None, Parse::parse_text(value)?)),
             "balance" => Ok(Self::Balance(Parse::parse_text(value)?)),
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
-            "record" => Err(ConfigError::new("record can only be set to off: to begin one, start the service with it")),
+            "record" => Err("record can only be set to off: to begin one, start the service with it".to_owned()),
             _ => match key.strip_prefix("device.") {
                 Some(name) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
-                None => Err(ConfigError::unknown("setting", key, HOPS.map(|(name, _)| name).into_iter().chain(OTHERS))),
+                None => Err(unknown("setting", key, HOPS.into_iter().chain(OTHERS))),
             },
         }
     }
 }
 
-fn parse_device(value: &str) -> Result<Setting, ConfigError> {
+fn parse_device(value: &str) -> Result<Setting, String> {
     #[derive(Deserialize)]
     struct One {
         device: DeviceConfig,
     }
     let text = format!("device={value}");
-    let One { device } = toml::from_str(&text).map_err(|error| ConfigError::from_toml(&error, &text))?;
+    let One { device } = toml::from_str(&text).map_err(|error| from_toml(&error, &text))?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }
 
 /// Values that are written as text in the file and on the command line.
 pub(super) trait Parse: Sized {
-    fn parse_text(text: &str) -> Result<Self, ConfigError>;
+    fn parse_text(text: &str) -> Result<Self, String>;
 }
 
 macro_rules! policies {
     ($($policy:ty)*) => {
         $(impl Parse for $policy {
-            fn parse_text(text: &str) -> Result<Self, ConfigError> {
-                Self::parse(text).map_err(|error| ConfigError::new(error.to_string()))
+            fn parse_text(text: &str) -> Result<Self, String> {
+                Self::parse(text).map_err(|error| error.to_string())
             }
         })*
     };
@@ -114,12 +94,12 @@ macro_rules! policies {
 policies! { Notify Balance Order }
 
 impl Parse for DeviceAction {
-    fn parse_text(text: &str) -> Result<Self, ConfigError> {
+    fn parse_text(text: &str) -> Result<Self, String> {
         match text {
             "drain" => Ok(Self::Drain),
             "remove" => Ok(Self::Remove),
             "kill" => Ok(Self::Kill),
-            _ => Err(ConfigError::unknown("action", text, ["drain", "remove", "kill"].into_iter())),
+            _ => Err(unknown("action", text, ["drain", "remove", "kill"].into_iter())),
         }
     }
 }

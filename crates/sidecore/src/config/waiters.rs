@@ -1,10 +1,11 @@
 //! Who waits at each hop, and why a policy that spins parks there.
 
 use super::{Config, DeviceKind, Sidecores};
+use serde::{Deserialize, Serialize};
 use sidecore_core::policy::notify::Notify;
 
 /// Where a thread of the service runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The core it is tied to.
     pub cpu: Option<usize>,

@@ -1,46 +1,35 @@
-//! What a block says of itself beside its numbers, and the words in which it says so.
+//! What a block says of itself beside its numbers: behind its generation, as postcard writes it.
 
-use super::text::{pack, unpack};
-use crate::config::{DeviceKind, Place};
-use crate::keys::MAX_NAME;
-use sidecore_core::dispatch::DeviceState;
+use super::WORD;
+use crate::config::Place;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use sidecore_core::session::Class;
-use std::fmt::Debug;
-
-/// The first words of a block. The very first is its generation, see [`super::layout`].
-pub trait Front: Clone + Debug {
-    /// How many there are, with the generation.
-    const WORDS: usize;
-    /// Puts itself there. All words were 0.
-    fn write(&self, words: &mut [u64]);
-    /// What is there, whatever it is.
-    fn read(words: &[u64]) -> Self;
-}
 
 /// Of a sidecore.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SidecoreAbout {
     /// Where it runs.
     pub place: Place,
 }
 
 /// Of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceAbout {
     /// Name, in printable characters.
+    #[serde(deserialize_with = "printable")]
     pub name: String,
     /// Kind, in printable characters.
+    #[serde(deserialize_with = "printable")]
     pub kind: String,
     /// The sidecore that it serves.
     pub sidecore: u32,
     /// Where it runs, if it is a worker.
     pub worker: Option<Place>,
-    /// How far it may be used. `None`: not known.
-    pub state: Option<DeviceState>,
 }
 
 /// Of an open lane.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LaneAbout {
     /// Process of the client.
     pub pid: u32,
@@ -49,13 +38,15 @@ pub struct LaneAbout {
     /// The sidecore that it belongs to.
     pub sidecore: u32,
     /// Name of the client, in printable characters.
+    #[serde(deserialize_with = "printable")]
     pub name: String,
 }
 
 /// Of a stored key.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct KeyAbout {
     /// Its name, in printable characters.
+    #[serde(deserialize_with = "printable")]
     pub name: String,
 }
 
@@ -66,85 +57,56 @@ pub struct ClassAbout {
     pub class: Class,
 }
 
-impl DeviceAbout {
-    /// The word of the state.
-    pub(super) const STATE: usize = 1;
-
-    /// Where it waits, if it is a worker that is not gone.
-    pub(super) fn waits(&self) -> Option<Place> {
-        self.worker.filter(|_| self.state != Some(DeviceState::Gone))
-    }
+/// So many words that say it, filled up with zeros.
+pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
+    let mut bytes = vec![0; words * WORD];
+    postcard::to_slice(about, &mut bytes).expect("texts are cut so that it fits");
+    bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-impl Front for SidecoreAbout {
-    const WORDS: usize = 8;
-
-    fn write(&self, words: &mut [u64]) {
-        [words[1], words[2]] = words_of(self.place);
-    }
-
-    fn read(words: &[u64]) -> Self {
-        Self { place: place_of([words[1], words[2]]) }
-    }
+/// What such words say. `None`: what cannot be.
+pub(super) fn unpack<A: DeserializeOwned>(words: &[u64]) -> Option<A> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    postcard::from_bytes(&bytes).ok()
 }
 
-impl Front for DeviceAbout {
-    const WORDS: usize = 16;
+/// The beginning of a text that has at most so many bytes.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)].to_owned()
+}
 
-    fn write(&self, words: &mut [u64]) {
-        words[Self::STATE] = self.state.map_or(u64::MAX, |state| state as u64);
-        words[2] = self.sidecore.into();
-        words[4..8].copy_from_slice(&pack::<4>(&self.kind));
-        words[8..12].copy_from_slice(&pack::<4>(&self.name));
-        [words[3], words[12]] = words_of(self.worker.unwrap_or(Place { cpu: None, may_spin: false }));
+/// What is no printable character is replaced: names are chosen by clients and end up on terminals.
+fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(name: &str) -> String {
+        unpack::<KeyAbout>(&pack(&KeyAbout { name: name.to_owned() }, 6)).unwrap().name
     }
 
-    fn read(words: &[u64]) -> Self {
-        let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
-        let kind = unpack(&words[4..8]);
-        Self {
-            name: unpack(&words[8..12]),
-            sidecore: words[2] as u32,
-            worker: (kind == DeviceKind::Worker.name()).then(|| place_of([words[3], words[12]])),
-            kind,
-            state: states.into_iter().find(|state| *state as u64 == words[Self::STATE]),
+    #[test]
+    fn texts_come_back() {
+        for text in ["", "nginx", "exactly8", "größe: a name of all 32 bytes."] {
+            assert_eq!(again(text), text);
         }
     }
-}
 
-impl Front for LaneAbout {
-    const WORDS: usize = 8;
-
-    fn write(&self, words: &mut [u64]) {
-        words[1..4].copy_from_slice(&[self.pid, self.uid, self.sidecore].map(u64::from));
-        words[4..8].copy_from_slice(&pack::<4>(&self.name));
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("1234567é", 8), "1234567");
+        assert_eq!(cut("123456é9", 8), "123456é");
+        assert_eq!(cut("€€€", 8), "€€");
     }
 
-    fn read(words: &[u64]) -> Self {
-        let [pid, uid, sidecore] = [1, 2, 3].map(|word| words[word] as u32);
-        Self { pid, uid, sidecore, name: unpack(&words[4..8]) }
+    #[test]
+    fn what_would_move_the_cursor_is_replaced() {
+        assert_eq!(again("a\x1b[2Jb\n\u{9b}"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
+        assert!(unpack::<KeyAbout>(&[u64::MAX]).is_none());
     }
-}
-
-impl Front for KeyAbout {
-    const WORDS: usize = 1 + MAX_NAME / 8;
-
-    fn write(&self, words: &mut [u64]) {
-        words[1..Self::WORDS].copy_from_slice(&pack::<{ MAX_NAME / 8 }>(&self.name));
-    }
-
-    fn read(words: &[u64]) -> Self {
-        Self { name: unpack(&words[1..Self::WORDS]) }
-    }
-}
-
-/// The core that it is tied to plus 1 or 0, and whether it may spin there.
-fn words_of(place: Place) -> [u64; 2] {
-    [place.cpu.map_or(0, |cpu| cpu as u64 + 1), place.may_spin.into()]
-}
-
-/// The place that these words say.
-fn place_of([cpu, may_spin]: [u64; 2]) -> Place {
-    let cpu = usize::try_from(cpu).ok().and_then(|cpu| cpu.checked_sub(1));
-    Place::new(cpu, may_spin != 0)
 }

@@ -1,10 +1,11 @@
 //! Handles to the blocks that are written: one writer for each word, nobody waits for anybody.
 
 use super::Counters;
-use super::about::{DeviceAbout, Front, KeyAbout, LaneAbout, SidecoreAbout};
+use super::about::{DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use super::layout::{Filed, GENERATION, HISTOGRAM};
 use crate::config::{DeviceKind, Place};
+use crate::keys::MAX_NAME;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, bucket};
 use sidecore_core::policy::notify::Audit;
@@ -16,6 +17,9 @@ use sidecore_core::words::add;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// Bytes that are kept of the name of a client or a device.
+const NAME: usize = 32;
 
 /// A block of the file, which has these counters.
 #[derive(Clone, Debug)]
@@ -68,7 +72,8 @@ impl<C: Filed> Block<C> {
     /// What it says of itself while it is open.
     pub(super) fn about(&self) -> Option<C::About> {
         let is_open = self.word(GENERATION).load(Ordering::Acquire) & 1 == 1;
-        is_open.then(|| C::About::read(&(0..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>()))
+        let said = || (GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>();
+        is_open.then(|| unpack(&said()).unwrap_or_default())
     }
 
     /// Clears the block and opens it.
@@ -80,9 +85,8 @@ impl<C: Filed> Block<C> {
 
     /// Opens the block for readers. What was stored before is seen by who sees it open.
     fn publish(&self, about: &C::About) {
-        let mut words = vec![0; C::FIRST];
-        about.write(&mut words);
-        words.iter().enumerate().skip(GENERATION + 1).for_each(|(word, value)| self.store(word, *value));
+        let words = pack(about, C::FIRST - GENERATION - 1);
+        words.iter().zip(GENERATION + 1..).for_each(|(value, word)| self.store(word, *value));
         self.word(GENERATION).store(self.load(GENERATION) | 1, Ordering::Release);
     }
 
@@ -130,7 +134,7 @@ impl LaneBlock {
     /// The file system has no space left for the block.
     pub fn open(&self, pid: u32, uid: u32, sidecore: u32, name: &str) -> io::Result<()> {
         self.file.reserve(self.start, LaneCounter::WORDS)?;
-        self.begin(&LaneAbout { pid, uid, sidecore, name: name.to_owned() });
+        self.begin(&LaneAbout { pid, uid, sidecore, name: cut(name, NAME) });
         Ok(())
     }
 
@@ -182,13 +186,16 @@ impl DeviceBlock {
     /// worker has a place of its own.
     pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: Place) {
         let worker = (kind == DeviceKind::Worker.name()).then_some(place);
-        let (name, kind, state) = (name.to_owned(), kind.to_owned(), Some(DeviceState::Active));
-        self.begin(&DeviceAbout { name, kind, sidecore, worker, state });
+        self.begin(&DeviceAbout { name: cut(name, NAME), kind: cut(kind, NAME), sidecore, worker });
     }
 
     /// How far the device may be used.
     pub fn set_state(&self, state: DeviceState) {
-        self.store(DeviceAbout::STATE, state as u64);
+        self.set(DeviceCounter::State, state as u64);
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.get(DeviceCounter::State) == DeviceState::Gone as u64
     }
 
     /// The device needed so long for a sampled request, ns.
@@ -200,7 +207,7 @@ impl DeviceBlock {
 
 impl KeyBlock {
     pub(super) fn open(&self, name: &str) {
-        self.begin(&KeyAbout { name: name.to_owned() });
+        self.begin(&KeyAbout { name: cut(name, MAX_NAME) });
     }
 
     /// A sampled request spent so long in this stage, ns. What follows the service is not kept.

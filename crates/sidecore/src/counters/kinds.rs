@@ -131,6 +131,7 @@ counters! {
     BacklogNs: TimeLevel, "BACKLOG", "backlog", "Estimated work given to the device and not done.";
     Failed: Count, "FAILED", "failed_requests", "Requests lost with the device and given up.";
     Replayed: Count, "REPLAYED", "replayed_requests", "Requests lost with the device and done again elsewhere.";
+    State: Code, "", "", "Number of the `DeviceState`: how far it may be used.";
 }
 
 counters! {

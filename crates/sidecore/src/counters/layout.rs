@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
-//! sidecore 0, 1, …       generation, core, whether it may spin; counters; requests and bytes of each class;
-//!                        histograms of each class and stage
-//! device 0, 1, …         generation, state, sidecore, core, kind, name, whether it may spin; counters; histogram
+//! sidecore 0, 1, …       generation, where it runs; counters; requests and bytes of each class; histograms of each
+//!                        class and stage
+//! device 0, 1, …         generation, name, kind, sidecore, where it runs; counters; histogram
 //! key 0, 1, …            for each sidecore: generation, name; counters; histograms of the stages in the service
 //! lane 0, 1, …           generation, pid, user, sidecore, name; counters; histograms of each stage
 //! ```
@@ -14,8 +14,9 @@
 //! same generation and name. What devices still have of a deleted key counts for the next key at its place. Keys and
 //! lanes come last and are holes in the file until used.
 
-use super::about::Front;
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sidecore_core::histogram::BUCKETS;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
@@ -25,26 +26,21 @@ use std::ops::Range;
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
 /// Number of this layout.
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
 
 /// Words of the header.
 pub(super) mod header {
     pub(in crate::counters) const MAGIC: usize = 0;
     pub(in crate::counters) const VERSION: usize = 1;
-    pub(in crate::counters) const SIDECORES: usize = 2;
-    pub(in crate::counters) const LANES: usize = 3;
-    pub(in crate::counters) const DEVICES: usize = 4;
-    pub(in crate::counters) const PID: usize = 5;
-    pub(in crate::counters) const SAMPLE_EVERY: usize = 6;
-    pub(in crate::counters) const START: usize = 7;
+    /// Shape and start, as postcard writes them.
+    pub(in crate::counters) const ABOUT: usize = 2;
     pub(in crate::counters) const HEARTBEAT: usize = 8;
     pub(in crate::counters) const NOTIFY: usize = 9;
     pub(in crate::counters) const BALANCE: usize = 13;
     pub(in crate::counters) const ORDER: usize = 14;
-    pub(in crate::counters) const KEYS: usize = 15;
     /// 1: clients are told that they may spin.
-    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 16;
-    pub(in crate::counters) const WORDS: usize = 24;
+    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 15;
+    pub(in crate::counters) const WORDS: usize = 16;
 }
 
 /// First word of each block.
@@ -53,13 +49,13 @@ pub(super) const GENERATION: usize = 0;
 pub(super) const HISTOGRAM: usize = BUCKETS + 1;
 
 /// Counters that have blocks of their own in the file: where things are in such a block, in words.
-pub trait Filed: Counter<About: Front> {
+pub trait Filed: Counter<About: Default + Serialize + DeserializeOwned> {
     /// Place of the kind in the file.
     const ORDER: usize;
+    /// First counter, behind the generation and what the block says of itself.
+    const FIRST: usize;
     /// Classes that are counted there too.
     const CLASSES: usize = 0;
-    /// First counter.
-    const FIRST: usize = Self::About::WORDS;
     /// Requests and bytes of the first class.
     const CLASSES_FIRST: usize = whole_lines(Self::FIRST + Self::ROWS.len());
     /// First histogram.
@@ -71,19 +67,23 @@ pub trait Filed: Counter<About: Front> {
 
 impl Filed for SidecoreCounter {
     const ORDER: usize = 0;
+    const FIRST: usize = 8;
     const CLASSES: usize = Class::COUNT;
 }
 
 impl Filed for DeviceCounter {
     const ORDER: usize = 1;
+    const FIRST: usize = 16;
 }
 
 impl Filed for KeyCounter {
     const ORDER: usize = 2;
+    const FIRST: usize = 10;
 }
 
 impl Filed for LaneCounter {
     const ORDER: usize = 3;
+    const FIRST: usize = 8;
 }
 
 impl SidecoreCounter {
@@ -95,7 +95,7 @@ impl SidecoreCounter {
 }
 
 /// How many blocks of each kind the file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Sidecores.
     pub sidecores: u32,

@@ -2,8 +2,11 @@
 
 use super::block::audit_of;
 use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, SidecoreCounter};
+use super::layout::HISTOGRAM;
 use super::{Shape, Start};
 use crate::config::Waiters;
+use sidecore_core::dispatch::DeviceState;
+use sidecore_core::histogram::{BUCKETS, Summary};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Audit, Notify};
 use sidecore_core::policy::order::Order;
@@ -13,12 +16,7 @@ use sidecore_core::wire::Fault;
 use std::ops::Deref;
 use std::path::Path;
 
-mod error;
-mod histogram;
 mod reader;
-
-pub use error::{ReadError, ReadReason};
-pub use histogram::Histogram;
 
 /// A service whose heartbeat is older does not run, ns.
 const HEARTBEAT_LIMIT: Nanos = 1_000_000_000;
@@ -85,9 +83,9 @@ impl Snapshot {
     /// Reads the file of a running or ended service.
     ///
     /// # Errors
-    /// There is none, it cannot be read, or it is no counter file of this version.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
-        reader::read(path).map_err(|reason| ReadError { path: path.to_owned(), reason })
+    /// There is none, it cannot be read, or it is no counter file of this version: in words, with its path.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        reader::read(path).map_err(|error| format!("{}: {}", path.display(), reader::in_words(&error)))
     }
 
     /// What was counted since an earlier snapshot. Levels, such as requests in flight, stay what they are now. A block that
@@ -113,9 +111,15 @@ impl Snapshot {
 
     /// Who waits.
     pub fn waiters(&self) -> Waiters {
+        let gone = Some(DeviceState::Gone);
         Waiters {
             sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
-            workers: self.devices.iter().filter_map(|device| device.waits()).collect(),
+            workers: self
+                .devices
+                .iter()
+                .filter(|device| device.state() != gone)
+                .filter_map(|device| device.worker)
+                .collect(),
             clients_may_spin: self.clients_may_spin,
         }
     }
@@ -199,10 +203,61 @@ impl<C: Counter> Deref for Stats<C> {
     }
 }
 
+/// Counts of durations in the buckets of [`sidecore_core::histogram`], and their sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram(Vec<u64>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(vec![0; HISTOGRAM])
+    }
+}
+
+impl Histogram {
+    /// The words of the file.
+    pub(super) fn from_words(words: &[u64]) -> Self {
+        debug_assert_eq!(words.len(), HISTOGRAM);
+        Self(words.to_vec())
+    }
+
+    /// Count of each bucket, in order.
+    pub fn counts(&self) -> &[u64] {
+        &self.0[..BUCKETS]
+    }
+
+    /// Sum of all durations, ns.
+    pub fn sum(&self) -> Nanos {
+        self.0[BUCKETS]
+    }
+
+    /// Count, mean and quantiles.
+    pub fn summary(&self) -> Summary {
+        Summary::new(self.counts().iter().copied(), self.sum())
+    }
+
+    /// Adds the counts of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = own.saturating_add(*other));
+    }
+
+    /// What was added since an earlier one.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self(self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)).collect())
+    }
+}
+
 impl SidecoreStats {
     /// What its waits cost.
     pub fn audit(&self) -> Audit {
         audit_of(std::array::from_fn(|i| self.counters[SidecoreCounter::Waits as usize + i]))
+    }
+}
+
+impl DeviceStats {
+    /// How far it may be used. `None`: not known.
+    pub fn state(&self) -> Option<DeviceState> {
+        let states = [DeviceState::Active, DeviceState::Draining, DeviceState::Gone];
+        states.into_iter().find(|state| *state as u64 == self.get(DeviceCounter::State))
     }
 }
 
@@ -226,5 +281,24 @@ fn subtract<C: Counter>(now: &mut [Stats<C>], then: &[Stats<C>]) {
         if let Some(then) = then.filter(|then| then.generation == now.generation) {
             now.subtract(then);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_is_earlier_and_what_came_since() {
+        let mut words = vec![0; HISTOGRAM];
+        (words[7], words[BUCKETS]) = (3, 12);
+        let earlier = Histogram::from_words(&words);
+        (words[9], words[BUCKETS]) = (2, 22);
+        let later = Histogram::from_words(&words);
+        let mut since = later.since(&earlier);
+        assert_eq!((since.summary().count, since.sum()), (2, 10));
+        since.merge(&earlier);
+        assert_eq!(since, later);
+        assert_eq!(earlier.since(&later).summary().count, 0);
     }
 }

@@ -7,71 +7,49 @@ use crate::spec::Secret;
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Sequence, SliceReader, Tag, Tagged};
 use std::ffi::CStr;
-use std::fmt;
 use zeroize::Zeroizing;
 
 /// Largest file that is read, bytes.
 pub const MAX_KEY_FILE: usize = 1 << 20;
 
-/// Why there is no key in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyFileError {
-    /// It is encrypted.
-    NeedsPassphrase,
-    /// The passphrase is another one, or the file is damaged, or encrypted with what the library does not know (scrypt).
-    WrongPassphrase,
-    /// There is no private key of a known form in it.
-    NoKey,
-    /// The key is only there in a form that cannot be stored.
-    NoSeed,
-}
-
-impl fmt::Display for KeyFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NeedsPassphrase => "it is encrypted: name the file with its passphrase (--passphrase-file FILE)",
-            Self::WrongPassphrase => {
-                "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read here: then \
-                 decrypt it first, with `openssl pkey -in FILE -out OTHER`"
-            }
-            Self::NoKey => {
-                "there is no private key in it that can be read: give PEM, PKCS#8 in DER (encrypted or not), an older \
-                 RSA or EC key, or PKCS#12"
-            }
-            Self::NoSeed => "its key has no seed: export it with the seed",
-        })
-    }
-}
-
-impl std::error::Error for KeyFileError {}
+/// Why there is no key in a file: it is encrypted.
+const NEEDS_PASSPHRASE: &str = "it is encrypted: name the file with its passphrase (--passphrase-file FILE)";
+/// It is another passphrase, or the file is damaged, or encrypted with what the library does not know (scrypt).
+const WRONG_PASSPHRASE: &str = "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read \
+                                here: then decrypt it first, with `openssl pkey -in FILE -out OTHER`";
+/// There is no private key of a known form in it.
+const NO_KEY: &str = "there is no private key in it that can be read: give PEM, PKCS#8 in DER (encrypted or not), an older \
+                      RSA or EC key, or PKCS#12";
+/// The key is only there in a form that cannot be stored.
+const NO_SEED: &str = "its key has no seed: export it with the seed";
 
 /// The first private key of a file, as PKCS#8 in DER.
 ///
 /// # Errors
-/// There is none, or it is encrypted and the passphrase is missing or wrong.
-pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, KeyFileError> {
+/// There is none, or it is encrypted and the passphrase is missing or wrong: in words.
+pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, &'static str> {
     let passphrase = passphrase.map(Secret::expose);
     let key = if is_pem(file) { from_pem(file, passphrase) } else { from_der(file, passphrase) };
-    key?.to_pkcs8().ok_or(KeyFileError::NoSeed)
+    key?.to_pkcs8().ok_or(NO_SEED)
 }
 
 fn is_pem(file: &[u8]) -> bool {
     file.windows(11).any(|window| window == b"-----BEGIN ")
 }
 
-fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, KeyFileError> {
+fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str> {
     match keyfile::pem(file, passphrase) {
         (Some(key), _) => Ok(key),
-        (None, true) if passphrase.is_none() => Err(KeyFileError::NeedsPassphrase),
-        (None, true) => Err(KeyFileError::WrongPassphrase),
+        (None, true) if passphrase.is_none() => Err(NEEDS_PASSPHRASE),
+        (None, true) => Err(WRONG_PASSPHRASE),
         (None, false) => {
-            let (_, body) = der::pem::decode_vec(file).map_err(|_| KeyFileError::NoKey)?;
-            ml_kem_with_both(&Zeroizing::new(body)).ok_or(KeyFileError::NoKey)
+            let (_, body) = der::pem::decode_vec(file).map_err(|_| NO_KEY)?;
+            ml_kem_with_both(&Zeroizing::new(body)).ok_or(NO_KEY)
         }
     }
 }
 
-fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, KeyFileError> {
+fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str> {
     if let Some(key) = keyfile::der(file).or_else(|| ml_kem_with_both(file)) {
         return Ok(key);
     }
@@ -80,9 +58,9 @@ fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, KeyFileError
     let archive = CStr::from_bytes_with_nul(&text).ok().and_then(|text| keyfile::pkcs12(file, text));
     let key = archive.or_else(|| keyfile::encrypted(file, passphrase?));
     key.ok_or_else(|| match (is_encrypted(file), passphrase) {
-        (false, _) => KeyFileError::NoKey,
-        (true, None) => KeyFileError::NeedsPassphrase,
-        (true, Some(_)) => KeyFileError::WrongPassphrase,
+        (false, _) => NO_KEY,
+        (true, None) => NEEDS_PASSPHRASE,
+        (true, Some(_)) => WRONG_PASSPHRASE,
     })
 }
 
@@ -151,7 +129,7 @@ mod tests {
         file!("p-256.legacy.p12"),
     ];
 
-    fn public(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<u8>, KeyFileError> {
+    fn public(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<u8>, &'static str> {
         let pkcs8 = read_private_key(file, passphrase.map(Secret::from).as_ref())?;
         Ok(PKey::private(pkcs8.expose()).unwrap().to_spki().unwrap())
     }
@@ -185,9 +163,9 @@ mod tests {
     fn what_is_encrypted_takes_its_passphrase() {
         for (number, file) in ENCRYPTED.into_iter().enumerate() {
             assert_eq!(public(file, Some(b"sesame")).as_deref(), Ok(P256), "case {number}");
-            assert_eq!(public(file, None), Err(KeyFileError::NeedsPassphrase), "case {number}");
+            assert_eq!(public(file, None), Err(NEEDS_PASSPHRASE), "case {number}");
             for wrong in [&b"simsim"[..], b"", b"a\0b", &[b'x'; 2000]] {
-                assert_eq!(public(file, Some(wrong)), Err(KeyFileError::WrongPassphrase), "case {number}");
+                assert_eq!(public(file, Some(wrong)), Err(WRONG_PASSPHRASE), "case {number}");
             }
         }
     }
@@ -203,11 +181,11 @@ mod tests {
         let cut = &P256[..P256.len() - 1];
         for file in [&b""[..], b"-----BEGIN CERTIFICATE-----", b"\x30\x00", P256, cut, &(file!("p-256.sec1.der"))[1..]]
         {
-            assert_eq!(public(file, None), Err(KeyFileError::NoKey));
+            assert_eq!(public(file, None), Err(NO_KEY));
         }
         let mut tail = file!("p-256.sec1.der").to_vec();
         tail.push(0);
-        assert_eq!(public(&tail, None), Err(KeyFileError::NoKey));
+        assert_eq!(public(&tail, None), Err(NO_KEY));
     }
 
     #[test]
@@ -216,7 +194,7 @@ mod tests {
         assert!(read_private_key(&both, None).is_ok());
         let last = both.len() - 1;
         both[last] ^= 1;
-        assert_eq!(public(&both, None), Err(KeyFileError::NoKey));
+        assert_eq!(public(&both, None), Err(NO_KEY));
     }
 
     proptest! {

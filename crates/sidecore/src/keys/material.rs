@@ -12,8 +12,8 @@ pub(crate) struct Material {
     pub(super) kind: Kind,
     /// The private key.
     pub(super) pkcs8: Secret,
-    /// The public key: SPKI.
-    pub(super) public: Vec<u8>,
+    /// The public part: a `SubjectPublicKeyInfo` in DER.
+    pub(crate) public: Vec<u8>,
 }
 
 impl Material {
@@ -34,11 +34,6 @@ impl Material {
     pub(crate) fn generate(kind: Kind) -> Result<Self, String> {
         let pkcs8 = PKey::generate(kind).and_then(|key| key.to_pkcs8());
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
-    }
-
-    /// The public part: a `SubjectPublicKeyInfo` in DER.
-    pub(crate) fn public(&self) -> &[u8] {
-        &self.public
     }
 
     /// Opens a session of this scheme.

@@ -56,26 +56,14 @@ enum Rest {
     Lent,
 }
 
-/// Keys at rest, to be sealed anew under another passphrase.
-#[derive(Debug)]
-pub(crate) struct Resealing {
-    vault: Box<Vault>,
-    passphrase: Secret,
-}
+/// Seals the keys at rest anew. This takes a while: the passphrase is stretched, and each key's file is written.
+pub(crate) type Resealing = Box<dyn FnOnce() -> Resealed + Send>;
 
 /// Keys at rest that were sealed anew, or not.
 #[derive(Debug)]
 pub(crate) struct Resealed {
     vault: Box<Vault>,
     done: Result<Doubt, Reason>,
-}
-
-impl Resealing {
-    /// Seals them. This takes a while: the passphrase is stretched, and each key's file is written.
-    pub(crate) fn run(mut self) -> Resealed {
-        let done = self.vault.change_passphrase(&self.passphrase);
-        Resealed { vault: self.vault, done }
-    }
 }
 
 /// All keys.
@@ -258,7 +246,10 @@ impl Store {
     pub(crate) fn lend(&mut self, passphrase: Secret) -> Result<Resealing, Reason> {
         check_passphrase(passphrase.expose())?;
         match std::mem::replace(&mut self.rest, Rest::Lent) {
-            Rest::Vault(vault) => Ok(Resealing { vault, passphrase }),
+            Rest::Vault(mut vault) => Ok(Box::new(move || {
+                let done = vault.change_passphrase(&passphrase);
+                Resealed { vault, done }
+            })),
             Rest::Lent => Err("the passphrase is being changed already: try again when that is done".to_owned()),
             Rest::None => {
                 self.rest = Rest::None;

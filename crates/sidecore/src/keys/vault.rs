@@ -8,7 +8,6 @@
 mod counter;
 mod directory;
 mod list;
-mod present;
 mod seal;
 
 use super::Acl;
@@ -16,9 +15,8 @@ use crate::config::KeysConfig;
 use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
-use list::{List, file_of};
-use present::Present;
-use seal::{Cost, MAX_FILE, MAX_MASTER, Master, Sealed, Unsealing};
+use list::{List, Present, file_of};
+use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -67,9 +65,9 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens a directory and all keys in it. A new one is made; one of the first version is brought to the present one.
+    /// Opens a directory and all keys in it. A new one is made.
     pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
-        Self::open_on(path, config, passphrase, Cost::default(), Box::new(System))
+        Self::open_on(path, config, passphrase, COST, Box::new(System))
     }
 
     fn open_on(
@@ -92,18 +90,17 @@ impl Vault {
             }
         };
         let (master, list) = Master::open(passphrase, &file).map_err(|why| at(&master_error(&why)))?;
-        let is_first = list.is_none();
-        let list = list.unwrap_or_else(|| present.as_list());
         counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes)).map_err(|what| directory.here(&what))?;
         let missing = present.compare(&directory, &list, &config.accept_missing)?;
         let mut vault = Self { directory, master, file, last: list.changes, list, counter, cost };
         present.tidy(&vault.directory, &vault.list)?;
         vault.list.void.clear();
-        vault.forget(missing)?;
-        let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
-        if is_first {
-            vault.change_passphrase(passphrase).and_then(certain).map_err(|what| vault.directory.here(&what))?;
+        for name in missing {
+            // At start nothing may be uncertain.
+            let forgotten = vault.delete(&name).and_then(|doubt| doubt.map_or(Ok(()), Err));
+            forgotten.map_err(|what| vault.directory.here(&what))?;
         }
+        let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
         vault.count()?;
         Ok((vault, found))
     }
@@ -164,14 +161,6 @@ impl Vault {
             staged.push(file);
         }
         self.change(Some(master), self.list.renewed(number), &staged)
-    }
-
-    /// Takes keys whose files are missing off the list.
-    fn forget(&mut self, missing: Vec<String>) -> Result<(), String> {
-        for name in missing {
-            self.delete(&name).and_then(certain).map_err(|what| self.directory.here(&what))?;
-        }
-        Ok(())
     }
 
     fn number(&mut self) -> u64 {
@@ -287,14 +276,9 @@ impl Vault {
             None => self.directory.read(&beside(&file), MAX_FILE)?.ok_or_else(|| at("it is gone: restore it"))?,
         };
         let opened = self.master.open_key(name, number, &sealed);
-        let Sealed { acl, pkcs8 } = opened.map_err(|why| at(&key_error(&why)))?;
+        let (acl, pkcs8) = opened.map_err(|why| at(&key_error(&why)))?;
         Ok(Found { name: name.to_owned(), acl, pkcs8 })
     }
-}
-
-/// At start nothing may be uncertain.
-fn certain(doubt: Doubt) -> Result<(), String> {
-    doubt.map_or(Ok(()), Err)
 }
 
 fn unsealed() -> String {

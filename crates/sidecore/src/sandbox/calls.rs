@@ -7,142 +7,72 @@
 //! - what only an intruder would try kills the process at once, so that it gets one attempt and the log shows it;
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use `clone`.
 
-use super::SandboxError;
+use super::Lack;
 use libc::{c_long, c_ulong};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter_all_threads,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter_all_threads,
 };
 use std::collections::BTreeMap;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// The system's numbers of these names.
+macro_rules! numbers {
+    ($($name:ident)*) => { &[$(libc::$name),*] };
+}
+
 /// Allowed with any arguments. What they reach is limited by the descriptors that there are and by the rules for files.
-const ALLOWED: &[c_long] = &[
+const ALLOWED: &[c_long] = numbers! {
     // Waiting and waking.
-    libc::SYS_futex,
-    libc::SYS_ppoll,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_create1,
-    libc::SYS_eventfd2,
-    libc::SYS_pipe2,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_getres,
-    libc::SYS_gettimeofday,
-    libc::SYS_sched_yield,
-    libc::SYS_restart_syscall,
-    libc::SYS_pidfd_open,
+    SYS_futex SYS_ppoll SYS_epoll_pwait SYS_epoll_pwait2 SYS_epoll_ctl SYS_epoll_create1
+    SYS_eventfd2 SYS_pipe2 SYS_nanosleep SYS_clock_nanosleep SYS_clock_gettime SYS_clock_getres
+    SYS_gettimeofday SYS_sched_yield SYS_restart_syscall SYS_pidfd_open
     // Clients that connect to the socket that listens already.
-    libc::SYS_accept4,
-    libc::SYS_recvmsg,
-    libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
-    libc::SYS_sendto,
-    libc::SYS_getsockopt,
-    libc::SYS_shutdown,
+    SYS_accept4 SYS_recvmsg SYS_recvfrom SYS_sendmsg SYS_sendto SYS_getsockopt SYS_shutdown
     // Memory, lanes among it.
-    libc::SYS_brk,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_madvise,
-    libc::SYS_mlock,
-    libc::SYS_mlock2,
-    libc::SYS_munlock,
-    libc::SYS_memfd_create,
-    libc::SYS_ftruncate,
-    libc::SYS_fallocate,
-    libc::SYS_getrandom,
-    libc::SYS_membarrier,
+    SYS_brk SYS_munmap SYS_mremap SYS_madvise SYS_mlock SYS_mlock2 SYS_munlock SYS_memfd_create
+    SYS_ftruncate SYS_fallocate SYS_getrandom SYS_membarrier
     // Files below the service's directories.
-    libc::SYS_openat,
-    libc::SYS_close,
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_pread64,
-    libc::SYS_pwrite64,
-    libc::SYS_lseek,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_getdents64,
-    libc::SYS_fchmod,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_flock,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
+    SYS_openat SYS_close SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_lseek
+    SYS_fstat SYS_newfstatat SYS_statx SYS_getdents64 SYS_fchmod SYS_fsync SYS_fdatasync SYS_flock
+    SYS_renameat SYS_renameat2 SYS_unlinkat SYS_faccessat SYS_faccessat2
     // Threads that come and go, signals, the end.
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_sigaltstack,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_getcpu,
-    libc::SYS_getrusage,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_clone3, // see `NEVER_THERE`
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-];
+    SYS_set_robust_list SYS_rseq SYS_sigaltstack SYS_rt_sigaction SYS_rt_sigprocmask
+    SYS_rt_sigreturn SYS_getpid SYS_gettid SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getcpu
+    SYS_getrusage SYS_sched_getaffinity SYS_exit SYS_exit_group
+    // See `NEVER_THERE`.
+    SYS_clone3
+};
 
 /// Older names of the same, where the architecture has them.
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_HERE: &[c_long] = &[
-    libc::SYS_poll,
-    libc::SYS_epoll_wait,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_access,
-    libc::SYS_rename,
-    libc::SYS_unlink,
-    libc::SYS_time,
-];
+const ALLOWED_HERE: &[c_long] = numbers! {
+    SYS_poll SYS_epoll_wait SYS_stat SYS_lstat SYS_access SYS_rename SYS_unlink SYS_time
+};
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
 /// No service and no library that it uses ever does this.
-const DEADLY: &[c_long] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_mount,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-];
+const DEADLY: &[c_long] = numbers! {
+    SYS_execve SYS_execveat SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_pidfd_getfd
+    SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_io_uring_setup SYS_unshare SYS_setns SYS_mount
+    SYS_pivot_root SYS_chroot SYS_init_module SYS_finit_module SYS_kexec_load SYS_reboot
+};
 
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
 /// A filter for all threads, and for those to come.
-pub(super) fn filter() -> Result<(), SandboxError> {
+pub(super) fn filter() -> Lack {
+    install().err().map(|error| {
+        format!(
+            "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel \
+             with CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
+        )
+    })
+}
+
+fn install() -> Result<(), seccompiler::Error> {
     let any = |calls: &[c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let (yes, no) = (SeccompAction::Allow, |errno| SeccompAction::Errno(errno as u32));
     // The last one installed forbids to install any more.
@@ -151,8 +81,7 @@ pub(super) fn filter() -> Result<(), SandboxError> {
         (any(DEADLY), yes.clone(), SeccompAction::KillProcess),
         (allowed(std::process::id())?, no(libc::EPERM), yes),
     ] {
-        let program = compile(rules, otherwise, matched).map_err(|error| unavailable(&error))?;
-        apply_filter_all_threads(&program).map_err(|error| unavailable(&error))?;
+        apply_filter_all_threads(&compile(rules, otherwise, matched)?)?;
     }
     Ok(())
 }
@@ -162,44 +91,39 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
-fn unavailable(error: &seccompiler::Error) -> SandboxError {
-    SandboxError::Unavailable(format!(
-        "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel with \
-         CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
-    ))
-}
-
 /// All that is allowed, with the arguments that some must have.
-fn allowed(pid: u32) -> Result<Rules, SandboxError> {
+fn allowed(pid: u32) -> Result<Rules, BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in conditional(u64::from(pid)) {
-        let rule = conditions.and_then(SeccompRule::new).map_err(|error| unavailable(&error.into()))?;
-        rules.entry(call).or_default().push(rule);
+        let conditions =
+            conditions.into_iter().map(|(argument, len, op, value)| SeccompCondition::new(argument, len, op, value));
+        rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?);
     }
     Ok(rules)
 }
 
-type Conditions = Result<Vec<SeccompCondition>, seccompiler::BackendError>;
+/// The number of an argument, its size, and what it must be.
+type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
-fn conditional(pid: u64) -> Vec<(c_long, Conditions)> {
+fn conditional(pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     let mut rows = vec![
         // Threads, not processes, and no other namespaces.
-        (libc::SYS_clone, one(bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD)))),
+        (libc::SYS_clone, vec![bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD))]),
         // No memory that is executable.
-        (libc::SYS_mmap, one(bits(2, flags(libc::PROT_EXEC), 0))),
-        (libc::SYS_mprotect, one(bits(2, flags(libc::PROT_EXEC), 0))),
+        (libc::SYS_mmap, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
+        (libc::SYS_mprotect, vec![bits(2, flags(libc::PROT_EXEC), 0)]),
         // Signals to itself: how a panic in a panic ends.
-        (libc::SYS_tgkill, one(equal(0, pid))),
+        (libc::SYS_tgkill, vec![equal(0, pid)]),
         // Its own threads' cores, and its own limits without changing them.
-        (libc::SYS_sched_setaffinity, one(equal(0, 0))),
-        (libc::SYS_prlimit64, two(equal(0, 0), wide(2, 0))),
-        (libc::SYS_ioctl, one(wide(1, c_ulong::from(libc::FIONBIO)))),
+        (libc::SYS_sched_setaffinity, vec![equal(0, 0)]),
+        (libc::SYS_prlimit64, vec![equal(0, 0), wide(2, 0)]),
+        (libc::SYS_ioctl, vec![wide(1, c_ulong::from(libc::FIONBIO))]),
     ];
     rows.extend(
-        [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, one(equal(0, flags(option))))),
+        [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, vec![equal(0, flags(option))])),
     );
-    rows.extend(DESCRIPTOR_COMMANDS.map(|command| (libc::SYS_fcntl, one(equal(1, flags(command))))));
+    rows.extend(DESCRIPTOR_COMMANDS.iter().map(|command| (libc::SYS_fcntl, vec![equal(1, flags(*command))])));
     rows
 }
 
@@ -212,42 +136,23 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 
 /// Not among them: those that send signals.
-const DESCRIPTOR_COMMANDS: [i32; 10] = [
-    libc::F_DUPFD_CLOEXEC,
-    libc::F_GETFD,
-    libc::F_SETFD,
-    libc::F_GETFL,
-    libc::F_SETFL,
-    libc::F_ADD_SEALS,
-    libc::F_GET_SEALS,
-    libc::F_SETPIPE_SZ,
-    libc::F_OFD_SETLK,
-    libc::F_OFD_GETLK,
-];
-
-type Condition = Result<SeccompCondition, seccompiler::BackendError>;
-
-fn one(condition: Condition) -> Conditions {
-    Ok(vec![condition?])
-}
-
-fn two(first: Condition, second: Condition) -> Conditions {
-    Ok(vec![first?, second?])
-}
+const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
+    F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_ADD_SEALS F_GET_SEALS F_SETPIPE_SZ F_OFD_SETLK F_OFD_GETLK
+};
 
 /// That argument, an `int`, is `value`.
 fn equal(argument: u8, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
 /// That argument, a `long` or a pointer, is `value`.
 fn wide(argument: u8, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
+    (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
 }
 
 /// Of the bits of `mask` in that argument, those of `value` are set and no other.
 fn bits(argument: u8, mask: u64, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
+    (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }
 
 /// Flags as the kernel sees them: 32 bits that stand for themselves.

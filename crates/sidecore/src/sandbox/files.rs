@@ -1,7 +1,7 @@
 //! The few directories that a service works in.
 
-use super::SandboxError;
 use super::user::User;
+use super::{Lack, cannot};
 use crate::config::Config;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -17,9 +17,15 @@ use std::path::{Path, PathBuf};
 const KNOWN: ABI = ABI::V6;
 
 /// Makes the directories that are missing. They belong to that user.
-pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
+pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), String> {
     for directory in directories(config).into_keys() {
-        let at = |error| SandboxError::Directory(directory.clone(), error);
+        let at = |error: io::Error| {
+            format!(
+                "{}: {error}; start the service as root, or name directories that this user may write, in the configuration; \
+                 SIDECORE_SOCKET names a socket where the configuration does not",
+                directory.display()
+            )
+        };
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
             fs::DirBuilder::new().mode(mode).create(&missing).map_err(at)?;
@@ -33,16 +39,13 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
 
 /// Puts all files but those below the service's directories out of reach, for reading as for writing, and with them
 /// connections over TCP and signals to other processes.
-pub(super) fn restrict(config: &Config) -> Result<(), SandboxError> {
-    match enforce(&directories(config)) {
-        Ok(RulesetStatus::NotEnforced) => Err(SandboxError::Unavailable(
-            "the kernel has no landlock: files outside the service's directories stay in reach of its user; use Linux \
-             5.13 or later with landlock among its security modules (lsm=), or set sandbox.landlock = false"
-                .to_owned(),
-        )),
-        Ok(_) => Ok(()),
-        Err(error) => Err(SandboxError::System("restrict files (sandbox.landlock)", io::Error::other(error))),
-    }
+pub(super) fn restrict(config: &Config) -> Result<Lack, String> {
+    let enforced = enforce(&directories(config)).map_err(cannot("restrict files (sandbox.landlock)"))?;
+    Ok((enforced == RulesetStatus::NotEnforced).then(|| {
+        "the kernel has no landlock: files outside the service's directories stay in reach of its user; use Linux \
+         5.13 or later with landlock among its security modules (lsm=), or set sandbox.landlock = false"
+            .to_owned()
+    }))
 }
 
 fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<RulesetStatus, RulesetError> {

@@ -1,7 +1,6 @@
 //! Memory that nobody else reads: no debugger, no core dump, no swap.
 
-use super::{SandboxError, user};
-use rustix::io::Errno;
+use super::{Lack, cannot, user};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, set_no_new_privs};
@@ -27,25 +26,23 @@ pub(super) fn capability() -> CapabilitySet {
 
 /// No debugger of the same user, no core dump, no more rights by executing files. After the user was changed, which
 /// resets the first.
-pub(super) fn deny_inspection() -> Result<(), SandboxError> {
-    let system = |purpose| move |error: Errno| SandboxError::System(purpose, error.into());
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(system("shut out debuggers"))?;
+pub(super) fn deny_inspection() -> Result<(), String> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(cannot("shut out debuggers"))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none).map_err(system("switch core dumps off"))?;
-    set_no_new_privs(true).map_err(system("give up new privileges"))
+    setrlimit(Resource::Core, none).map_err(cannot("switch core dumps off"))?;
+    set_no_new_privs(true).map_err(cannot("give up new privileges"))
 }
 
 /// Keeps all memory of the process, present and future, out of swap, each page from its first use on.
-pub(super) fn lock() -> Result<(), SandboxError> {
+pub(super) fn lock() -> Lack {
     if let Some(bytes) = getrlimit(Resource::Memlock).current
         && !user::permitted().contains(CapabilitySet::IPC_LOCK)
     {
-        return Err(SandboxError::Unavailable(too_small(bytes)));
+        return Some(too_small(bytes));
     }
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    mlockall(flags).map_err(|error| {
-        SandboxError::Unavailable(format!("memory cannot be locked ({error}): keys may reach swap; switch swap off"))
-    })
+    let locked = mlockall(flags);
+    locked.err().map(|error| format!("memory cannot be locked ({error}): keys may reach swap; switch swap off"))
 }
 
 /// With all of a process locked, a limit makes allocations fail that would not have failed without.

@@ -1,6 +1,6 @@
 //! Becoming an unprivileged user without capabilities.
 
-use super::SandboxError;
+use super::cannot;
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 use rustix::process::{geteuid, getuid};
@@ -8,6 +8,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set,
     set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
+use std::io;
 
 /// A user of this machine.
 #[derive(Debug)]
@@ -18,30 +19,33 @@ pub(super) struct User {
 }
 
 /// The user of that name.
-pub(super) fn find(name: &str) -> Result<User, SandboxError> {
-    let found = nix::unistd::User::from_name(name)
-        .map_err(|error| SandboxError::System("look up sandbox.user", error.into()))?
-        .ok_or_else(|| SandboxError::NoSuchUser(name.to_owned()))?;
+pub(super) fn find(name: &str) -> Result<User, String> {
+    let found = nix::unistd::User::from_name(name).map_err(io::Error::from).map_err(cannot("look up sandbox.user"))?;
+    let found = found
+        .ok_or_else(|| format!("there is no user {name:?} (sandbox.user): make it, e.g. useradd --system {name}"))?;
     Ok(User { name: name.to_owned(), uid: found.uid.as_raw(), gid: found.gid.as_raw() })
 }
 
 impl User {
     /// Is this user from now on, in its own group only. Capabilities stay permitted until they are dropped.
-    pub(super) fn become_it(&self) -> Result<(), SandboxError> {
+    pub(super) fn become_it(&self) -> Result<(), String> {
         let uid = Uid::from_raw(self.uid);
         if (getuid(), geteuid()) == (uid, uid) {
             return Ok(());
         }
         if !geteuid().is_root() {
-            return Err(SandboxError::NotRoot(self.name.clone()));
+            return Err(format!(
+                "only root can become {0:?} (sandbox.user): start the service as root or as {0}, or leave it out",
+                self.name
+            ));
         }
         let gid = Gid::from_raw(self.gid);
         // Groups first: without root's rights they could not be left any more.
-        let system = |error: Errno| SandboxError::System("become sandbox.user", error.into());
-        set_thread_groups(&[]).map_err(system)?;
-        set_keep_capabilities(true).map_err(system)?;
-        set_thread_res_gid(gid, gid, gid).map_err(system)?;
-        set_thread_res_uid(uid, uid, uid).map_err(system)?;
+        let system = cannot("become sandbox.user");
+        set_thread_groups(&[]).map_err(&system)?;
+        set_keep_capabilities(true).map_err(&system)?;
+        set_thread_res_gid(gid, gid, gid).map_err(&system)?;
+        set_thread_res_uid(uid, uid, uid).map_err(&system)?;
         set_keep_capabilities(false).map_err(system)
     }
 }
@@ -53,12 +57,12 @@ pub(super) fn permitted() -> CapabilitySet {
 }
 
 /// Without capabilities root owns its own files and nothing else. `keep`: those that it still has use for.
-pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), SandboxError> {
-    let system = |error: Errno| SandboxError::System("drop capabilities", error.into());
+pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), String> {
+    let system = cannot("drop capabilities");
     let held = permitted();
     if held.contains(CapabilitySet::SETPCAP) {
         // To change a user took it from the effective ones.
-        set_capabilities(None, sets(held)).map_err(system)?;
+        set_capabilities(None, sets(held)).map_err(&system)?;
         for capability in CapabilitySet::all().iter() {
             match remove_capability_from_bounding_set(capability) {
                 // An older kernel does not know it.
@@ -67,7 +71,7 @@ pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), SandboxError>
             }
         }
     }
-    clear_ambient_capability_set().map_err(system)?;
+    clear_ambient_capability_set().map_err(&system)?;
     set_capabilities(None, sets(held & keep)).map_err(system)
 }
 
@@ -82,7 +86,7 @@ mod tests {
     #[test]
     fn users_are_found_by_name() {
         assert_eq!(find("root").unwrap().uid, 0);
-        let error = find("no-such-user-here").unwrap_err().to_string();
+        let error = find("no-such-user-here").unwrap_err();
         assert!(error.contains("no-such-user-here") && error.contains("useradd"), "{error}");
     }
 }

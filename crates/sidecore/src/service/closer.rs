@@ -8,7 +8,7 @@
 
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
-use crate::sys::{clock, memory, wake};
+use crate::sys::{clock, trim, wake};
 use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -158,7 +158,7 @@ impl Closer {
             let mut state = self.state();
             (state.freed_bytes, state.trimmed_at, state.trimming) = (0, clock::now(), false);
         }
-        memory::trim();
+        trim();
     }
 }
 

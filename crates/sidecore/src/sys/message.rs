@@ -6,15 +6,16 @@
 //! it is, to be closed with its socket by somebody who has time.
 
 use super::peer::Credentials;
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg};
 use rustix::net::sockopt;
 use std::ffi::{c_int, c_void};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
 const SO_PASSRIGHTS: c_int = 83;
-/// Room for one control message with credentials, in words, which are aligned as its header must be.
-const ROOM: usize = 8;
 
 /// A message as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,58 +59,36 @@ pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
 /// # Errors
 /// `InvalidData`: descriptors come with it, or it is longer than `buffer`; `WouldBlock`: there is none.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard> {
-    let socket = socket.as_fd().as_raw_fd();
-    let (_, flags) = receive_once(socket, &mut [], libc::MSG_PEEK)?;
-    if flags & libc::MSG_CTRUNC != 0 {
+    let (_, flags) = receive_once(&socket, &mut [], MsgFlags::MSG_PEEK)?;
+    if flags.contains(MsgFlags::MSG_CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors come with the message"));
     }
-    let (heard, flags) = receive_once(socket, buffer, 0)?;
-    if flags & (libc::MSG_CTRUNC | libc::MSG_TRUNC) != 0 {
+    let (heard, flags) = receive_once(&socket, buffer, MsgFlags::empty())?;
+    if flags.intersects(MsgFlags::MSG_CTRUNC | MsgFlags::MSG_TRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
     }
     Ok(heard)
 }
 
 /// `recvmsg` with room for credentials and for nothing else.
-fn receive_once(socket: c_int, buffer: &mut [u8], flags: c_int) -> io::Result<(Heard, c_int)> {
-    let mut room = [0_u64; ROOM];
-    let mut parts = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    // SAFETY: all zeros are a message header without anything.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut parts;
-    header.msg_iovlen = 1;
-    header.msg_control = room.as_mut_ptr().cast();
-    // SAFETY: it only computes.
-    header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::ucred>() as u32) } as _;
-    debug_assert!(header.msg_controllen <= size_of_val(&room));
-    let len = loop {
-        // SAFETY: the header names `buffer` and `room`, both writable and as long as it says.
-        let len =
-            unsafe { libc::recvmsg(socket, &raw mut header, flags | libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT) };
-        match usize::try_from(len) {
-            Ok(len) => break len,
-            Err(_) => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error),
-            },
+fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<(Heard, MsgFlags)> {
+    let (mut parts, mut room) = ([IoSliceMut::new(buffer)], cmsg_space!(UnixCredentials));
+    let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+    let message = loop {
+        match recvmsg::<()>(socket.as_fd().as_raw_fd(), &mut parts, Some(&mut room), flags) {
+            Err(Errno::EINTR) => {}
+            received => break received?,
         }
     };
-    Ok((Heard { len, speaker: speaker(&header) }, header.msg_flags))
-}
-
-fn speaker(header: &libc::msghdr) -> Option<Credentials> {
-    // SAFETY: the kernel filled the header in; the first control message lies inside its room, or there is none.
-    let message = unsafe { libc::CMSG_FIRSTHDR(header).as_ref()? };
-    // SAFETY: it only computes.
-    let whole = unsafe { libc::CMSG_LEN(size_of::<libc::ucred>() as u32) } as usize;
-    if (message.cmsg_level, message.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_CREDENTIALS)
-        || (message.cmsg_len as usize) < whole
-    {
-        return None;
-    }
-    // SAFETY: a message of that kind and length holds credentials, perhaps not aligned.
-    let found = unsafe { libc::CMSG_DATA(message).cast::<libc::ucred>().read_unaligned() };
-    Some(Credentials { pid: found.pid.cast_unsigned(), uid: found.uid, gid: found.gid })
+    let speaker = message.cmsgs().ok().and_then(|mut said| {
+        said.find_map(|said| match said {
+            ControlMessageOwned::ScmCredentials(who) => {
+                Some(Credentials { pid: who.pid().cast_unsigned(), uid: who.uid(), gid: who.gid() })
+            }
+            _ => None,
+        })
+    });
+    Ok((Heard { len: message.bytes, speaker }, message.flags))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Who is at the other end of a Unix socket, as the kernel vouches for: as it was when the peer connected.
 
-use std::ffi::{c_int, c_void};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerPidfd;
+use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
 
-/// Number of the option in Linux's `socket.h`; not in all C libraries' headers yet.
-const SO_PEERPIDFD: c_int = 77;
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
 
@@ -22,9 +22,11 @@ impl Asker {
     /// # Errors
     /// Those of the socket.
     pub(crate) fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
-        let connected = peer(socket)?;
+        let connected = credentials(&socket)?;
         let now = speaker.filter(|speaker| speaker.uid != connected.uid);
-        let mut peers = vec![connected];
+        let mut gids = vec![connected.gid];
+        gids.extend(supplementary(&socket)?);
+        let mut peers = vec![Peer { uid: connected.uid, gids }];
         peers.extend(now.map(|now| Peer { uid: now.uid, gids: vec![now.gid] }));
         Ok(Self(peers))
     }
@@ -50,35 +52,13 @@ pub(crate) struct Peer {
     pub(crate) gids: Vec<u32>,
 }
 
-/// The process that connected this socket.
-///
-/// # Errors
-/// Those of the socket.
-pub(crate) fn peer(socket: impl AsFd) -> io::Result<Peer> {
-    let connected = credentials(&socket)?;
-    let mut gids = vec![connected.gid];
-    gids.extend(supplementary(&socket)?);
-    Ok(Peer { uid: connected.uid, gids })
-}
-
 /// A descriptor of the very process that connected this socket, which its number might not be any more; readable when it
 /// has ended. From Linux 6.5 on.
 ///
 /// # Errors
 /// Those of the socket.
 pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
-    let mut found: c_int = -1;
-    let mut bytes = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `found` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
-    let code = unsafe {
-        let (fd, to) = (socket.as_fd().as_raw_fd(), (&raw mut found).cast::<c_void>());
-        libc::getsockopt(fd, libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut bytes)
-    };
-    if code != 0 || found < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it for this process.
-    Ok(unsafe { OwnedFd::from_raw_fd(found) })
+    Ok(getsockopt(&socket, PeerPidfd)?)
 }
 
 /// `SO_PEERGROUPS`. Where the room is too small the kernel says how much it takes.
@@ -112,7 +92,8 @@ mod tests {
     #[test]
     fn a_peer_is_who_the_kernel_says() {
         let (one, _other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let peer = peer(&one).unwrap();
+        let asker = Asker::of(&one, None).unwrap();
+        let peer = asker.peers().next().unwrap();
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
         assert_eq!(peer.gids[0], rustix::process::getegid().as_raw());
         let own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();

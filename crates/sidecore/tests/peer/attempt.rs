@@ -80,7 +80,7 @@ pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     assert!(service.is_alive(), "a thread of the service ended");
 }
 
-fn fail(error: &sandbox::SandboxError) -> ! {
+fn fail(error: &str) -> ! {
     println!("no sandbox: {error}");
     std::process::exit(3)
 }

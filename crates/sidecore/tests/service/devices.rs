@@ -104,7 +104,7 @@ fn a_drained_device_finishes_what_it_has_and_gets_no_more() {
         load.run(200);
         assert_eq!(load.tally, Tally { done: 296, ..Tally::default() });
         let all = devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 0);
-        assert_eq!((all[0].state, all[0].get(DeviceCounter::Requests)), (Some(DeviceState::Draining), given));
+        assert_eq!((all[0].state(), all[0].get(DeviceCounter::Requests)), (Some(DeviceState::Draining), given));
     }
 }
 
@@ -126,7 +126,8 @@ fn devices_are_added_and_removed_while_requests_run() {
             load.run(200);
         }
         // The next round's get their numbers.
-        let gone = |all: &[DeviceStats]| all.len() == 3 && all[1..].iter().all(|d| d.state == Some(DeviceState::Gone));
+        let gone =
+            |all: &[DeviceStats]| all.len() == 3 && all[1..].iter().all(|d| d.state() == Some(DeviceState::Gone));
         let all = devices_when(&service, gone);
         assert!(all[1..].iter().all(|device| device.get(DeviceCounter::Requests) > 10));
     }
@@ -218,6 +219,6 @@ fn a_thousand_devices_come_and_go_under_load_and_nothing_is_lost() {
     }
     assert_eq!(load.tally, Tally { done: submitted, ..Tally::default() });
     // Those that left keep their rows until their numbers are given out again.
-    let one_is_left = |all: &[DeviceStats]| all.iter().filter(|d| d.state != Some(DeviceState::Gone)).count() == 1;
+    let one_is_left = |all: &[DeviceStats]| all.iter().filter(|d| d.state() != Some(DeviceState::Gone)).count() == 1;
     assert!(devices_when(&service, one_is_left).len() <= 64);
 }

@@ -20,7 +20,7 @@ pub(crate) fn replayed(service: &Running) -> u64 {
 }
 
 fn gone(service: &Running, device: usize) {
-    devices_when(service, |all| all[device].state == Some(DeviceState::Gone));
+    devices_when(service, |all| all[device].state() == Some(DeviceState::Gone));
 }
 
 /// A device that takes five seconds for a request of 4000 bytes: what it has it still has when the test goes on.
@@ -222,7 +222,7 @@ fn a_device_does_not_answer_for_the_sidecore_being_away() {
         assert_eq!(long.join().unwrap(), [Status::Done { len: LONG as u32 }; 2]);
     });
     assert_eq!((load.tally.refused.len(), load.tally.failed.len()), (0, 0));
-    assert_eq!(Snapshot::read(service.counters()).unwrap().devices[0].state, Some(DeviceState::Active));
+    assert_eq!(Snapshot::read(service.counters()).unwrap().devices[0].state(), Some(DeviceState::Active));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_request_that_hangs_one_device_after_the_other_is_given_up() {
     control.set("balance=round-robin").unwrap();
     let (_, status, _) = long_request(&mut client);
     assert_eq!(status, Status::DeviceFailed { device: 3 });
-    let all = devices_when(&service, |all| all[3].state == Some(DeviceState::Gone));
+    let all = devices_when(&service, |all| all[3].state() == Some(DeviceState::Gone));
     let replayed: Vec<u64> = all.iter().map(|device| device.get(DeviceCounter::Replayed)).collect();
     assert_eq!((replayed, all[3].get(DeviceCounter::Failed)), (vec![1, 1, 1, 0, 0, 0], 1));
     let mut load = Load::new(connect(&service), "aes-256-gcm", 100, 8, false);

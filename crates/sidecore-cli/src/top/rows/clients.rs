@@ -4,65 +4,31 @@ use super::table::{Rows, Seen, Table};
 use super::{View, ratio};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{LaneCounter as L, LaneStats, Snapshot};
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What the clients are sorted by; the largest is first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::top) enum Sort {
-    /// Requests a second.
-    #[default]
-    Rate,
-    /// Requests in flight.
-    InFlight,
-    /// 99th percentile of the time from submission to reception.
-    Total,
-    /// Time spent polling.
-    Spin,
-    /// Process id, smallest first.
-    Pid,
-}
+/// A number of a client.
+type Number = fn(&Seen<'_, L>) -> u64;
 
-impl Sort {
-    const ALL: [Self; 5] = [Self::Rate, Self::InFlight, Self::Total, Self::Spin, Self::Pid];
+/// What the clients are sorted by: the heading of the column, and the number of which the largest is first.
+pub(in crate::top) const SORTS: [(&str, Number); 5] = [
+    ("REQ/S", |client| client.recent.get(L::Submitted)),
+    ("FLIGHT", |client| client.total.get(L::InFlight)),
+    ("TOTAL* p50/p99", |client| client.times.stage(Stage::Total).summary().p99 as u64),
+    ("SPIN*", |client| client.recent.get(L::ClientSpunNs)),
+    // The smallest process id is first among equals.
+    ("PID", |_| 0),
+];
 
-    /// The next one, and after the last one the first.
-    pub(in crate::top) fn next(self) -> Self {
-        Self::ALL[(self as usize + 1) % Self::ALL.len()]
-    }
-
-    /// Heading of its column.
-    pub(in crate::top) fn column(self) -> &'static str {
-        ["REQ/S", "FLIGHT", "TOTAL* p50/p99", "SPIN*", "PID"][self as usize]
-    }
-
-    fn key(self, client: &Seen<'_, L>) -> u64 {
-        match self {
-            Self::Rate => client.recent.get(L::Submitted),
-            Self::InFlight => client.total.get(L::InFlight),
-            Self::Total => client.times.stage(Stage::Total).summary().p99 as u64,
-            Self::Spin => client.recent.get(L::ClientSpunNs),
-            Self::Pid => 0,
-        }
-    }
-}
-
-/// Clients: who they are, what they ask for, where the time goes, and how they are woken.
-pub(in crate::top) fn clients(view: &View, sort: Sort) -> Rows {
-    let by_pid = by_pid(&view.total);
-    let merged = |snapshot, lanes| Cow::Owned(merged(snapshot, lanes));
-    let mut clients: Vec<Seen<'_, L>> = by_pid
-        .values()
-        .map(|lanes| Seen {
-            total: merged(&view.total, lanes),
-            recent: merged(&view.recent, lanes),
-            times: merged(view.times(), lanes),
-        })
-        .collect();
-    clients.sort_by_cached_key(|client| (Reverse(sort.key(client)), client.total.pid));
+/// Clients: who they are, what they ask for, where the time goes, and how they are woken; sorted by that of [`SORTS`].
+pub(in crate::top) fn clients(view: &View, sort: usize) -> Rows {
+    let [total, recent, times] = [&view.total, &view.recent, view.times()].map(by_pid);
+    let all = total.values().zip(recent.values()).zip(times.values());
+    let mut clients: Vec<Seen<'_, L>> =
+        all.map(|((total, recent), times)| Seen { total: &total.0, recent: &recent.0, times: &times.0 }).collect();
+    clients.sort_by_cached_key(|client| (Reverse(SORTS[sort].1(client)), client.total.pid));
     Table::new(view, clients)
-        .text("CLIENT", |one| name(&one.total))
+        .text("CLIENT", |one| name(one.total))
         .number("PID", |one| one.total.pid.to_string())
         .text("USER", |one| view.users.name(one.total.uid))
         .counters(&[L::Submitted, L::InFlight])
@@ -73,23 +39,21 @@ pub(in crate::top) fn clients(view: &View, sort: Sort) -> Rows {
         .counters(&[L::Refused, L::Failed, L::Done, L::WakeupsSent, L::WakeupsSaved])
         .counters(&[L::ClientSpunNs, L::ClientWaits, L::ClientEmptyPolls, L::ClientParks])
         .number("WAIT/OPT*", |one| ratio(&one.recent.audit()))
-        .number("LANES", |one| by_pid[&one.total.pid].len().to_string())
+        .number("LANES", |one| total[&one.total.pid].1.to_string())
         .rows
 }
 
-/// Indices into the list of lanes, which the snapshots of a view have in common, by their process.
-fn by_pid(snapshot: &Snapshot) -> BTreeMap<u32, Vec<usize>> {
-    let mut by_pid: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (index, lane) in snapshot.lanes.iter().enumerate() {
-        by_pid.entry(lane.pid).or_default().push(index);
+/// What all lanes of each process counted, and how many there are. The snapshots of a view have the same lanes.
+fn by_pid(snapshot: &Snapshot) -> BTreeMap<u32, (LaneStats, usize)> {
+    let mut clients: BTreeMap<u32, (LaneStats, usize)> = BTreeMap::new();
+    for lane in &snapshot.lanes {
+        let more = |(sum, lanes): &mut (LaneStats, usize)| {
+            sum.merge(lane);
+            *lanes += 1;
+        };
+        clients.entry(lane.pid).and_modify(more).or_insert_with(|| (lane.clone(), 1));
     }
-    by_pid
-}
-
-fn merged(snapshot: &Snapshot, lanes: &[usize]) -> LaneStats {
-    let mut sum = snapshot.lanes[lanes[0]].clone();
-    lanes[1..].iter().for_each(|lane| sum.merge(&snapshot.lanes[*lane]));
-    sum
+    clients
 }
 
 /// The name, and how the client broke the protocol, if it did.

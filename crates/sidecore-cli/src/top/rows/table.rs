@@ -4,7 +4,6 @@ use super::View;
 use crate::top::units::{amount, count, percent, quantiles, time};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Counter, Kind, Snapshot, Stats};
-use std::borrow::Cow;
 
 /// A heading, and whether its column holds numbers, which stand at the right.
 pub(in crate::top) type Column = (String, bool);
@@ -17,10 +16,10 @@ pub(in crate::top) struct Rows {
 }
 
 /// What one row is about, in the three ways of a view.
-pub(super) struct Seen<'a, C: Counter> {
-    pub(super) total: Cow<'a, Stats<C>>,
-    pub(super) recent: Cow<'a, Stats<C>>,
-    pub(super) times: Cow<'a, Stats<C>>,
+pub(in crate::top) struct Seen<'a, C: Counter> {
+    pub(super) total: &'a Stats<C>,
+    pub(super) recent: &'a Stats<C>,
+    pub(super) times: &'a Stats<C>,
 }
 
 /// A table that is not complete yet.
@@ -36,8 +35,7 @@ pub(super) fn seen<'a, C: Counter>(
     all: impl Fn(&'a Snapshot) -> &'a Vec<Stats<C>>,
 ) -> Vec<Seen<'a, C>> {
     let [total, recent, times] = [&view.total, &view.recent, view.times()].map(|snapshot| all(snapshot).iter());
-    let all = total.zip(recent).zip(times).map(|((total, recent), times)| [total, recent, times].map(Cow::Borrowed));
-    all.map(|[total, recent, times]| Seen { total, recent, times }).collect()
+    total.zip(recent).zip(times).map(|((total, recent), times)| Seen { total, recent, times }).collect()
 }
 
 impl<'a, C: Counter> Table<'a, C> {

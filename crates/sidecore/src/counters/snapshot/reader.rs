@@ -1,7 +1,7 @@
 //! Reading the file. It is read, not mapped: a file that becomes shorter meanwhile is an error and no crash.
 
-use super::{ClassStats, Histogram, ReadReason, SidecoreStats, Snapshot, Stats};
-use crate::counters::about::{ClassAbout, Front};
+use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
+use crate::counters::about::{ClassAbout, unpack};
 use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
 use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
 use crate::counters::{Shape, Start, WORD};
@@ -13,32 +13,44 @@ use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-type Read<T> = Result<T, ReadReason>;
+const MISSING: &str = "no such counter file; start `sidecore serve`, or name the socket or configuration it uses";
+const FOREIGN: &str = "no counter file of sidecore; name the one beside the service's socket";
+const DAMAGED: &str = "the counter file is damaged; restart the service, which makes a new one";
 
-pub(super) fn read(path: &Path) -> Read<Snapshot> {
-    let file = File::open(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => ReadReason::Missing,
-        _ => ReadReason::Unreadable(error),
-    })?;
-    let head = words(&file, 0..header::WORDS).map_err(|reason| match reason {
-        ReadReason::Damaged => ReadReason::Foreign,
-        other => other,
+pub(super) fn read(path: &Path) -> io::Result<Snapshot> {
+    let file = File::open(path)?;
+    let head = words(&file, 0..header::WORDS).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => wrong(FOREIGN),
+        _ => error,
     })?;
     let mut snapshot = describe(&head)?;
-    let size = file.metadata().map_err(ReadReason::Unreadable)?.len();
-    if size < (snapshot.shape.words() * WORD) as u64 {
-        return Err(ReadReason::Damaged);
+    if file.metadata()?.len() < (snapshot.shape.words() * WORD) as u64 {
+        return Err(wrong(DAMAGED));
     }
     fill(&file, &mut snapshot)?;
     Ok(snapshot)
 }
 
-fn fill(file: &File, snapshot: &mut Snapshot) -> Read<()> {
+/// What is wrong with the file, and what to do.
+pub(super) fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => MISSING.to_owned(),
+        ErrorKind::UnexpectedEof => DAMAGED.to_owned(),
+        ErrorKind::InvalidData => error.to_string(),
+        _ => format!("{error}; name a counter file that this user may read"),
+    }
+}
+
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what.into())
+}
+
+fn fill(file: &File, snapshot: &mut Snapshot) -> io::Result<()> {
     let shape = snapshot.shape;
     let mut classes = BTreeMap::new();
     for index in 0..shape.sidecores as usize {
@@ -53,25 +65,18 @@ fn fill(file: &File, snapshot: &mut Snapshot) -> Read<()> {
 }
 
 /// Checks the header and takes over what it says.
-fn describe(head: &[u64]) -> Read<Snapshot> {
+fn describe(head: &[u64]) -> io::Result<Snapshot> {
     if head[header::MAGIC] != MAGIC {
-        return Err(ReadReason::Foreign);
+        return Err(wrong(FOREIGN));
     }
     if head[header::VERSION] != VERSION {
-        return Err(ReadReason::Version(head[header::VERSION]));
+        let found = head[header::VERSION];
+        return Err(wrong(format!(
+            "counter layout {found}, this program reads {VERSION}; use the service's own version of it"
+        )));
     }
-    let small = |word: usize| u32::try_from(head[word]).map_err(|_| ReadReason::Damaged);
-    let shape = Shape {
-        sidecores: small(header::SIDECORES)?,
-        lanes: small(header::LANES)?,
-        devices: small(header::DEVICES)?,
-        keys: small(header::KEYS)?,
-    };
-    if !shape.is_within_limits() {
-        return Err(ReadReason::Damaged);
-    }
-    let start =
-        Start { pid: small(header::PID)?, sample_every: small(header::SAMPLE_EVERY)?, now: head[header::START] };
+    let about: Option<(Shape, Start)> = unpack(&head[header::ABOUT..header::HEARTBEAT]);
+    let (shape, start) = about.filter(|(shape, _)| shape.is_within_limits()).ok_or_else(|| wrong(DAMAGED))?;
     // Read after the heartbeat, so that of a living service it is never before.
     let taken = clock::now();
     Ok(Snapshot {
@@ -98,7 +103,7 @@ fn sidecore(
     at: Range<usize>,
     index: usize,
     classes: &mut BTreeMap<Class, ClassStats>,
-) -> Read<Option<SidecoreStats>> {
+) -> io::Result<Option<SidecoreStats>> {
     let front = words(file, at.start..at.start + SidecoreCounter::TIMES_FIRST)?;
     if !is_open(front[GENERATION]) {
         return Ok(None);
@@ -116,7 +121,7 @@ fn sidecore(
 }
 
 /// The open ones of a kind, each added up over its blocks.
-fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> Read<Vec<Stats<C>>> {
+fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> io::Result<Vec<Stats<C>>> {
     let mut all = Vec::new();
     for index in 0..count as usize {
         let Some(words) = open(file, shape.block::<C>(index))? else { continue };
@@ -132,7 +137,7 @@ fn stats<C: Filed>(words: &[u64], index: usize) -> Stats<C> {
     Stats {
         index,
         generation: words[GENERATION],
-        about: C::About::read(words),
+        about: unpack(&words[GENERATION + 1..C::FIRST]).unwrap_or_default(),
         counters: words[C::FIRST..][..C::ROWS.len()].to_vec(),
         stages: histograms(&words[C::TIMES_FIRST..][..C::STAGES.len() * HISTOGRAM]),
     }
@@ -143,7 +148,7 @@ fn histograms(words: &[u64]) -> Vec<Histogram> {
 }
 
 /// The words of a block, or of several that follow each other, if the first was open and stayed so while it was read.
-fn open(file: &File, at: Range<usize>) -> Read<Option<Vec<u64>>> {
+fn open(file: &File, at: Range<usize>) -> io::Result<Option<Vec<u64>>> {
     let generation = word(file, at.start + GENERATION)?;
     if !is_open(generation) {
         return Ok(None);
@@ -157,22 +162,15 @@ fn is_open(generation: u64) -> bool {
     generation & 1 == 1
 }
 
-fn word(file: &File, at: usize) -> Read<u64> {
+fn word(file: &File, at: usize) -> io::Result<u64> {
     let mut bytes = [0; WORD];
-    read_at(file, &mut bytes, at)?;
+    file.read_exact_at(&mut bytes, (at * WORD) as u64)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn words(file: &File, at: Range<usize>) -> Read<Vec<u64>> {
+fn words(file: &File, at: Range<usize>) -> io::Result<Vec<u64>> {
     let mut bytes = vec![0; at.len() * WORD];
-    read_at(file, &mut bytes, at.start)?;
+    file.read_exact_at(&mut bytes, (at.start * WORD) as u64)?;
     let (words, _) = bytes.as_chunks::<WORD>();
     Ok(words.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect())
-}
-
-fn read_at(file: &File, bytes: &mut [u8], word: usize) -> Read<()> {
-    file.read_exact_at(bytes, (word * WORD) as u64).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => ReadReason::Damaged,
-        _ => ReadReason::Unreadable(error),
-    })
 }

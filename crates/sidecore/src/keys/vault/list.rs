@@ -1,7 +1,9 @@
 //! Which files are the keys: what the master key vouches for, so that an old file, a missing one and one that was brought
-//! back are told from the present ones.
+//! back are told from the present ones; and what is in the directory at start, against that.
 
 use super::super::check_name;
+use super::MASTER;
+use super::directory::{BESIDE, Directory, beside};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,19 +51,100 @@ impl List {
     }
 }
 
-/// The file of a key that the change of this number wrote. Before there were numbers it was the name alone.
+/// The file of a key that the change of this number wrote.
 pub(super) fn file_of(name: &str, number: u64) -> String {
-    if number == 0 { format!("{name}{SUFFIX}") } else { format!("{name}{NUMBER}{number}{SUFFIX}") }
+    format!("{name}{NUMBER}{number}{SUFFIX}")
 }
 
 /// Name and number of a key's file; `None`: it is none.
 pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
-    let stem = file.strip_suffix(SUFFIX)?;
-    let (name, number) = match stem.split_once(NUMBER) {
-        None => (stem, 0),
-        Some((name, number)) => (name, number.parse().ok()?),
-    };
+    let (name, number) = file.strip_suffix(SUFFIX)?.split_once(NUMBER)?;
+    let number = number.parse().ok()?;
     (check_name(name).is_ok() && file_of(name, number) == file).then_some((name, number))
+}
+
+/// The files of a directory.
+#[derive(Debug, Default)]
+pub(super) struct Present {
+    /// Files of keys in their places.
+    pub(super) placed: BTreeSet<String>,
+    /// The places of files that stand beside them.
+    beside: BTreeSet<String>,
+}
+
+impl Present {
+    /// Looks by names.
+    pub(super) fn of(directory: &Directory) -> Result<Self, String> {
+        let mut present = Self::default();
+        for file in directory.files()? {
+            let stem = file.strip_suffix(BESIDE);
+            if key_of(&file).is_some() {
+                present.placed.insert(file);
+            } else if let Some(stem) = stem.filter(|stem| *stem == MASTER || key_of(stem).is_some()) {
+                present.beside.insert(stem.to_owned());
+            } else if file != MASTER {
+                let what = format!("{file:?} is none of the service's files: move it to another directory");
+                return Err(directory.here(&what));
+            }
+        }
+        Ok(present)
+    }
+
+    /// Compares the files with the list. Returns the keys whose files are missing, where that is accepted.
+    pub(super) fn compare(
+        &self,
+        directory: &Directory,
+        list: &List,
+        accepted: &[String],
+    ) -> Result<Vec<String>, String> {
+        let listed: BTreeSet<String> = list.files().collect();
+        let unknown = self.placed.iter().find(|file| !listed.contains(*file) && !list.void.contains(*file));
+        if let Some(file) = unknown {
+            return Err(directory.at(file, &why_unknown(file, list.changes)));
+        }
+        let is_there = |file: &String| self.placed.contains(file) || self.beside.contains(file);
+        let missing = list.keys.iter().filter(|(name, number)| !is_there(&file_of(name, **number)));
+        let missing: Vec<(&String, &u64)> = missing.collect();
+        if let Some((name, number)) = missing.iter().find(|(name, _)| !accepted.contains(name)) {
+            let what = format!(
+                "it is missing: restore it; to go on without the key {name:?} for good, write keys.accept_missing = \
+                 [{name:?}] in the configuration and start again"
+            );
+            return Err(directory.at(&file_of(name, **number), &what));
+        }
+        Ok(missing.into_iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Finishes what a change left behind that was interrupted.
+    pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), String> {
+        let listed: BTreeSet<String> = list.files().collect();
+        for file in &self.beside {
+            let counts = listed.contains(file) && !self.placed.contains(file);
+            let done = if counts { directory.place(file) } else { directory.remove(&beside(file)) };
+            done.map_err(|error| directory.at(&beside(file), &error.to_string()))?;
+        }
+        let void = list.void.iter().filter(|file| self.placed.contains(*file));
+        for file in void.clone() {
+            directory.remove(file).map_err(|error| directory.at(file, &error.to_string()))?;
+        }
+        if self.beside.is_empty() && void.count() == 0 {
+            return Ok(());
+        }
+        directory.sync().map_err(|error| directory.here(&error.to_string()))
+    }
+}
+
+fn why_unknown(file: &str, changes: u64) -> String {
+    if key_of(file).is_some_and(|(_, number)| number > changes) {
+        return format!(
+            "it is newer than the list in the file {MASTER:?}, which is of change {changes} and an old copy: restore the \
+             newest copy of that; to go on with the old list, move this file away"
+        );
+    }
+    format!(
+        "it is an old file, of a key that was changed or deleted since (the directory is of change {changes}), and \
+         does not count: move it away"
+    )
 }
 
 #[cfg(test)]
@@ -70,10 +153,10 @@ mod tests {
 
     #[test]
     fn files_have_one_spelling() {
-        for (name, number) in [("www", 0), ("www", 1), ("a.key", 7), ("a.b", u64::MAX)] {
+        for (name, number) in [("www", 1), ("a.key", 7), ("a.b", u64::MAX)] {
             assert_eq!(key_of(&file_of(name, number)), Some((name, number)));
         }
-        for file in ["www", "www@.key", "www@0.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"] {
+        for file in ["www", "www.key", "www@.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"] {
             assert_eq!(key_of(file), None, "{file}");
         }
     }

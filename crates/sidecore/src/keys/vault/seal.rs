@@ -2,8 +2,7 @@
 //! a key under the master key.
 //!
 //! Each begins with a line that says what it is and in which version. AES-256-GCM seals; what is not sealed (that line,
-//! a key's name and number) is authenticated with it. Reading is total. Files of the first version, which had no list
-//! and no numbers, are read and no longer written.
+//! a key's name and number) is authenticated with it. Reading is total.
 
 use super::super::Acl;
 use super::list::List;
@@ -11,15 +10,12 @@ use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
-use rustix::rand::{GetRandomFlags, getrandom};
+use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
 const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
 const KEY_LINE: &[u8] = b"sidecore key v2\n";
-const FIRST_MASTER_LINE: &[u8] = b"sidecore master key v1\n";
-const FIRST_KEY_LINE: &[u8] = b"sidecore key v1\n";
-const TAG_LEN: usize = 16;
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 32 * 1024;
@@ -28,7 +24,7 @@ pub(super) const MAX_FILE: usize = 32 * 1024;
 pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
 
 /// What the key from the passphrase costs: RFC 9106's second recommendation. A file says what it was made with.
-const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
+pub(super) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
 /// The most that a file may ask for.
 const MOST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
 
@@ -47,12 +43,6 @@ impl Cost {
 
     fn is_allowed(self) -> bool {
         self.memory_kib <= MOST.memory_kib && self.passes <= MOST.passes && self.lanes <= MOST.lanes
-    }
-}
-
-impl Default for Cost {
-    fn default() -> Self {
-        COST
     }
 }
 
@@ -75,42 +65,27 @@ pub(super) enum Unsealing {
     System,
 }
 
+/// What is secret, under a key.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    nonce: [u8; NONCE_LEN],
+    bytes: Vec<u8>,
+}
+
 /// The master key under the passphrase.
 #[derive(Serialize, Deserialize)]
 struct Wrapped {
     cost: Cost,
     salt: [u8; 16],
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-/// The list under the master key.
-#[derive(Serialize, Deserialize)]
-struct SealedList {
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct FirstKeyFile {
-    name: String,
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
+    master: Sealed,
 }
 
 #[derive(Serialize, Deserialize)]
 struct KeyFile {
     name: String,
     number: u64,
-    nonce: [u8; NONCE_LEN],
-    sealed: Vec<u8>,
-}
-
-/// What a key's file keeps secret.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sealed {
-    pub(super) acl: Acl,
-    pub(super) pkcs8: Secret,
+    /// Who may use it, and the key.
+    secret: Sealed,
 }
 
 /// The key that seals the keys.
@@ -124,97 +99,90 @@ impl Master {
     /// A new one.
     pub(super) fn create(passphrase: &Secret, cost: Cost) -> Result<Self, Unsealing> {
         let mut master = Zeroizing::new(random::<MASTER_LEN>()?);
-        let (salt, nonce) = (random()?, random()?);
+        let salt = random()?;
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
         let key = aead_key(&*master)?;
-        let sealed = seal(&wrapping, nonce, MASTER_LINE, &mut *master)?;
-        let body = postcard::to_stdvec(&Wrapped { cost, salt, nonce, sealed }).map_err(|_| Unsealing::System)?;
+        let master = Sealed::new(&wrapping, MASTER_LINE, &mut *master)?;
+        let body = postcard::to_stdvec(&Wrapped { cost, salt, master }).map_err(|_| Unsealing::System)?;
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
-    /// Opens its file. A file of the first version has no list.
-    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, Option<List>), Unsealing> {
-        let line = if file.starts_with(FIRST_MASTER_LINE) { FIRST_MASTER_LINE } else { MASTER_LINE };
+    /// Opens its file.
+    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
-        body_of(file, line)?;
+        body_of(file, MASTER_LINE)?;
         // Tells damage from a wrong passphrase.
         if digest(&SHA256, whole).as_ref() != sum {
             return Err(Unsealing::Damaged);
         }
-        let body = body_of(whole, line)?;
-        let (Wrapped { cost, salt, nonce, sealed }, list) =
-            postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
+        let body = body_of(whole, MASTER_LINE)?;
+        let (Wrapped { cost, salt, master }, list) = postcard::take_from_bytes(body).map_err(|_| Unsealing::Damaged)?;
         if !cost.is_allowed() {
             return Err(Unsealing::Damaged);
         }
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let key = aead_key(&open(&wrapping, nonce, line, sealed).ok_or(Unsealing::Passphrase)?)?;
+        let key = aead_key(&master.open(&wrapping, MASTER_LINE).ok_or(Unsealing::Passphrase)?)?;
         let master = Self { key, wrapped: whole[..whole.len() - list.len()].to_vec() };
-        let list = match (line == FIRST_MASTER_LINE, list) {
-            (true, []) => None,
-            (true, _) => return Err(Unsealing::Damaged),
-            (false, list) => Some(master.open_list(list)?),
-        };
+        let list: Sealed = decode(list)?;
+        let list = decode(&list.open(&master.key, &master.wrapped).ok_or(Unsealing::Damaged)?)?;
         Ok((master, list))
     }
 
     /// Its file, with this list.
     pub(super) fn file(&self, list: &List) -> Result<Vec<u8>, Unsealing> {
         let mut plain = postcard::to_stdvec(list).map_err(|_| Unsealing::System)?;
-        let nonce = random()?;
-        let sealed = seal(&self.key, nonce, &self.wrapped, &mut plain)?;
-        let list = postcard::to_stdvec(&SealedList { nonce, sealed }).map_err(|_| Unsealing::System)?;
+        let sealed = Sealed::new(&self.key, &self.wrapped, &mut plain)?;
+        let list = postcard::to_stdvec(&sealed).map_err(|_| Unsealing::System)?;
         let mut file = [self.wrapped.as_slice(), &list].concat();
         let sum = digest(&SHA256, &file);
         file.extend(sum.as_ref());
         Ok(file)
     }
 
-    fn open_list(&self, list: &[u8]) -> Result<List, Unsealing> {
-        let SealedList { nonce, sealed } = decode(list)?;
-        decode(&open(&self.key, nonce, &self.wrapped, sealed).ok_or(Unsealing::Damaged)?)
-    }
-
     /// The file of a key, written by the change of this number.
     pub(super) fn seal(&self, name: &str, number: u64, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
-        #[derive(Serialize)]
-        struct Borrowed<'a> {
-            acl: &'a Acl,
-            pkcs8: &'a Secret,
-        }
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let used = postcard::to_slice(&Borrowed { acl, pkcs8 }, &mut plain).map_err(|_| Unsealing::System)?;
-        let nonce = random()?;
-        let sealed = seal(&self.key, nonce, &associated(name, number), used)?;
-        let file = KeyFile { name: name.to_owned(), number, nonce, sealed };
+        let used = postcard::to_slice(&(acl, pkcs8), &mut plain).map_err(|_| Unsealing::System)?;
+        let secret = Sealed::new(&self.key, &associated(name, number), used)?;
+        let file = KeyFile { name: name.to_owned(), number, secret };
         let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key. Those of the first version are of change 0.
-    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<Sealed, Unsealing> {
-        let KeyFile { name: found, number: of, nonce, sealed } = if number == 0 {
-            let FirstKeyFile { name, nonce, sealed } = decode(body_of(file, FIRST_KEY_LINE)?)?;
-            KeyFile { name, number: 0, nonce, sealed }
-        } else {
-            decode(body_of(file, KEY_LINE)?)?
-        };
+    /// Opens the file of a key: who may use it, and the key.
+    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Acl, Secret), Unsealing> {
+        let KeyFile { name: found, number: of, secret } = decode(body_of(file, KEY_LINE)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
         }
         if of != number {
             return Err(Unsealing::Number(of));
         }
-        let plain = open(&self.key, nonce, &associated(name, number), sealed).ok_or(Unsealing::Damaged)?;
-        decode(&plain)
+        decode(&secret.open(&self.key, &associated(name, number)).ok_or(Unsealing::Damaged)?)
+    }
+}
+
+impl Sealed {
+    /// Encrypts in place, so that no plaintext stays behind, and keeps a copy with its tag.
+    fn new(key: &LessSafeKey, associated: &[u8], plain: &mut [u8]) -> Result<Self, Unsealing> {
+        let nonce = random()?;
+        let (unique, associated) = (Nonce::assume_unique_for_key(nonce), Aad::from(associated));
+        let tag = key.seal_in_place_separate_tag(unique, associated, plain).map_err(|_| Unsealing::System)?;
+        Ok(Self { nonce, bytes: [plain, tag.as_ref()].concat() })
+    }
+
+    fn open(self, key: &LessSafeKey, associated: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let mut bytes = Zeroizing::new(self.bytes);
+        let nonce = Nonce::assume_unique_for_key(self.nonce);
+        let len = key.open_in_place(nonce, Aad::from(associated), &mut bytes).ok()?.len();
+        // Shorter, in the same place.
+        bytes.truncate(len);
+        Some(bytes)
     }
 }
 
 /// What is authenticated with a key: that it is one, in this version, of this name and change.
 fn associated(name: &str, number: u64) -> Vec<u8> {
-    if number == 0 {
-        return [FIRST_KEY_LINE, name.as_bytes()].concat();
-    }
     [KEY_LINE, &number.to_le_bytes(), name.as_bytes()].concat()
 }
 
@@ -253,30 +221,11 @@ fn aead_key(key: &[u8]) -> Result<LessSafeKey, Unsealing> {
     UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| Unsealing::System)
 }
 
-/// Encrypts in place, so that no plaintext stays behind, and returns a copy with its tag.
-fn seal(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], plain: &mut [u8]) -> Result<Vec<u8>, Unsealing> {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(associated), plain).map_err(|_| Unsealing::System)?;
-    Ok([plain, tag.as_ref()].concat())
-}
-
-fn open(key: &LessSafeKey, nonce: [u8; NONCE_LEN], associated: &[u8], sealed: Vec<u8>) -> Option<Zeroizing<Vec<u8>>> {
-    let mut sealed = Zeroizing::new(sealed);
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let len = key.open_in_place(nonce, Aad::from(associated), &mut sealed).ok()?.len();
-    debug_assert_eq!(len + TAG_LEN, sealed.len());
-    // Shorter, in the same place.
-    sealed.truncate(len);
-    Some(sealed)
-}
-
 /// Random bytes. A nonce is never used twice but by chance: 96 bits, and a file is written by hand.
 fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
     let mut bytes = [0; N];
-    match getrandom(&mut bytes, GetRandomFlags::empty()) {
-        Ok(len) if len == N => Ok(bytes),
-        _ => Err(Unsealing::System),
-    }
+    rand::fill(&mut bytes).map_err(|_| Unsealing::System)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -307,8 +256,8 @@ mod tests {
         let (first, file) = master();
         let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
         let (again, found) = Master::open(&secret(b"open sesame"), &file).unwrap();
-        assert_eq!(found, Some(list()));
-        assert_eq!(again.open_key("www", 7, &key), Ok(Sealed { acl: acl(), pkcs8: secret(b"private") }));
+        assert_eq!(found, list());
+        assert_eq!(again.open_key("www", 7, &key), Ok((acl(), secret(b"private"))));
         assert!(!key.windows(7).any(|window| window == b"private"));
     }
 
@@ -326,7 +275,7 @@ mod tests {
         let (other, _) = master();
         assert_eq!(other.open_key("www", 7, &key), Err(Unsealing::Damaged));
         assert_eq!(first.open_key("www", 7, &file), Err(Unsealing::Foreign));
-        assert_eq!(first.open_key("www", 0, &key), Err(Unsealing::Version));
+        assert_eq!(first.open_key("www", 7, b"sidecore key v1\nx"), Err(Unsealing::Version));
     }
 
     #[test]
@@ -384,9 +333,7 @@ mod tests {
             let (master, _) = master();
             prop_assert!(master.open_key("www", 7, &bytes).is_err());
             prop_assert!(master.open_key("www", 7, &[KEY_LINE, &bytes].concat()).is_err());
-            prop_assert!(master.open_key("www", 0, &[FIRST_KEY_LINE, &bytes].concat()).is_err());
             prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat()).is_err());
-            prop_assert!(Master::open(&secret(b"x"), &[FIRST_MASTER_LINE, &bytes].concat()).is_err());
         }
     }
 }

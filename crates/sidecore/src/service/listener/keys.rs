@@ -7,7 +7,7 @@
 use super::attach::random;
 use super::{Listener, Reply, then};
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material, Resealing};
+use crate::keys::{Acl, Changed, KeyCommand, KeyInfo, Kind, Material};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
@@ -84,7 +84,7 @@ impl Listener {
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), String> {
         let lent = self.setup.store.lend(passphrase)?;
         self.keeper.order(self.user(key), key, move || {
-            let resealed = Resealing::run(lent);
+            let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
                 listener.setup.store.take_back(resealed).map(|()| Reply::PassphraseChanged { file })
@@ -176,7 +176,7 @@ impl Listener {
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
         let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
         own.token = Some(token);
-        let public = material.public().to_vec();
+        let public = material.public.clone();
         self.made.insert(token, Arc::new(material));
         Ok(Reply::KeyMade { token, public })
     }

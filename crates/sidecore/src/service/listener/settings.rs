@@ -1,7 +1,7 @@
 //! What `sidecore set` changes while the service runs.
 
 use super::{Listener, Reply};
-use crate::config::{Hop, Setting, in_force};
+use crate::config::{HOPS, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::Reactor;
 use crate::service::record;
@@ -11,32 +11,16 @@ use std::time::Duration;
 /// How long a sidecore may take to carry out a change.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The hops in the order of the counter file, and their names as settings.
-const HOPS: [(Hop, &str); 4] = [
-    (Hop::Service, "notify.service"),
-    (Hop::ToDevice, "notify.to_device"),
-    (Hop::FromDevice, "notify.from_device"),
-    (Hop::Client, "notify.client"),
-];
-
 type Outcome = Result<(), String>;
-
-fn is_meant(hop: Hop, of: Hop) -> bool {
-    hop == Hop::All || hop == of
-}
 
 impl Listener {
     pub(super) fn set(&mut self, key: LaneKey, text: &str) -> Result<Reply, String> {
         self.administers(key, "change the service")?;
         let mut note = None;
-        match Setting::parse(text).map_err(|error| error.to_string())? {
+        match Setting::parse(text)? {
             Setting::Notify(hop, notify) => {
-                let hops = &mut self.setup.config.notify;
-                let all = [&mut hops.service, &mut hops.to_device, &mut hops.from_device, &mut hops.client];
-                for (value, _) in all.into_iter().zip(HOPS).filter(|(_, (of, _))| is_meant(hop, *of)) {
-                    *value = notify;
-                }
-                let hops = *hops;
+                self.setup.config.notify.set(hop, notify);
+                let hops = self.setup.config.notify;
                 self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_notify(hops)));
                 note = self.parking(hop);
             }
@@ -70,13 +54,13 @@ impl Listener {
     }
 
     /// Which of these hops park under a policy that spins, and why.
-    fn parking(&self, hop: Hop) -> Option<String> {
+    fn parking(&self, hop: Option<usize>) -> Option<String> {
         let waiters = self.setup.counters.waiters();
         let notify = self.setup.config.notify.hops().map(Some);
         // Hops that park for the same reason are told together.
         let mut told: Vec<(Vec<&str>, String)> = Vec::new();
-        for (((of, name), policy), why) in HOPS.into_iter().zip(notify).zip(waiters.parked(notify)) {
-            let Some(why) = why.filter(|_| is_meant(hop, of)) else { continue };
+        for (((of, name), policy), why) in HOPS.into_iter().enumerate().zip(notify).zip(waiters.parked(notify)) {
+            let Some(why) = why.filter(|_| hop.is_none_or(|hop| hop == of)) else { continue };
             let force = in_force(policy, Some(&why));
             match told.iter_mut().find(|(_, other)| *other == force) {
                 Some((names, _)) => names.push(name),

@@ -1,23 +1,6 @@
-//! Old files, old directories and files of the first version.
+//! Old files and old directories.
 
 use super::*;
-
-const FIRST: [(&str, &[u8]); 3] = [
-    ("master", include_bytes!("../test-v1/master")),
-    ("www.key", include_bytes!("../test-v1/www.key")),
-    ("mail.key", include_bytes!("../test-v1/mail.key")),
-];
-
-/// A directory of the first version with the keys `mail` and `www`.
-pub(super) fn first_version() -> (TempDir, PathBuf) {
-    let (scratch, path) = directory();
-    fs::create_dir(&path).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
-    for (file, bytes) in FIRST {
-        put(&path, file, bytes);
-    }
-    (scratch, path)
-}
 
 fn put(path: &Path, file: &str, bytes: &[u8]) {
     fs::write(path.join(file), bytes).unwrap();
@@ -43,20 +26,6 @@ fn open_with(path: &Path, config: &KeysConfig) -> Result<(Vault, Vec<Found>), St
 
 fn said(path: &Path, config: &KeysConfig) -> String {
     open_with(path, config).map(|(_, found)| found).unwrap_err()
-}
-
-#[test]
-fn a_directory_of_the_first_version_is_opened_and_brought_to_the_present_one() {
-    let (_scratch, path) = first_version();
-    assert_eq!(names(&path), ["mail", "www"]);
-    assert!(path.join("www@1.key").exists() && !path.join("www.key").exists());
-    let (mut vault, found) = open(&path).unwrap();
-    assert_eq!((vault.changes(), found[1].acl.clone()), (1, acl(7)));
-    vault.write("mail", &acl(8), &secret("mail")).unwrap();
-    drop(vault);
-    // From now on the old files are old ones.
-    put(&path, "www.key", FIRST[1].1);
-    refused(&path, "it is an old file");
 }
 
 #[test]
@@ -137,11 +106,8 @@ fn an_old_directory_is_found_where_the_number_lies_elsewhere() {
     let refused = said(&old, &config);
     let number = scratch.path().join("number");
     assert!(refused.contains("an old copy, of change 2") && refused.contains(number.to_str().unwrap()), "{refused}");
-    // An empty directory and one of the first version are old, too.
+    // An empty directory is old, too.
     assert!(said(&scratch.path().join("empty"), &config).contains("of change 0"));
-    let (_other, first) = first_version();
-    assert!(said(&first, &config).contains("of change 0"));
-    assert!(first.join("www.key").exists());
     // Whoever wants the old one all the same says so by removing the number.
     fs::remove_file(&number).unwrap();
     assert_eq!(open_with(&old, &config).unwrap().1.len(), 2);
