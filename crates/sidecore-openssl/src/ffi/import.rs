@@ -1,7 +1,7 @@
 //! Keys that OpenSSL has and wants used here: `default_properties = ?provider=sidecore`.
 
-use super::abi::{Param, select};
-use super::params::Params;
+use super::abi::select;
+use super::params::{BYTES, Param, Params, TEXT, UNSIGNED};
 use super::provider::Provider;
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{
@@ -20,33 +20,31 @@ const DECAPSULATION_KEY_LEN: usize = 2400;
 /// Where FIPS 203 puts the encapsulation key inside it.
 const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
-/// What is read of a key of this family.
-pub(super) fn types(family: Family, selection: c_int) -> *const Param {
+/// What is read of a key of this family: the public part is what stands last.
+pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
     static RSA: [Param; 9] = [
-        Param::unsigned(c"n"),
-        Param::unsigned(c"e"),
-        Param::unsigned(c"d"),
-        Param::unsigned(RSA_REST[0]),
-        Param::unsigned(RSA_REST[1]),
-        Param::unsigned(RSA_REST[2]),
-        Param::unsigned(RSA_REST[3]),
-        Param::unsigned(RSA_REST[4]),
+        Param::new(c"d", UNSIGNED),
+        Param::new(RSA_REST[0], UNSIGNED),
+        Param::new(RSA_REST[1], UNSIGNED),
+        Param::new(RSA_REST[2], UNSIGNED),
+        Param::new(RSA_REST[3], UNSIGNED),
+        Param::new(RSA_REST[4], UNSIGNED),
+        Param::new(c"n", UNSIGNED),
+        Param::new(c"e", UNSIGNED),
         Param::END,
     ];
-    static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
-    static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
-    static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
-    static RAW: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
-    static SEEDED: [Param; 4] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::bytes(c"seed"), Param::END];
-    static RAW_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
+    static EC: [Param; 4] =
+        [Param::new(c"priv", UNSIGNED), Param::new(c"group", TEXT), Param::new(c"pub", BYTES), Param::END];
+    static RAW: [Param; 4] =
+        [Param::new(c"seed", BYTES), Param::new(c"priv", BYTES), Param::new(c"pub", BYTES), Param::END];
     match (family, selection & select::PRIVATE != 0) {
-        (Family::Rsa, true) => RSA.as_ptr(),
-        (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
-        (Family::Ec, true) => EC.as_ptr(),
-        (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => SEEDED.as_ptr(),
-        (Family::Raw(_), true) => RAW.as_ptr(),
-        (Family::Raw(_), false) => RAW_PUBLIC.as_ptr(),
+        (Family::Rsa, true) => &RSA,
+        (Family::Rsa, false) => &RSA[6..],
+        (Family::Ec, true) => &EC,
+        (Family::Ec, false) => &EC[1..],
+        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => &RAW,
+        (Family::Raw(_), true) => &RAW[1..],
+        (Family::Raw(_), false) => &RAW[2..],
     }
 }
 

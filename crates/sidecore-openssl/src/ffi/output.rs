@@ -9,29 +9,23 @@ pub(super) struct Output<'a> {
     len: &'a mut usize,
 }
 
-impl Output<'_> {
-    /// Answers with the longest length, if that is the question, else with what is made.
-    ///
+impl<'a> Output<'a> {
     /// # Safety
-    /// As for [`Output::new`].
-    pub(super) unsafe fn answer<R: AsRef<[u8]>>(
-        (room, len, size): (*mut u8, *mut usize, usize),
+    /// `room` is null or has `size` bytes.
+    pub(super) unsafe fn new(room: *mut u8, len: Option<&'a mut usize>, size: usize) -> Option<Self> {
+        // SAFETY: see above.
+        let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
+        Some(Self { room, len: len? })
+    }
+
+    /// Answers with the longest length, if that is the question, else with what is made.
+    pub(super) fn answer<R: AsRef<[u8]>>(
+        output: Option<Self>,
         longest: usize,
         make: impl FnOnce() -> Result<R, Failure>,
     ) -> Result<bool, Failure> {
-        // SAFETY: see above.
-        let Some(mut output) = (unsafe { Self::new(room, len, size) }) else { return Ok(false) };
+        let Some(mut output) = output else { return Ok(false) };
         if output.only_length(longest) { Ok(true) } else { output.put(make()?.as_ref()) }
-    }
-
-    /// # Safety
-    /// `room` is null or has `size` bytes; `len` is null or may be written.
-    pub(super) unsafe fn new(room: *mut u8, len: *mut usize, size: usize) -> Option<Self> {
-        // SAFETY: see above.
-        let len = unsafe { len.as_mut()? };
-        // SAFETY: see above.
-        let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
-        Some(Self { room, len })
     }
 
     /// Answers with the longest length, if that is the question.

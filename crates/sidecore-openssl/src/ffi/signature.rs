@@ -1,12 +1,13 @@
 //! Signatures: contexts, digests made on the way, and parameters.
 
-use super::abi::{Dispatch, Param, signature as entry};
-use super::bytes;
-use super::context::{self, Settable, dupctx, freectx, with};
+use super::abi::{Dispatch, signature as entry};
+use super::context::{self, Settable, dupctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
-use super::object::key_in;
+use super::object::{KeyObject, key_in};
 use super::output::Output;
-use super::params::{Misfit, Params, Questions, Value};
+use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value};
+use super::provider::Provider;
+use super::{bytes, free};
 use crate::algorithm_id::algorithm_id;
 use crate::hasher::Hasher;
 use sidecore_client::face::digest::Digest;
@@ -43,7 +44,7 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::digest_verify_update(digest_update),
     entry::digest_verify_final(digest_verify_final),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Signing>),
+    entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
     entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
@@ -59,7 +60,7 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::digest_sign(digest_sign),
     entry::digest_verify_init(digest_init),
     entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Signing>),
+    entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
     entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
@@ -69,24 +70,19 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
 ];
 
 static SETTABLE_OF_MESSAGES: [Param; 5] = [
-    Param::bytes(c"context-string"),
-    Param::integer(c"message-encoding"),
-    Param::integer(c"deterministic"),
-    Param::text(c"instance"),
+    Param::new(c"context-string", BYTES),
+    Param::new(c"message-encoding", INTEGER),
+    Param::new(c"deterministic", INTEGER),
+    Param::new(c"instance", TEXT),
     Param::END,
 ];
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     SETTABLE_OF_MESSAGES.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
-    // SAFETY: the provider's context.
-    unsafe { context::newctx::<Signing>(provider) }
+extern "C" fn newctx(provider: &Arc<Provider>, _properties: *const c_char) -> Option<Box<Context>> {
+    context::newctx(provider)
 }
 
 impl Context {
@@ -160,22 +156,22 @@ impl Context {
 
 impl Settable for Signing {
     const SETTABLE: &'static [Param] = &[
-        Param::text(c"digest"),
-        Param::text(c"properties"),
-        Param::text(c"pad-mode"),
-        Param::text(c"saltlen"),
-        Param::text(c"mgf1-digest"),
-        Param::text(c"mgf1-properties"),
+        Param::new(c"digest", TEXT),
+        Param::new(c"properties", TEXT),
+        Param::new(c"pad-mode", TEXT),
+        Param::new(c"saltlen", TEXT),
+        Param::new(c"mgf1-digest", TEXT),
+        Param::new(c"mgf1-properties", TEXT),
         Param::END,
     ];
 
     const GETTABLE: &'static [Param] = &[
-        Param::bytes(c"algorithm-id"),
-        Param::text(c"digest"),
-        Param::unsigned(c"digest-size"),
-        Param::text(c"pad-mode"),
-        Param::text(c"saltlen"),
-        Param::text(c"mgf1-digest"),
+        Param::new(c"algorithm-id", BYTES),
+        Param::new(c"digest", TEXT),
+        Param::new(c"digest-size", UNSIGNED),
+        Param::new(c"pad-mode", TEXT),
+        Param::new(c"saltlen", TEXT),
+        Param::new(c"mgf1-digest", TEXT),
         Param::END,
     ];
 
@@ -206,36 +202,31 @@ impl Settable for Signing {
 
     fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
         let settings = &context.work.settings;
-        if questions.asks(c"algorithm-id") {
-            let id = algorithm_id(context.key()?, settings)?;
-            questions.bytes(c"algorithm-id", &id).map_err(misfit)?;
-        }
-        answer(settings, questions).map(|()| true).map_err(misfit)
+        let asked = questions.asks(c"algorithm-id");
+        let id = if asked { algorithm_id(context.key()?, settings)? } else { Vec::new() };
+        let digest = settings.digest;
+        let padding = match settings.padding {
+            Padding::Pkcs1 => Answer::Either(1, c"pkcs1"),
+            Padding::Pss => Answer::Either(6, c"pss"),
+        };
+        let (number, text) = match settings.salt {
+            Salt::Digest => (-1, c"digest".to_owned()),
+            Salt::Auto => (-2, c"auto".to_owned()),
+            Salt::Max => (-3, c"max".to_owned()),
+            Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
+            Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
+        };
+        let fit = questions.answer([
+            (c"algorithm-id", Answer::Bytes(&id)),
+            (c"digest", Answer::Text(digest.map_or(c"", Digest::name))),
+            (c"digest-size", Answer::Length(digest.map_or(0, Digest::size))),
+            (c"mgf1-digest", Answer::Text(settings.mgf1.or(digest).map_or(c"", Digest::name))),
+            (c"pad-mode", padding),
+            (c"saltlen", Answer::Either(number, &text)),
+        ]);
+        let misfit = || Failure::input("a parameter was asked for in another type, or without room for it");
+        fit.then_some(true).ok_or_else(misfit)
     }
-}
-
-fn answer(settings: &Settings, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    let digest = settings.digest;
-    questions.text(c"digest", digest.map_or(c"", Digest::name))?;
-    questions.length(c"digest-size", digest.map_or(0, Digest::size))?;
-    questions.text(c"mgf1-digest", settings.mgf1.or(digest).map_or(c"", Digest::name))?;
-    let (number, text) = match settings.padding {
-        Padding::Pkcs1 => (1, c"pkcs1"),
-        Padding::Pss => (6, c"pss"),
-    };
-    questions.either(c"pad-mode", number, text)?;
-    let (number, text) = match settings.salt {
-        Salt::Digest => (-1, c"digest".to_owned()),
-        Salt::Auto => (-2, c"auto".to_owned()),
-        Salt::Max => (-3, c"max".to_owned()),
-        Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
-        Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
-    };
-    questions.either(c"saltlen", number, &text)
-}
-
-fn misfit(_: Misfit) -> Failure {
-    Failure::input("a parameter was asked for in another type, or without room for it")
 }
 
 fn digest(name: &str) -> Result<Digest, Failure> {
@@ -294,81 +285,75 @@ fn salt(length: Value<'_>) -> Result<Salt, Failure> {
     }
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context, key and list.
-    unsafe { with(context, c"sign", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
+extern "C" fn sign_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"sign", |context| context.begin_with(key_in(key), params))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: as for `sign_init`.
-    unsafe { with(context, c"verify", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
+extern "C" fn verify_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"verify", |context| context.begin_with(key_in(key), params))
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     room: *mut u8,
-    len: *mut usize,
+    len: Option<&mut usize>,
     size: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            Output::answer((room, len, size), context.longest()?, || context.sign(bytes(tbs, tbs_len)))
-        })
-    }
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
+        Output::answer(room, context.longest()?, || context.sign(tbs))
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     signature: *const u8,
     len: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"verify", |context: &mut Context| context.verify(bytes(signature, len), bytes(tbs, tbs_len)))
-    }
+    // SAFETY: OpenSSL's buffers.
+    with(context, c"verify", |context| unsafe { context.verify(bytes(signature, len), bytes(tbs, tbs_len)) })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_init(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     name: *const c_char,
-    key: *mut c_void,
-    params: *const Param,
+    key: Option<&KeyObject>,
+    params: Params<'_>,
 ) -> c_int {
-    // SAFETY: OpenSSL's context, name, key and list.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
-            context.begin_with(key_in(key), Params::new(params))?;
-            context.begin_message(name)
-        })
-    }
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's C string.
+        let name = if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() };
+        context.begin_with(key_in(key), params)?;
+        context.begin_message(name)
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
-    // SAFETY: OpenSSL's context and buffer.
-    unsafe { with(context, c"sign", |context: &mut Context| context.update(bytes(piece, len))) }
+unsafe extern "C" fn digest_update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
+    // SAFETY: OpenSSL's buffer.
+    with(context, c"sign", |context| context.update(unsafe { bytes(piece, len) }))
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_sign_final(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
+unsafe extern "C" fn digest_sign_final(
+    context: Option<&mut Context>,
+    room: *mut u8,
+    len: Option<&mut usize>,
+    size: usize,
+) -> c_int {
     // SAFETY: as for `digest_sign`, with nothing left of the message.
     unsafe { digest_sign(context, room, len, size, std::ptr::null(), 0) }
 }
@@ -376,27 +361,26 @@ unsafe extern "C" fn digest_sign_final(context: *mut c_void, room: *mut u8, len:
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_sign(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     room: *mut u8,
-    len: *mut usize,
+    len: Option<&mut usize>,
     size: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            Output::answer((room, len, size), context.longest()?, || {
-                let tbs = context.finished(bytes(tbs, tbs_len))?;
-                context.sign(&tbs)
-            })
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (room, rest) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
+        Output::answer(room, context.longest()?, || {
+            let tbs = context.finished(rest)?;
+            context.sign(&tbs)
         })
-    }
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, len: usize) -> c_int {
+unsafe extern "C" fn digest_verify_final(context: Option<&mut Context>, signature: *const u8, len: usize) -> c_int {
     // SAFETY: as for `digest_verify`, with nothing left of the message.
     unsafe { digest_verify(context, signature, len, std::ptr::null(), 0) }
 }
@@ -404,17 +388,16 @@ unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_verify(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     signature: *const u8,
     len: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"verify", |context: &mut Context| {
-            let tbs = context.finished(bytes(tbs, tbs_len))?;
-            context.verify(bytes(signature, len), &tbs)
-        })
-    }
+    with(context, c"verify", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (signature, rest) = unsafe { (bytes(signature, len), bytes(tbs, tbs_len)) };
+        let tbs = context.finished(rest)?;
+        context.verify(signature, &tbs)
+    })
 }

@@ -1,7 +1,8 @@
 //! OpenSSL's functions for providers: telling errors, reading parameters of the configuration and BIOs.
 
-use super::abi::core::{self, Bio, BioGets, BioReadEx, GetParams, Handle, NewError, SetErrorDebug, VsetError};
-use super::abi::{Dispatch, Param};
+use super::abi::core::{self, BioGets, BioReadEx, GetParams, NewError, SetErrorDebug, VsetError};
+use super::abi::{Bio, Dispatch, Handle};
+use super::params::{Param, TEXT_POINTER};
 use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
@@ -66,11 +67,10 @@ impl Core {
     }
 
     /// A parameter of the provider's section in openssl.cnf.
-    pub(crate) fn setting(&self, name: &CStr) -> Option<String> {
+    pub(crate) fn setting(&self, name: &'static CStr) -> Option<String> {
         let mut found: *const c_char = std::ptr::null();
-        let question =
-            Param { data: (&raw mut found).cast(), data_size: size_of_val(&found), ..Param::text_pointer(c"") };
-        let mut list = [Param { key: name.as_ptr(), ..question }, Param::END];
+        let (data, data_size) = ((&raw mut found).cast(), size_of::<*const c_char>());
+        let mut list = [Param { data, data_size, ..Param::new(name, TEXT_POINTER) }, Param::END];
         // SAFETY: the list ends, and asks for a pointer.
         let known = unsafe { self.get_params?(self.handle, list.as_mut_ptr()) };
         if known == 0 || found.is_null() {
