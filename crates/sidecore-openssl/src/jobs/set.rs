@@ -15,6 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The kind of error where there is no descriptor that a job could pause on: none below 1024 is free.
+pub(crate) const NO_NUMBER: io::ErrorKind = io::ErrorKind::QuotaExceeded;
+
 /// An epoll set with a bell and a timer.
 pub(super) struct Set {
     /// There until dropped.
@@ -119,12 +122,7 @@ fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
     // One may have become free.
     let moved = fcntl_dupfd_cloexec(&fd, 3)?;
-    if moved.as_raw_fd() < SELECT_LIMIT { Ok(moved) } else { Err(no_number()) }
-}
-
-/// There is no descriptor that a job could pause on.
-pub(crate) fn no_number() -> io::Error {
-    io::Error::new(io::ErrorKind::QuotaExceeded, "no descriptor below 1024 is free")
+    if moved.as_raw_fd() < SELECT_LIMIT { Ok(moved) } else { Err(NO_NUMBER.into()) }
 }
 
 #[cfg(test)]
