@@ -1,9 +1,7 @@
 //! What a client says when it opens a session: what to do, and with which key.
 
-use std::fmt;
-
-use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use zeroize::Zeroize;
 
 /// Everything that a session needs: what to do, and with which key.
@@ -117,9 +115,7 @@ impl Cipher {
             Self::Aes256Xts => 64,
         }
     }
-}
 
-impl Cipher {
     /// Length of the nonce, iv or tweak before the input, in bytes.
     pub fn iv_len(self) -> usize {
         match self {
@@ -270,21 +266,10 @@ impl Serialize for Secret {
     }
 }
 
+/// From a packet in memory, of which the bytes are borrowed until they are copied here.
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Secret;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes of a key")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Secret, E> {
-                Ok(bytes.into())
-            }
-        }
-        deserializer.deserialize_bytes(Bytes)
+        <&[u8]>::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -5,8 +5,7 @@ use crate::client::{Buffer, Client, Error, Job as Submission, Session};
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::Key;
-use crate::face::lanes::OpenError;
-use crate::face::lanes::{self, Pool, Take, Taken};
+use crate::face::lanes::{self, Lane, Pool, Take, Taken};
 use crate::face::pause::Caller;
 use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
@@ -81,17 +80,18 @@ fn once(
         lane.give_back();
         return Err(failure.into());
     }
-    if !lane.has_open(request.key, &request.scheme) && !is_of_caller(&lane, under) {
+    if !lane.sessions.has(request.key, &request.scheme) && !is_of_caller(&lane, under) {
         return Err(of_another(lane));
     }
     lane.client.set_deadline(Some(deadline));
-    let session = match lane.open(request.key, &request.scheme) {
+    let Lane { client, sessions, .. } = &mut *lane;
+    let session = match sessions.get(client, request.key, &request.scheme) {
         Ok(session) => session,
-        Err(OpenError::Failure(failure)) => {
+        Err(Trouble::Stale(why)) => return Err(lane.gone(why)),
+        Err(other) => {
             lane.give_back();
-            return Err(failure.into());
+            return Err(other);
         }
-        Err(OpenError::Gone(why)) => return Err(lane.gone(why)),
     };
     let submitted = submit(&mut lane.client, session, request);
     let (input, output) = match submitted {
@@ -183,28 +183,22 @@ fn take_lane(
 ) -> Result<Taken, Trouble> {
     let (preferred, bytes) = (caller.pause.favourite(), request.input_len() + request.max_output);
     let take = || pool.take(caller.options, preferred, bytes, under, deadline);
-    let seen = match take()? {
+    let mut seen = match take()? {
         Take::Lane(lane) => return Ok(lane),
         Take::Full(seen) => seen,
     };
     // No lane would be of use.
     check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
-    let taken = wait_for_lane(take, seen, |seen| caller.pause.for_lane(pool, seen, deadline));
+    let mut wait = || {
+        while caller.pause.for_lane(pool, seen, deadline)? {
+            match take()? {
+                Take::Lane(lane) => return Ok(lane),
+                Take::Full(now) => seen = now,
+            }
+        }
+        Err(lanes::none_free().into())
+    };
+    let taken = wait();
     caller.pause.leave(pool, taken.is_ok())?;
     taken
-}
-
-/// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
-fn wait_for_lane(
-    take: impl Fn() -> Result<Take, Failure>,
-    mut seen: u64,
-    wait: impl Fn(u64) -> Result<bool, Trouble>,
-) -> Result<Taken, Trouble> {
-    while wait(seen)? {
-        match take()? {
-            Take::Lane(lane) => return Ok(lane),
-            Take::Full(now) => seen = now,
-        }
-    }
-    Err(lanes::none_free().into())
 }

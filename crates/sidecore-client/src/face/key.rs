@@ -10,7 +10,7 @@ use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
+pub use self::der::{ec_private, ed25519_private, rsa_private};
 pub use self::raw::Raw;
 
 /// The type of a key.

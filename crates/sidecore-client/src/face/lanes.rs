@@ -7,17 +7,14 @@
 
 mod sessions;
 
-use crate::client::{Client, ConnectError, Error, Options, Session};
+use crate::client::{Client, ConnectError, Error, Options};
 use crate::face::aside::aside;
-use crate::face::bell::Bell;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
-use crate::face::key::Key;
-use crate::spec::Scheme;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::own::Own;
 use crate::sys::process::PerProcess;
-pub(crate) use sessions::OpenError;
+use crate::sys::wake::Ringer;
 use sessions::Sessions;
 use std::collections::VecDeque;
 use std::io;
@@ -116,16 +113,6 @@ impl Lane {
     pub(crate) fn is_of_caller(&self) -> bool {
         self.credentials.as_ref().is_some_and(Credentials::are_present)
     }
-
-    /// Whether there is a session of the key.
-    pub(crate) fn has_open(&self, key: &Key, scheme: &Scheme) -> bool {
-        self.sessions.has(key, scheme)
-    }
-
-    /// The session of a key, opened if there is none yet.
-    pub(crate) fn open(&mut self, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
-        self.sessions.get(&mut self.client, key, scheme)
-    }
 }
 
 /// Lanes that are idle, and who waits for one.
@@ -149,7 +136,7 @@ struct State {
     /// Threads that wait: without any, nobody is woken, which would be a system call.
     threads: usize,
     /// Who waits by a bell, the longest first.
-    waiting: VecDeque<Weak<Bell>>,
+    waiting: VecDeque<Weak<Ringer>>,
 }
 
 /// What became of asking for a lane.
@@ -268,7 +255,7 @@ impl Pool {
     }
 
     /// Rings the bell when a lane came back since `seen`, perhaps now. It keeps its place in the queue if it has one.
-    pub fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
+    pub fn ring_when_free(&self, seen: u64, bell: &Arc<Ringer>) {
         let mut state = self.state();
         if state.given != seen {
             bell.ring();
@@ -278,7 +265,7 @@ impl Pool {
     }
 
     /// The bell is not to be rung any more: who waits by it has a lane, or gave up.
-    pub fn forget(&self, bell: &Arc<Bell>) {
+    pub fn forget(&self, bell: &Arc<Ringer>) {
         self.state().waiting.retain(|other| !is_of(other, bell));
     }
 
@@ -396,7 +383,7 @@ impl Drop for Taken {
     }
 }
 
-fn is_of(weak: &Weak<Bell>, bell: &Arc<Bell>) -> bool {
+fn is_of(weak: &Weak<Ringer>, bell: &Arc<Ringer>) -> bool {
     std::ptr::eq(weak.as_ptr(), Arc::as_ptr(bell))
 }
 

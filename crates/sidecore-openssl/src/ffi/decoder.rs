@@ -10,10 +10,10 @@ use super::object::offer;
 use super::params::List;
 use super::provider::Provider;
 use super::{OfFamily, free, guard};
+use sidecore_client::face::ask::find;
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::find::find;
 use sidecore_client::face::key::{Key, Private, Public};
-use sidecore_client::face::pem::{Block, looks_like_uri};
+use sidecore_client::face::pem::{looks_like_uri, read_block};
 use sidecore_client::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -59,7 +59,7 @@ unsafe extern "C" fn decode_pem(
 ) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's BIO.
-        let block = Block::read(PEM_LABEL, || unsafe { context.provider.core.line(bio) });
+        let block = read_block(PEM_LABEL, || unsafe { context.provider.core.line(bio) });
         // Empty-handed is no error: another decoder may know it.
         let Some(der) = block else { return 1 };
         let list =

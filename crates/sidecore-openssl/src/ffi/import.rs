@@ -3,17 +3,16 @@
 use super::abi::select;
 use super::params::{BYTES, Param, Params, TEXT, UNSIGNED};
 use super::provider::Provider;
+use sidecore_client::face::ask::public_part;
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{
-    Curve, Family, Key, Private, Public, Raw, RsaParts, ec_private, ed25519_private, rsa_private,
-};
-use sidecore_client::face::make::public_part;
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw, ec_private, ed25519_private, rsa_private};
 use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
-/// Names of the primes, exponents and the coefficient of an RSA key.
-const RSA_REST: [&CStr; 5] = [c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+/// Names of the private numbers of an RSA key, in the order of PKCS#1: its exponent, primes, their exponents, coefficient.
+const RSA_PRIVATE: [&CStr; 6] =
+    [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
 
 /// Bytes of an ML-KEM-768 decapsulation key.
 const DECAPSULATION_KEY_LEN: usize = 2400;
@@ -23,12 +22,12 @@ const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 /// What is read of a key of this family: the public part is what stands last.
 pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
     static RSA: [Param; 9] = [
-        Param::new(c"d", UNSIGNED),
-        Param::new(RSA_REST[0], UNSIGNED),
-        Param::new(RSA_REST[1], UNSIGNED),
-        Param::new(RSA_REST[2], UNSIGNED),
-        Param::new(RSA_REST[3], UNSIGNED),
-        Param::new(RSA_REST[4], UNSIGNED),
+        Param::new(RSA_PRIVATE[0], UNSIGNED),
+        Param::new(RSA_PRIVATE[1], UNSIGNED),
+        Param::new(RSA_PRIVATE[2], UNSIGNED),
+        Param::new(RSA_PRIVATE[3], UNSIGNED),
+        Param::new(RSA_PRIVATE[4], UNSIGNED),
+        Param::new(RSA_PRIVATE[5], UNSIGNED),
         Param::new(c"n", UNSIGNED),
         Param::new(c"e", UNSIGNED),
         Param::END,
@@ -76,19 +75,13 @@ fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
         let bits = public.bits();
         return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
     }
-    let Some(secret_exponent) = secret(params, c"d").filter(|_| private) else {
+    let numbers = RSA_PRIVATE.map(|name| secret(params, name));
+    if !private || numbers[0].is_none() {
         return Ok(Key::new(public, Private::None));
-    };
-    let [first, second, first_exponent, second_exponent, coefficient] = RSA_REST.map(|name| secret(params, name));
-    let parts = RsaParts {
-        n: Zeroizing::new(modulus),
-        e: Zeroizing::new(exponent),
-        d: secret_exponent,
-        primes: [first.ok_or_else(missing)?, second.ok_or_else(missing)?],
-        exponents: [first_exponent.ok_or_else(missing)?, second_exponent.ok_or_else(missing)?],
-        coefficient: coefficient.ok_or_else(missing)?,
-    };
-    Ok(Key::new(public, Private::Imported(rsa_private(&parts)?)))
+    }
+    let [Some(d), Some(p), Some(q), Some(dp), Some(dq), Some(coefficient)] = &numbers else { return Err(missing()) };
+    let private = rsa_private([&modulus, &exponent, d, p, q, dp, dq, coefficient])?;
+    Ok(Key::new(public, Private::Imported(private)))
 }
 
 fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
