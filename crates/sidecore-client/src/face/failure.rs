@@ -1,9 +1,7 @@
 //! Why an operation failed: what a face tells its programs.
 
 use crate::sys::own::closed;
-use std::error::Error;
 use std::ffi::CStr;
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -44,7 +42,8 @@ impl Reason {
 }
 
 /// Kind and details: what is wrong and what to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}: {text}", .reason.text().to_string_lossy())]
 pub struct Failure {
     /// The kind.
     pub reason: Reason,
@@ -78,14 +77,6 @@ impl Failure {
         Self::new(Reason::Input, text)
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason.text().to_string_lossy(), self.text)
-    }
-}
-
-impl Error for Failure {}
 
 /// Why a request was not done.
 pub enum Trouble {
