@@ -5,7 +5,7 @@ use super::context::{self, Settable, dupctx, newctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
 use super::output::Output;
-use super::params::{Answer, BYTES, BYTES_POINTER, Param, Params, Questions, TEXT, UNSIGNED, Value};
+use super::params::{Answer, BYTES, BYTES_POINTER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::{bytes, free};
 use sidecore_client::face::decrypt::{Padding, Settings};
 use sidecore_client::face::digest::Digest;
@@ -28,27 +28,17 @@ pub(super) static FUNCTIONS: [Dispatch; 10] = [
 ];
 
 impl Settable for Settings {
-    const SETTABLE: &'static [Param] = &[
-        Param::new(c"digest", TEXT),
-        Param::new(c"digest-props", TEXT),
-        Param::new(c"pad-mode", TEXT),
-        Param::new(c"mgf1-digest", TEXT),
-        Param::new(c"mgf1-properties", TEXT),
-        Param::new(c"oaep-label", BYTES),
-        Param::new(c"tls-client-version", UNSIGNED),
-        Param::new(c"tls-negotiated-version", UNSIGNED),
-        Param::END,
-    ];
+    const SETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"digest-props", c"pad-mode", c"mgf1-digest", c"mgf1-properties";
+        BYTES: c"oaep-label";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+    };
 
-    const GETTABLE: &'static [Param] = &[
-        Param::new(c"digest", TEXT),
-        Param::new(c"pad-mode", TEXT),
-        Param::new(c"mgf1-digest", TEXT),
-        Param::new(c"oaep-label", BYTES_POINTER),
-        Param::new(c"tls-client-version", UNSIGNED),
-        Param::new(c"tls-negotiated-version", UNSIGNED),
-        Param::END,
-    ];
+    const GETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"pad-mode", c"mgf1-digest";
+        BYTES_POINTER: c"oaep-label";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+    };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(mode) = params.get(c"pad-mode") {

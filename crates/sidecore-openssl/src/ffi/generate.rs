@@ -2,7 +2,7 @@
 
 use super::abi::select;
 use super::object::KeyObject;
-use super::params::{Param, Params, TEXT, UNSIGNED};
+use super::params::{Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, guard};
 use crate::generate::Wish;
@@ -62,8 +62,10 @@ pub(super) extern "C" fn set_params(generation: &mut Generation, params: Params<
 }
 
 pub(super) extern "C" fn settable_params(_generation: *mut c_void, _provider: *mut c_void) -> *const Param {
-    static SETTABLE: [Param; 4] =
-        [Param::new(c"bits", UNSIGNED), Param::new(c"primes", UNSIGNED), Param::new(c"group", TEXT), Param::END];
+    static SETTABLE: &[Param] = params! {
+        UNSIGNED: c"bits", c"primes";
+        TEXT: c"group";
+    };
     SETTABLE.as_ptr()
 }
 

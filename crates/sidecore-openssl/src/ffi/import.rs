@@ -1,7 +1,7 @@
 //! Keys that OpenSSL has and wants used here: `default_properties = ?provider=sidecore`.
 
 use super::abi::select;
-use super::params::{BYTES, Param, Params, TEXT, UNSIGNED};
+use super::params::{BYTES, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use sidecore_client::face::ask::public_part;
 use sidecore_client::face::failure::{Failure, Reason};
@@ -11,8 +11,7 @@ use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
 /// Names of the private numbers of an RSA key, in the order of PKCS#1: its exponent, primes, their exponents, coefficient.
-const RSA_PRIVATE: [&CStr; 6] =
-    [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+const RSA: [&CStr; 6] = [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
 
 /// Bytes of an ML-KEM-768 decapsulation key.
 const DECAPSULATION_KEY_LEN: usize = 2400;
@@ -21,30 +20,13 @@ const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
 /// What is read of a key of this family: the public part is what stands last.
 pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
-    static RSA: [Param; 9] = [
-        Param::new(RSA_PRIVATE[0], UNSIGNED),
-        Param::new(RSA_PRIVATE[1], UNSIGNED),
-        Param::new(RSA_PRIVATE[2], UNSIGNED),
-        Param::new(RSA_PRIVATE[3], UNSIGNED),
-        Param::new(RSA_PRIVATE[4], UNSIGNED),
-        Param::new(RSA_PRIVATE[5], UNSIGNED),
-        Param::new(c"n", UNSIGNED),
-        Param::new(c"e", UNSIGNED),
-        Param::END,
-    ];
-    static EC: [Param; 4] =
-        [Param::new(c"priv", UNSIGNED), Param::new(c"group", TEXT), Param::new(c"pub", BYTES), Param::END];
-    static RAW: [Param; 4] =
-        [Param::new(c"seed", BYTES), Param::new(c"priv", BYTES), Param::new(c"pub", BYTES), Param::END];
-    match (family, selection & select::PRIVATE != 0) {
-        (Family::Rsa, true) => &RSA,
-        (Family::Rsa, false) => &RSA[6..],
-        (Family::Ec, true) => &EC,
-        (Family::Ec, false) => &EC[1..],
-        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => &RAW,
-        (Family::Raw(_), true) => &RAW[1..],
-        (Family::Raw(_), false) => &RAW[2..],
-    }
+    let (list, private): (&[Param], _) = match family {
+        Family::Rsa => (params! { UNSIGNED: RSA[0], RSA[1], RSA[2], RSA[3], RSA[4], RSA[5], c"n", c"e"; }, 6),
+        Family::Ec => (params! { UNSIGNED: c"priv"; TEXT: c"group"; BYTES: c"pub"; }, 1),
+        Family::Raw(Raw::MlKem768 | Raw::MlDsa65) => (params! { BYTES: c"seed", c"priv", c"pub"; }, 2),
+        Family::Raw(_) => (params! { BYTES: c"priv", c"pub"; }, 1),
+    };
+    if selection & select::PRIVATE != 0 { list } else { &list[private..] }
 }
 
 /// The key that the parameters say.
@@ -75,7 +57,7 @@ fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
         let bits = public.bits();
         return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
     }
-    let numbers = RSA_PRIVATE.map(|name| secret(params, name));
+    let numbers = RSA.map(|name| secret(params, name));
     if !private || numbers[0].is_none() {
         return Ok(Key::new(public, Private::None));
     }

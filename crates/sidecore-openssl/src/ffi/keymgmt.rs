@@ -2,7 +2,7 @@
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
 use super::object::{KeyObject, Reference, key_in};
-use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED};
+use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, free, generate, guard, import};
 use sidecore_client::face::failure::{Failure, Reason};
@@ -182,52 +182,36 @@ extern "C" fn imported_types<F: OfFamily>(selection: c_int) -> *const Param {
 }
 
 extern "C" fn exported_types<F: OfFamily>(selection: c_int) -> *const Param {
-    static NOTHING: Param = Param::END;
     let private = selection & select::PRIVATE != 0;
-    if private { &raw const NOTHING } else { import::types(F::FAMILY, selection).as_ptr() }
+    let list = if private {
+        params! {}
+    } else {
+        import::types(F::FAMILY, selection)
+    };
+    list.as_ptr()
 }
 
 extern "C" fn gettable_params<F: OfFamily>(_provider: *mut c_void) -> *const Param {
-    static RSA: [Param; 8] = [
-        Param::new(c"bits", INTEGER),
-        Param::new(c"security-bits", INTEGER),
-        Param::new(c"max-size", INTEGER),
-        Param::new(c"default-digest", TEXT),
-        Param::new(c"n", UNSIGNED),
-        Param::new(c"e", UNSIGNED),
-        Param::new(c"encoded-pub-key", BYTES),
-        Param::END,
-    ];
-    static EC: [Param; 13] = [
-        Param::new(c"bits", INTEGER),
-        Param::new(c"security-bits", INTEGER),
-        Param::new(c"max-size", INTEGER),
-        Param::new(c"default-digest", TEXT),
-        Param::new(c"group", TEXT),
-        Param::new(c"encoding", TEXT),
-        Param::new(c"point-format", TEXT),
-        Param::new(c"field-type", TEXT),
-        Param::new(c"pub", BYTES),
-        Param::new(c"encoded-pub-key", BYTES),
-        Param::new(c"qx", UNSIGNED),
-        Param::new(c"qy", UNSIGNED),
-        Param::END,
-    ];
-    static RAW: [Param; 8] = [
-        Param::new(c"bits", INTEGER),
-        Param::new(c"security-bits", INTEGER),
-        Param::new(c"max-size", INTEGER),
-        Param::new(c"security-category", INTEGER),
-        Param::new(c"mandatory-digest", TEXT),
-        Param::new(c"pub", BYTES),
-        Param::new(c"encoded-pub-key", BYTES),
-        Param::END,
-    ];
-    match F::FAMILY {
-        Family::Rsa => RSA.as_ptr(),
-        Family::Ec => EC.as_ptr(),
-        Family::Raw(_) => RAW.as_ptr(),
-    }
+    let list = match F::FAMILY {
+        Family::Rsa => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size";
+            TEXT: c"default-digest";
+            UNSIGNED: c"n", c"e";
+            BYTES: c"encoded-pub-key";
+        },
+        Family::Ec => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size";
+            TEXT: c"default-digest", c"group", c"encoding", c"point-format", c"field-type";
+            BYTES: c"pub", c"encoded-pub-key";
+            UNSIGNED: c"qx", c"qy";
+        },
+        Family::Raw(_) => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size", c"security-category";
+            TEXT: c"mandatory-digest";
+            BYTES: c"pub", c"encoded-pub-key";
+        },
+    };
+    list.as_ptr()
 }
 
 extern "C" fn get_params(object: Option<&KeyObject>, mut questions: Questions<'_>) -> c_int {

@@ -46,6 +46,15 @@ impl Param {
     pub(super) const END: Self = Self { key: std::ptr::null(), ..Self::new(c"", 0) };
 }
 
+/// A list of what there is: names, by type.
+macro_rules! params {
+    ($($data_type:ident: $($name:expr),+;)*) => {{
+        const LIST: &[Param] = &[$($(Param::new($name, $data_type),)+)* Param::END];
+        LIST
+    }};
+}
+pub(super) use params;
+
 /// What a parameter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {

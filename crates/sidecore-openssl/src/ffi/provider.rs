@@ -2,7 +2,7 @@
 
 use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
 use super::libcrypto::Libcrypto;
-use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER};
+use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
 use super::upcalls::Core;
 use super::{free, guard};
 use crate::jobs::{self, Jobs};
@@ -108,13 +108,10 @@ static FUNCTIONS: [Dispatch; 5] = [
     Dispatch::END,
 ];
 
-static GETTABLE: [Param; 5] = [
-    Param::new(c"name", TEXT_POINTER),
-    Param::new(c"version", TEXT_POINTER),
-    Param::new(c"buildinfo", TEXT_POINTER),
-    Param::new(c"status", INTEGER),
-    Param::END,
-];
+static GETTABLE: &[Param] = params! {
+    TEXT_POINTER: c"name", c"version", c"buildinfo";
+    INTEGER: c"status";
+};
 
 /// Where OpenSSL begins.
 ///

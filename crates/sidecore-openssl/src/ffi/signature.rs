@@ -5,7 +5,7 @@ use super::context::{self, Settable, dupctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
 use super::output::Output;
-use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value};
+use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::provider::Provider;
 use super::{bytes, free};
 use crate::algorithm_id::algorithm_id;
@@ -14,6 +14,7 @@ use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::Key;
 use sidecore_client::face::sign::{Padding, Salt, Settings};
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -21,10 +22,21 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 struct Signing {
     settings: Settings,
-    /// The message so far, for algorithms with a digest.
-    hasher: Option<Hasher>,
+    message: Message,
     /// Signatures are to depend on key and message only.
     deterministic: bool,
+}
+
+/// What is signed.
+#[derive(Clone, Default)]
+enum Message {
+    /// What is given at the end: a digest, or a message where the algorithm takes no digest.
+    #[default]
+    Given,
+    /// A message in pieces, so far.
+    Hashed(Hasher),
+    /// The message is over, and no other was begun.
+    Over,
 }
 
 type Context = context::Context<Signing>;
@@ -39,11 +51,11 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::digest_sign_init(digest_init),
     entry::digest_sign_update(digest_update),
     entry::digest_sign_final(digest_sign_final),
-    entry::digest_sign(digest_sign),
+    entry::digest_sign(sign),
     entry::digest_verify_init(digest_init),
     entry::digest_verify_update(digest_update),
     entry::digest_verify_final(digest_verify_final),
-    entry::digest_verify(digest_verify),
+    entry::digest_verify(verify),
     entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
@@ -57,9 +69,9 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
 pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::newctx(newctx),
     entry::digest_sign_init(digest_init),
-    entry::digest_sign(digest_sign),
+    entry::digest_sign(sign),
     entry::digest_verify_init(digest_init),
-    entry::digest_verify(digest_verify),
+    entry::digest_verify(verify),
     entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
@@ -69,13 +81,11 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     Dispatch::END,
 ];
 
-static SETTABLE_OF_MESSAGES: [Param; 5] = [
-    Param::new(c"context-string", BYTES),
-    Param::new(c"message-encoding", INTEGER),
-    Param::new(c"deterministic", INTEGER),
-    Param::new(c"instance", TEXT),
-    Param::END,
-];
+static SETTABLE_OF_MESSAGES: &[Param] = params! {
+    BYTES: c"context-string";
+    INTEGER: c"message-encoding", c"deterministic";
+    TEXT: c"instance";
+};
 
 extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     SETTABLE_OF_MESSAGES.as_ptr()
@@ -89,7 +99,7 @@ impl Context {
     /// Begins with a key, or again with the same, and with these settings.
     fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.begin(key)?;
-        self.work.hasher = None;
+        self.work.message = Message::Given;
         self.work.set(params)
     }
 
@@ -110,43 +120,43 @@ impl Context {
             self.work.settings.digest = Some(digest(name)?);
         }
         let digest = *self.work.settings.digest.get_or_insert(Digest::Sha256);
-        self.work.hasher = Some(Hasher::new(digest));
+        self.work.message = Message::Hashed(Hasher::new(digest));
         Ok(true)
     }
 
     fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
-        match &mut self.work.hasher {
-            Some(hasher) => {
-                hasher.update(piece);
-                Ok(true)
-            }
-            None => Err(Failure::unsupported("this algorithm signs whole messages: give it at once")),
-        }
+        let Message::Hashed(hasher) = &mut self.work.message else {
+            return Err(Failure::unsupported("this algorithm signs whole messages: give it at once"));
+        };
+        hasher.update(piece);
+        Ok(true)
     }
 
-    /// What is signed: the digest of the message, or the message.
-    fn finished(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
-        match self.work.hasher.take() {
-            Some(mut hasher) => {
-                hasher.update(rest);
-                Ok(hasher.finish())
-            }
-            None if self.takes_digest() => Err(Failure::input("no message was begun")),
-            None => Ok(rest.to_vec()),
+    /// What is signed: the digest of the message that `rest` ends, or `rest`.
+    fn finished<'r>(&mut self, rest: &'r [u8]) -> Result<Cow<'r, [u8]>, Failure> {
+        if matches!(self.work.message, Message::Given) {
+            return Ok(rest.into());
         }
+        let Message::Hashed(mut hasher) = std::mem::replace(&mut self.work.message, Message::Over) else {
+            return Err(Failure::input("no message was begun"));
+        };
+        hasher.update(rest);
+        Ok(hasher.finish().into())
     }
 
-    fn sign(&self, tbs: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn sign(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
+        let tbs = self.finished(rest)?;
         if self.work.deterministic {
             return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
         }
         let (caller, key) = self.caller()?;
-        self.work.settings.sign(caller, key, tbs)
+        self.work.settings.sign(caller, key, &tbs)
     }
 
-    fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
+    fn verify(&mut self, signature: &[u8], rest: &[u8]) -> Result<bool, Failure> {
+        let tbs = self.finished(rest)?;
         let (caller, key) = self.caller()?;
-        self.work.settings.verify(caller, key, signature, tbs)
+        self.work.settings.verify(caller, key, signature, &tbs)
     }
 
     fn longest(&self) -> Result<usize, Failure> {
@@ -155,29 +165,19 @@ impl Context {
 }
 
 impl Settable for Signing {
-    const SETTABLE: &'static [Param] = &[
-        Param::new(c"digest", TEXT),
-        Param::new(c"properties", TEXT),
-        Param::new(c"pad-mode", TEXT),
-        Param::new(c"saltlen", TEXT),
-        Param::new(c"mgf1-digest", TEXT),
-        Param::new(c"mgf1-properties", TEXT),
-        Param::END,
-    ];
+    const SETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties";
+    };
 
-    const GETTABLE: &'static [Param] = &[
-        Param::new(c"algorithm-id", BYTES),
-        Param::new(c"digest", TEXT),
-        Param::new(c"digest-size", UNSIGNED),
-        Param::new(c"pad-mode", TEXT),
-        Param::new(c"saltlen", TEXT),
-        Param::new(c"mgf1-digest", TEXT),
-        Param::END,
-    ];
+    const GETTABLE: &'static [Param] = params! {
+        BYTES: c"algorithm-id";
+        TEXT: c"digest", c"pad-mode", c"saltlen", c"mgf1-digest";
+        UNSIGNED: c"digest-size";
+    };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(name) = params.text(c"digest") {
-            if self.hasher.is_some() && self.settings.digest != Digest::from_name(name) {
+            if matches!(self.message, Message::Hashed(_)) && self.settings.digest != Digest::from_name(name) {
                 return Err(Failure::input("the digest cannot change after the message has begun"));
             }
             self.settings.digest = if name.is_empty() { None } else { Some(digest(name)?) };
@@ -354,50 +354,13 @@ unsafe extern "C" fn digest_sign_final(
     len: Option<&mut usize>,
     size: usize,
 ) -> c_int {
-    // SAFETY: as for `digest_sign`, with nothing left of the message.
-    unsafe { digest_sign(context, room, len, size, std::ptr::null(), 0) }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_sign(
-    context: Option<&mut Context>,
-    room: *mut u8,
-    len: Option<&mut usize>,
-    size: usize,
-    tbs: *const u8,
-    tbs_len: usize,
-) -> c_int {
-    with(context, c"sign", |context| {
-        // SAFETY: OpenSSL's buffers.
-        let (room, rest) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
-        Output::answer(room, context.longest()?, || {
-            let tbs = context.finished(rest)?;
-            context.sign(&tbs)
-        })
-    })
+    // SAFETY: as for `sign`, with nothing left of the message.
+    unsafe { sign(context, room, len, size, std::ptr::null(), 0) }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_verify_final(context: Option<&mut Context>, signature: *const u8, len: usize) -> c_int {
-    // SAFETY: as for `digest_verify`, with nothing left of the message.
-    unsafe { digest_verify(context, signature, len, std::ptr::null(), 0) }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_verify(
-    context: Option<&mut Context>,
-    signature: *const u8,
-    len: usize,
-    tbs: *const u8,
-    tbs_len: usize,
-) -> c_int {
-    with(context, c"verify", |context| {
-        // SAFETY: OpenSSL's buffers.
-        let (signature, rest) = unsafe { (bytes(signature, len), bytes(tbs, tbs_len)) };
-        let tbs = context.finished(rest)?;
-        context.verify(signature, &tbs)
-    })
+    // SAFETY: as for `verify`, with nothing left of the message.
+    unsafe { verify(context, signature, len, std::ptr::null(), 0) }
 }

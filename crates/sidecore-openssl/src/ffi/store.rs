@@ -4,7 +4,7 @@ use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry}
 use super::guard;
 use super::keymgmt::export_object;
 use super::object::offer;
-use super::params::{INTEGER, Param, Params};
+use super::params::{INTEGER, Param, Params, params};
 use super::provider::Provider;
 use sidecore_client::face::ask::find;
 use sidecore_client::face::failure::{Failure, Reason};
@@ -33,7 +33,9 @@ pub(super) static FUNCTIONS: [Dispatch; 8] = [
     Dispatch::END,
 ];
 
-static SETTABLE: [Param; 2] = [Param::new(c"expect", INTEGER), Param::END];
+static SETTABLE: &[Param] = params! {
+    INTEGER: c"expect";
+};
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
