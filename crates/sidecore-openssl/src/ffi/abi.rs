@@ -75,9 +75,9 @@ impl Algorithm {
     }
 }
 
-/// What OpenSSL offers a provider.
+/// What OpenSSL offers a provider (`OSSL_FUNC_…`).
 pub(crate) mod core {
-    use super::{Bio, Handle, Param, c_char, c_int, c_void};
+    use std::ffi::c_int;
 
     pub(crate) const GET_PARAMS: c_int = 2;
     pub(crate) const NEW_ERROR: c_int = 5;
@@ -85,14 +85,6 @@ pub(crate) mod core {
     pub(crate) const VSET_ERROR: c_int = 7;
     pub(crate) const BIO_READ_EX: c_int = 42;
     pub(crate) const BIO_GETS: c_int = 49;
-
-    pub(crate) type GetParams = unsafe extern "C" fn(*const Handle, *mut Param) -> c_int;
-    pub(crate) type NewError = unsafe extern "C" fn(*const Handle);
-    pub(crate) type SetErrorDebug = unsafe extern "C" fn(*const Handle, *const c_char, c_int, *const c_char);
-    /// The last argument is a `va_list`; the format has no conversions, so that it is never read.
-    pub(crate) type VsetError = unsafe extern "C" fn(*const Handle, u32, *const c_char, *mut c_void);
-    pub(crate) type BioReadEx = unsafe extern "C" fn(*mut Bio, *mut c_void, usize, *mut usize) -> c_int;
-    pub(crate) type BioGets = unsafe extern "C" fn(*mut Bio, *mut c_char, c_int) -> c_int;
 }
 
 /// Constructors of dispatch entries, by operation: name, what the provider's own types stand for, number, type. `P` is the

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
 ) -> c_int {
     guard(0, || {
         // SAFETY: OpenSSL's own table and handle.
-        let core = unsafe { Core::new(handle, upcalls.cast()) };
+        let Some(core) = (unsafe { Core::new(handle, upcalls.cast()) }) else { return 0 };
         let library = Libcrypto::with(core.address_in_libcrypto());
         // SAFETY: libcrypto's own addresses.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
