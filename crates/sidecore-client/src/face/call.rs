@@ -80,7 +80,8 @@ fn once(
         lane.give_back();
         return Err(failure.into());
     }
-    if !lane.sessions.has(request.key, &request.scheme) && !is_of_caller(&lane, under) {
+    let is_open = lane.sessions.has(request.key, &request.scheme);
+    if !is_open && under.is_none() && !lane.is_of(&Credentials::present()) {
         return Err(of_another(lane));
     }
     lane.client.set_deadline(Some(deadline));
@@ -110,8 +111,10 @@ fn once(
         Status::Refused(refusal) => Ok(Err(refusal)),
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
+    // The program may take the input or the result for a secret.
+    let leaves_secrets = matches!(request.op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate);
     for buffer in [input, output] {
-        if leaves_secrets(request.op) {
+        if leaves_secrets {
             lane.client.wipe(&buffer);
         }
         lane.client.free(buffer);
@@ -146,19 +149,9 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
     Ok((input, output))
 }
 
-/// Whether the program may take the input or the result for a secret.
-fn leaves_secrets(op: Op) -> bool {
-    matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
-}
-
 fn len(bytes: usize) -> u32 {
     // Lanes have smaller arenas: what does not fit in 32 bits is refused there.
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// Whether the lane has the rights of the thread that calls.
-fn is_of_caller(lane: &Taken, under: Option<&Credentials>) -> bool {
-    under.is_some() || lane.is_of(&Credentials::present())
 }
 
 fn of_another(lane: Taken) -> Trouble {
@@ -196,7 +189,8 @@ fn take_lane(
                 Take::Full(now) => seen = now,
             }
         }
-        Err(lanes::none_free().into())
+        let text = "all lanes of this process are in use, or the service gives no more: see its log for its limits";
+        Err(Failure::new(Reason::Service, text).into())
     };
     let taken = wait();
     caller.pause.leave(pool, taken.is_ok())?;

@@ -1,6 +1,7 @@
 //! Why an operation failed: what a face tells its programs.
 
 use crate::sys::own::closed;
+use sidecore_core::session::Refusal;
 use std::ffi::CStr;
 use std::io;
 use std::time::Duration;
@@ -75,6 +76,12 @@ impl Failure {
     /// An input that does not fit.
     pub fn input(text: impl Into<String>) -> Self {
         Self::new(Reason::Input, text)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(Reason::Service, refusal.message())
     }
 }
 

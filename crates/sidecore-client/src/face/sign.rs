@@ -2,7 +2,7 @@
 
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
-use crate::face::failure::{Failure, Reason};
+use crate::face::failure::Failure;
 use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
 use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
@@ -62,7 +62,7 @@ impl Settings {
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
-        call::call(caller, &request)?.map_err(refused)
+        call::call(caller, &request)?.map_err(Failure::from)
     }
 
     /// Whether a signature of a digest (or of a message) is right.
@@ -75,7 +75,7 @@ impl Settings {
         match call::call(caller, &request)? {
             Ok(_) => Ok(true),
             Err(Refusal::Authentication | Refusal::InputLength) => Ok(false),
-            Err(refusal) => Err(refused(refusal)),
+            Err(refusal) => Err(refusal.into()),
         }
     }
 
@@ -169,10 +169,6 @@ fn ecdsa_input(digest: &[u8]) -> Result<Vec<u8>, Failure> {
         // No curve here takes more.
         _ => Ok(digest[..64].to_vec()),
     }
-}
-
-fn refused(refusal: Refusal) -> Failure {
-    Failure::new(Reason::Service, refusal.message())
 }
 
 /// `DigestInfo` in DER: what PKCS#1 v1.5 pads. MD5-SHA1 and what is no digest stand for themselves.
