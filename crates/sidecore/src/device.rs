@@ -23,10 +23,10 @@ use sidecore_core::wire::Submission;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A request as a device gets it. The parts that are shared are counted by the sidecore alone: a device hands its job
-/// back with the reply.
+/// A request as a device gets it. The parts that are shared are counted by the sidecore alone: a device hands it back
+/// with the reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct Request {
     pub(crate) session: Arc<Session>,
     pub(crate) memory: Arc<LaneMemory>,
     pub(crate) submission: Submission,
@@ -41,13 +41,13 @@ pub(crate) struct Reply {
     /// Time on the device itself, queueing left out.
     pub(crate) took: Nanos,
     /// Handed back, so that only the sidecore counts its shared parts down.
-    pub(crate) _job: Job,
+    pub(crate) _request: Request,
 }
 
 /// The sidecore's end of a device. What a device has no use for does nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
-    fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job);
+    fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request);
 
     /// The next answer, if it is there at that time, ns.
     fn poll(&mut self, now: Nanos) -> Option<Reply>;

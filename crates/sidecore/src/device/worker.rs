@@ -5,7 +5,7 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Job, Port, Reply};
+use super::{Port, Reply, Request};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
@@ -57,7 +57,7 @@ struct Shared {
 /// The sidecore's end.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    jobs: Producer<(Ticket, Job)>,
+    requests: Producer<(Ticket, Request)>,
     replies: Consumer<Reply>,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -66,8 +66,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(options: WorkerOptions) -> io::Result<Self> {
         let depth = options.depth as usize;
-        let (jobs, their_jobs) = RingBuffer::new(depth);
-        // An answer to each job finds room, whenever the sidecore looks.
+        let (requests, their_requests) = RingBuffer::new(depth);
+        // An answer to each request finds room, whenever the sidecore looks.
         let (their_replies, replies) = RingBuffer::new(depth);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
@@ -75,16 +75,16 @@ impl Worker {
         let name = format!("sidecore-{}", options.name);
         let thread = thread::Builder::new()
             .name(name)
-            .spawn(move || Loop::new(options, their_jobs, their_replies, theirs).run())?;
-        Ok(Self { jobs, replies, shared, thread })
+            .spawn(move || Loop::new(options, their_requests, their_replies, theirs).run())?;
+        Ok(Self { requests, replies, shared, thread })
     }
 }
 
 impl Port for Worker {
     // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
-    fn submit(&mut self, ticket: Ticket, _: Schedule, job: Job) {
+    fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
         // A full queue would mean that dispatch gave more than the device's depth.
-        let queued = self.jobs.push((ticket, job)).is_ok();
+        let queued = self.requests.push((ticket, request)).is_ok();
         debug_assert!(queued, "more requests than the device's depth");
     }
 
@@ -134,7 +134,7 @@ impl Port for Worker {
 
     /// Lets go of the requests that it never took, and of the lanes that they keep.
     fn forget(&mut self) {
-        (self.jobs, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
+        (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
 
     fn set_notify(&self, to_device: Notify, from_device: Notify) {
@@ -164,7 +164,7 @@ impl Shared {
 /// The worker's own state.
 struct Loop {
     options: WorkerOptions,
-    jobs: Consumer<(Ticket, Job)>,
+    requests: Consumer<(Ticket, Request)>,
     replies: Producer<Reply>,
     shared: Arc<Shared>,
     scratch: Scratch,
@@ -176,14 +176,14 @@ struct Loop {
 impl Loop {
     fn new(
         options: WorkerOptions,
-        jobs: Consumer<(Ticket, Job)>,
+        requests: Consumer<(Ticket, Request)>,
         replies: Producer<Reply>,
         shared: Arc<Shared>,
     ) -> Self {
         let scratch = Scratch::new(options.max_request);
         let waits = WaitLoop::new(Waiter::new(options.to_device, options.park_cost, options.place.may_spin));
         let moderator = Moderator::new(options.from_device);
-        Self { options, jobs, replies, shared, scratch, waits, moderator, words: (0, 0) }
+        Self { options, requests, replies, shared, scratch, waits, moderator, words: (0, 0) }
     }
 
     fn run(mut self) {
@@ -195,7 +195,7 @@ impl Loop {
         cpu::precise_sleep();
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
-        while self.jobs.pop().is_ok() {}
+        while self.requests.pop().is_ok() {}
     }
 
     /// `None`: killed, or shut out.
@@ -203,14 +203,14 @@ impl Loop {
         if self.killed() {
             return None;
         }
-        let Ok((ticket, job)) = self.jobs.pop() else {
+        let Ok((ticket, request)) = self.requests.pop() else {
             self.idle();
             return Some(());
         };
         if self.waits.waiter.is_waiting() {
             self.waits.waiter.end(clock::now());
         }
-        self.serve(ticket, job)
+        self.serve(ticket, request)
     }
 
     fn killed(&self) -> bool {
@@ -218,9 +218,9 @@ impl Loop {
     }
 
     /// `None`: killed, or shut out.
-    fn serve(&mut self, ticket: Ticket, job: Job) -> Option<()> {
+    fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
-        let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch);
+        let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);
         if self.shared.killed.load(Ordering::Acquire) {
             return None;
         }
@@ -228,11 +228,11 @@ impl Loop {
             return None;
         }
         let outcome = result.map(|result| {
-            deliver(&job.memory, &job.submission, result);
+            deliver(&request.memory, &request.submission, result);
             result.len() as u32
         });
-        let (now, urgent) = (clock::now(), job.submission.is_urgent());
-        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _job: job };
+        let (now, urgent) = (clock::now(), request.submission.is_urgent());
+        let reply = Reply { ticket, outcome, took: now.saturating_sub(start), _request: request };
         self.replies.push(reply).ok()?;
         self.shared.gate.leave();
         let ring = self.moderator.completed(now, 1, urgent);
@@ -261,7 +261,7 @@ impl Loop {
         let ring = self.moderator.due(now);
         let ring_at = self.announce(ring);
         loop {
-            let found = !self.jobs.is_empty() || self.killed();
+            let found = !self.requests.is_empty() || self.killed();
             match self.waits.next(now, found) {
                 Wait::Look => return,
                 Wait::Spin => return self.spin(),
@@ -280,7 +280,7 @@ impl Loop {
 
     fn spin(&self) {
         for _ in 0..POLLS {
-            if !self.jobs.is_empty() {
+            if !self.requests.is_empty() {
                 return;
             }
             std::hint::spin_loop();

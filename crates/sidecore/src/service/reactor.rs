@@ -13,7 +13,7 @@ use super::command::{Command, Event, LaneKey, Leftover, Mailbox};
 use super::record;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
-use crate::device::Job;
+use crate::device::Request;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use hands::Hands;
@@ -49,7 +49,7 @@ pub(super) struct Setup {
 /// The thread's state.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    sidecore: Sidecore<Lane, Job>,
+    sidecore: Sidecore<Lane, Request>,
     hands: Hands,
     /// Told to stop.
     stopping: bool,

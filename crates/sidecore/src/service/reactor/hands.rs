@@ -5,7 +5,7 @@ use super::devices::Device;
 use super::lanes::Lane;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
-use crate::device::Job;
+use crate::device::Request;
 use crate::engine::execute::{Scratch, execute};
 use crate::service::command::{Event, LaneKey};
 use crate::sys::poller::Poller;
@@ -103,7 +103,7 @@ impl Hands {
 
 impl Host for Hands {
     type Lane = Lane;
-    type Job = Job;
+    type Job = Request;
 
     #[inline]
     fn now(&mut self) -> Nanos {
@@ -186,35 +186,35 @@ impl Host for Hands {
         }
     }
 
-    fn job(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Job {
+    fn job(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Request {
         let session = lane.sessions.at(plan.token).expect("the plan was made from this table a moment ago");
-        Job { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
+        Request { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
     }
 
     #[inline]
-    fn entered(&mut self, work: &Work, job: &Job, _: Given) {
+    fn entered(&mut self, work: &Work, request: &Request, _: Given) {
         self.count(work.class, 1, u64::from(work.size));
-        self.count_given(job.session.key(), work.class.op());
+        self.count_given(request.session.key(), work.class.op());
     }
 
     fn refused(&mut self, lane: &Lane, submission: &Submission, _: Refusal) {
         self.count_refused(lane.sessions.find(submission.session()).and_then(|(_, session)| session.key()));
     }
 
-    fn redo(&mut self, device: usize, job: &Job) -> Result<u32, Refusal> {
-        self.devices[device].count(1, job.submission.input_len());
-        execute(&job.session, &job.memory, &job.submission, &mut self.scratch)
+    fn redo(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {
+        self.devices[device].count(1, request.submission.input_len());
+        execute(&request.session, &request.memory, &request.submission, &mut self.scratch)
     }
 
     fn answered(
         &mut self,
         lane: Option<(&Lane, u32)>,
         done: &Done,
-        job: Option<Job>,
+        request: Option<Request>,
         status: Status,
         stamps: Option<&Stamps>,
     ) {
-        self.count_answered(job.and_then(|job| job.session.key()), status, stamps);
+        self.count_answered(request.and_then(|request| request.session.key()), status, stamps);
         if let Status::DeviceFailed { .. } = status {
             self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
         }
@@ -256,11 +256,11 @@ impl Host for Hands {
         self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
     }
 
-    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Job) {
+    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Request) {
         let device = &mut self.devices[device];
-        device.count(1, job.submission.input_len());
+        device.count(1, request.submission.input_len());
         if let Some(port) = &mut device.port {
-            port.submit(ticket, schedule, job.clone());
+            port.submit(ticket, schedule, request.clone());
         }
     }
 
