@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Everything that a session needs: what to do, and with which key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,15 +234,15 @@ impl fmt::Debug for KeyToken {
 /// Bytes of a key. Wiped on drop; never printed. They are never moved from one allocation to another, which would leave
 /// a copy behind.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Box<[u8]>);
+pub struct Secret(Zeroizing<Box<[u8]>>);
 
 impl Secret {
     /// Takes over the bytes. Where the vector has room to spare they are copied, and the vector is wiped.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         if bytes.len() == bytes.capacity() {
-            return Self(bytes.into_boxed_slice());
+            return Self(Zeroizing::new(bytes.into_boxed_slice()));
         }
-        let exact = Self(bytes.as_slice().into());
+        let exact = Self::from(bytes.as_slice());
         bytes.zeroize();
         exact
     }
@@ -255,7 +255,7 @@ impl Secret {
 
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(Zeroizing::new(bytes.into()))
     }
 }
 
@@ -276,11 +276,5 @@ impl<'de> Deserialize<'de> for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({} bytes)", self.0.len())
-    }
-}
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
     }
 }

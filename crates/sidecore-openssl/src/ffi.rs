@@ -10,7 +10,6 @@ mod import;
 mod keymgmt;
 mod libcrypto;
 mod object;
-mod output;
 mod params;
 mod provider;
 mod signature;

@@ -1,9 +1,8 @@
 //! Key exchange and key encapsulation: contexts.
 
 use super::abi::{Dispatch, kem, keyexch};
-use super::context::{self, dupctx, newctx, with};
+use super::context::{self, Output, dupctx, newctx, with};
 use super::object::{KeyObject, key_in};
-use super::output::Output;
 use super::params::Params;
 use super::{bytes, free};
 use sidecore_client::face::agree;

@@ -1,10 +1,9 @@
 //! RSA decryption: contexts and parameters.
 
 use super::abi::{Dispatch, asym_cipher as entry};
-use super::context::{self, Settable, dupctx, newctx, with};
+use super::context::{self, Output, Settable, dupctx, newctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
-use super::output::Output;
 use super::params::{Answer, BYTES, BYTES_POINTER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::{bytes, free};
 use sidecore_client::face::decrypt::{Padding, Settings};

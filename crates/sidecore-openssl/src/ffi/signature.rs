@@ -1,10 +1,9 @@
 //! Signatures: contexts, digests made on the way, and parameters.
 
 use super::abi::{Dispatch, signature as entry};
-use super::context::{self, Settable, dupctx, with};
+use super::context::{self, Output, Settable, dupctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
 use super::object::{KeyObject, key_in};
-use super::output::Output;
 use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
 use super::provider::Provider;
 use super::{bytes, free};
