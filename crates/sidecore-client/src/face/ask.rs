@@ -1,5 +1,4 @@
-//! What the service is asked about keys: it finds stored ones by their names, and so that nobody else has to, it makes keys of
-//! this program and computes public parts.
+//! What the service is asked about keys: for a stored one by its name, for a new one of this program, for a public part.
 //!
 //! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
 //! with them later is not.
@@ -18,7 +17,7 @@ use std::time::Instant;
 /// There is none, this user may not use it, or the service does not answer.
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
     let deadline = Instant::now() + options.patience;
-    let info = aside(|| connect(options)?.key_info_by(name, deadline).map_err(|error| told(options, error)))?;
+    let info = ask(options, |mut admin| admin.key_info_by(name, deadline))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
 }
 
@@ -27,12 +26,7 @@ pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
 /// # Errors
 /// The program has as many as it may have, or the service does not answer.
 pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
-    let made = aside(|| {
-        connect(options)?.make_key(kind).map_err(|error| match error {
-            Error::NoAnswer(waited) => Failure::late(waited),
-            other => told(options, other),
-        })
-    })?;
+    let made = ask(options, |admin| admin.make_key(kind))?;
     Ok(Key::new(Public::from_spki(made.public())?, Private::Made(made)))
 }
 
@@ -42,23 +36,22 @@ pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
 /// It is no such key, or the service does not answer.
 pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
     let (raw, deadline) = (Secret::from(raw), Instant::now() + options.patience);
-    let spki = aside(|| connect(options)?.public_part(kind, raw, deadline).map_err(|error| told(options, error)))?;
-    Public::from_spki(&spki)
+    Public::from_spki(&ask(options, |mut admin| admin.public_part(kind, raw, deadline))?)
 }
 
-/// A connection without a lane.
-fn connect(options: &Options) -> Result<Admin, Failure> {
-    Admin::connect(options).map_err(|error| match error {
-        ConnectError::NoAnswer(..) => Failure::late(options.patience),
-        other => Failure::new(Reason::Service, other.to_string()),
+/// Connects and asks.
+fn ask<T>(options: &Options, question: impl FnOnce(Admin) -> Result<T, Error>) -> Result<T, Failure> {
+    let patience = options.patience;
+    aside(|| {
+        let admin = Admin::connect(options).map_err(|error| match error {
+            ConnectError::NoAnswer(..) => Failure::late(patience),
+            other => Failure::new(Reason::Service, other.to_string()),
+        })?;
+        question(admin).map_err(|error| match error {
+            Error::Service(reason) => Failure::new(Reason::Key, reason),
+            // Of the patience, connecting took its part.
+            Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
+            other => Failure::new(Reason::Service, other.to_string()),
+        })
     })
-}
-
-/// Why a question had no answer.
-fn told(options: &Options, error: Error) -> Failure {
-    match error {
-        Error::Service(reason) => Failure::new(Reason::Key, reason),
-        Error::NoAnswer(_) => Failure::late(options.patience),
-        other => Failure::new(Reason::Service, other.to_string()),
-    }
 }

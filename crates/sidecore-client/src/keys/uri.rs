@@ -10,7 +10,6 @@ use der::asn1::{AnyRef, Utf8StringRef};
 use der::pem::{self, LineEnding};
 use der::{Decode, Encode, Sequence, Tag, Tagged};
 use std::fmt;
-use std::str::FromStr;
 
 /// What a URI begins with.
 pub const SCHEME: &str = "sidecore:";
@@ -151,14 +150,6 @@ fn check_public(public: AnyRef<'_>) -> Result<(), NameError> {
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{SCHEME}{}", self.name)
-    }
-}
-
-impl FromStr for Uri {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        Self::parse(text)
     }
 }
 
