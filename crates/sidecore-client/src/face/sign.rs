@@ -10,20 +10,22 @@ use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
 /// How RSA pads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
     /// As PKCS#1 v1.5 says.
+    #[default]
     Pkcs1,
     /// PSS of PKCS#1 v2.2.
     Pss,
 }
 
 /// Length of a PSS salt, as programs say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Salt {
     /// As long as the digest.
     Digest,
     /// Verifying: whichever it is; signing: the longest.
+    #[default]
     Auto,
     /// As long as the key allows.
     Max,
@@ -34,7 +36,7 @@ pub enum Salt {
 }
 
 /// What a signature is made with, beside the key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// That of the message, where there is one.
     pub digest: Option<Digest>,
@@ -44,12 +46,6 @@ pub struct Settings {
     pub salt: Salt,
     /// Of the mask generation function, if not as the digest.
     pub mgf1: Option<Digest>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { digest: None, padding: Padding::Pkcs1, salt: Salt::Auto, mgf1: None }
-    }
 }
 
 impl Settings {
