@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use sidecore_client::client::Options;
-//! use sidecore_client::face::{digest::Digest, find::find, pause::Caller, sign::Settings};
+//! use sidecore_client::face::{ask::find, digest::Digest, pause::Caller, sign::Settings};
 //! use std::sync::Arc;
 //!
 //! let options = Options::default();
@@ -20,16 +20,14 @@
 
 pub mod agree;
 pub mod aside;
-pub mod bell;
+pub mod ask;
 pub mod call;
 pub mod credentials;
 pub mod decrypt;
 pub mod digest;
 pub mod failure;
-pub mod find;
 pub mod key;
 pub mod lanes;
-pub mod make;
 pub mod pause;
 pub mod pem;
 pub mod sign;

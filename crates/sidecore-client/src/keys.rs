@@ -8,7 +8,6 @@ pub mod uri;
 use crate::spec::{Scheme, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// Longest name of a key, bytes.
 pub const MAX_NAME: usize = 64;
@@ -189,21 +188,10 @@ fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {
     all.into_iter().collect()
 }
 
-/// A name that no key can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What names no key: says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct NameError(String);
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "key name {:?}: use 1 to {MAX_NAME} letters, digits, '-', '_' and '.', the first a letter or digit",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for NameError {}
 
 /// Checks a key's name: it is also a file's name and part of a URI.
 ///
@@ -212,7 +200,12 @@ impl std::error::Error for NameError {}
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     let rest = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if first && rest && name.len() <= MAX_NAME { Ok(()) } else { Err(NameError(name.chars().take(80).collect())) }
+    if first && rest && name.len() <= MAX_NAME {
+        return Ok(());
+    }
+    let name: String = name.chars().take(80).collect();
+    let says = "letters, digits, '-', '_' and '.', the first a letter or digit";
+    Err(NameError(format!("key name {name:?}: use 1 to {MAX_NAME} {says}")))
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! What a client says when it opens a session: what to do, and with which key.
 
-use std::fmt;
-
-use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use zeroize::Zeroize;
+use std::fmt;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Everything that a session needs: what to do, and with which key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,9 +115,7 @@ impl Cipher {
             Self::Aes256Xts => 64,
         }
     }
-}
 
-impl Cipher {
     /// Length of the nonce, iv or tweak before the input, in bytes.
     pub fn iv_len(self) -> usize {
         match self {
@@ -238,15 +234,15 @@ impl fmt::Debug for KeyToken {
 /// Bytes of a key. Wiped on drop; never printed. They are never moved from one allocation to another, which would leave
 /// a copy behind.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Box<[u8]>);
+pub struct Secret(Zeroizing<Box<[u8]>>);
 
 impl Secret {
     /// Takes over the bytes. Where the vector has room to spare they are copied, and the vector is wiped.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         if bytes.len() == bytes.capacity() {
-            return Self(bytes.into_boxed_slice());
+            return Self(Zeroizing::new(bytes.into_boxed_slice()));
         }
-        let exact = Self(bytes.as_slice().into());
+        let exact = Self::from(bytes.as_slice());
         bytes.zeroize();
         exact
     }
@@ -259,7 +255,7 @@ impl Secret {
 
 impl From<&[u8]> for Secret {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(Zeroizing::new(bytes.into()))
     }
 }
 
@@ -270,32 +266,15 @@ impl Serialize for Secret {
     }
 }
 
+/// From a packet in memory, of which the bytes are borrowed until they are copied here.
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Secret;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("bytes of a key")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Secret, E> {
-                Ok(bytes.into())
-            }
-        }
-        deserializer.deserialize_bytes(Bytes)
+        <&[u8]>::deserialize(deserializer).map(Self::from)
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({} bytes)", self.0.len())
-    }
-}
-
-impl Drop for Secret {
-    fn drop(&mut self) {
-        self.0.zeroize();
     }
 }

@@ -111,9 +111,9 @@ pub enum Next {
     },
 }
 
-/// The state of one sidecore. `L` is a lane and `J` a request that a device has, both as the host knows them.
+/// The state of one sidecore. `L` is a lane and `R` a request that a device has, both as the host knows them.
 #[derive(Debug)]
-pub struct Sidecore<L, J> {
+pub struct Sidecore<L, R> {
     dispatch: Recorded,
     notify: Hops,
     pace: Pace,
@@ -129,7 +129,7 @@ pub struct Sidecore<L, J> {
     /// Devices that answer later, by number.
     remote: Vec<usize>,
     /// What remote devices have, by ticket number.
-    jobs: Vec<Option<J>>,
+    requests: Vec<Option<R>>,
     /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
     /// Counts rounds.
@@ -153,7 +153,7 @@ pub struct Sidecore<L, J> {
     timers: Timers,
 }
 
-impl<L, J> Sidecore<L, J> {
+impl<L, R> Sidecore<L, R> {
     /// One without lanes and devices. Nothing is allocated later except for added ones. With so many words of `tape`, its
     /// decisions are recorded.
     pub fn new(settings: &Settings, tape: Option<usize>, now: Nanos) -> Self {
@@ -171,7 +171,7 @@ impl<L, J> Sidecore<L, J> {
             open_lanes: 0,
             devices: Vec::new(),
             remote: Vec::new(),
-            jobs: (0..limits.in_flight).map(|_| None).collect(),
+            requests: (0..limits.in_flight).map(|_| None).collect(),
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
             round: 0,
             share: 0,
@@ -190,7 +190,7 @@ impl<L, J> Sidecore<L, J> {
 
     /// Goes on until there is something that the caller must do.
     #[inline]
-    pub fn step<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
+    pub fn step<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         loop {
             let next = self.advance(host);
             if next != Next::Step || host.pauses() {

@@ -16,6 +16,19 @@ const DEFAULT_SALT: u16 = 20;
 const ED25519: &str = "1.3.101.112";
 const ML_DSA_65: &str = "2.16.840.1.101.3.4.3.18";
 
+/// Identifiers of signatures over a digest: by RSA with PKCS#1 v1.5, and by ECDSA.
+const OVER_DIGESTS: [(Digest, &str, &str); 9] = [
+    (Digest::Sha1, "1.2.840.113549.1.1.5", "1.2.840.10045.4.1"),
+    (Digest::Sha224, "1.2.840.113549.1.1.14", "1.2.840.10045.4.3.1"),
+    (Digest::Sha256, "1.2.840.113549.1.1.11", "1.2.840.10045.4.3.2"),
+    (Digest::Sha384, "1.2.840.113549.1.1.12", "1.2.840.10045.4.3.3"),
+    (Digest::Sha512, "1.2.840.113549.1.1.13", "1.2.840.10045.4.3.4"),
+    (Digest::Sha3_224, "2.16.840.1.101.3.4.3.13", "2.16.840.1.101.3.4.3.9"),
+    (Digest::Sha3_256, "2.16.840.1.101.3.4.3.14", "2.16.840.1.101.3.4.3.10"),
+    (Digest::Sha3_384, "2.16.840.1.101.3.4.3.15", "2.16.840.1.101.3.4.3.11"),
+    (Digest::Sha3_512, "2.16.840.1.101.3.4.3.16", "2.16.840.1.101.3.4.3.12"),
+];
+
 /// In DER.
 pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
     let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
@@ -25,46 +38,17 @@ pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Fa
         _ => {}
     }
     let digest = settings.digest.ok_or_else(unknown)?;
-    let der = match (&key.public, settings.padding) {
-        (Public::Rsa { .. }, Padding::Pss) => pss(key, settings, digest),
-        (Public::Rsa { .. }, Padding::Pkcs1) => pkcs1(digest).and_then(|oid| encode(oid, Some(AnyRef::NULL))),
-        _ => ecdsa(digest).and_then(|oid| encode(oid, None)),
-    };
+    let is_rsa = matches!(key.public, Public::Rsa { .. });
+    if is_rsa && settings.padding == Padding::Pss {
+        return pss(key, settings, digest).ok_or_else(unknown);
+    }
+    let (_, rsa, ecdsa) = OVER_DIGESTS.iter().find(|(over, ..)| *over == digest).ok_or_else(unknown)?;
+    let der = if is_rsa { encode(rsa, Some(AnyRef::NULL)) } else { encode(ecdsa, None) };
     der.ok_or_else(unknown)
 }
 
 fn encode(oid: &str, parameters: Option<AnyRef<'_>>) -> Option<Vec<u8>> {
     AlgorithmIdentifierRef { oid: ObjectIdentifier::new(oid).ok()?, parameters }.to_der().ok()
-}
-
-fn pkcs1(digest: Digest) -> Option<&'static str> {
-    Some(match digest {
-        Digest::Sha1 => "1.2.840.113549.1.1.5",
-        Digest::Sha224 => "1.2.840.113549.1.1.14",
-        Digest::Sha256 => "1.2.840.113549.1.1.11",
-        Digest::Sha384 => "1.2.840.113549.1.1.12",
-        Digest::Sha512 => "1.2.840.113549.1.1.13",
-        Digest::Sha3_224 => "2.16.840.1.101.3.4.3.13",
-        Digest::Sha3_256 => "2.16.840.1.101.3.4.3.14",
-        Digest::Sha3_384 => "2.16.840.1.101.3.4.3.15",
-        Digest::Sha3_512 => "2.16.840.1.101.3.4.3.16",
-        Digest::Md5Sha1 => return None,
-    })
-}
-
-fn ecdsa(digest: Digest) -> Option<&'static str> {
-    Some(match digest {
-        Digest::Sha1 => "1.2.840.10045.4.1",
-        Digest::Sha224 => "1.2.840.10045.4.3.1",
-        Digest::Sha256 => "1.2.840.10045.4.3.2",
-        Digest::Sha384 => "1.2.840.10045.4.3.3",
-        Digest::Sha512 => "1.2.840.10045.4.3.4",
-        Digest::Sha3_224 => "2.16.840.1.101.3.4.3.9",
-        Digest::Sha3_256 => "2.16.840.1.101.3.4.3.10",
-        Digest::Sha3_384 => "2.16.840.1.101.3.4.3.11",
-        Digest::Sha3_512 => "2.16.840.1.101.3.4.3.12",
-        Digest::Md5Sha1 => return None,
-    })
 }
 
 /// With the salt's length as large as it comes, which the types of the crates do not hold. What has its default value is

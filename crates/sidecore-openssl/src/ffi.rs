@@ -10,7 +10,6 @@ mod import;
 mod keymgmt;
 mod libcrypto;
 mod object;
-mod output;
 mod params;
 mod provider;
 mod signature;
@@ -23,28 +22,57 @@ mod upcalls;
 pub use provider::OSSL_provider_init;
 
 use abi::{Algorithm, operation};
+use decoder::FromDer;
+use keymgmt::Keys;
 use sidecore_client::face::aside::guard;
-use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use sidecore_client::face::key::{Family, Raw};
+use std::ffi::{CStr, c_int};
 
-const OURS: &std::ffi::CStr = c"provider=sidecore";
-const RSA: &std::ffi::CStr = c"RSA:rsaEncryption:1.2.840.113549.1.1.1";
-const EC: &std::ffi::CStr = c"EC:id-ecPublicKey:1.2.840.10045.2.1";
-const ED25519: &std::ffi::CStr = c"ED25519:1.3.101.112";
-const X25519: &std::ffi::CStr = c"X25519:1.3.101.110";
-const ML_KEM_768: &std::ffi::CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
-const ML_DSA_65: &std::ffi::CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18";
+/// A type of keys, which has functions of its own.
+trait OfFamily {
+    const FAMILY: Family;
+}
+
+/// The types that stand for families of keys.
+macro_rules! families {
+    ($($name:ident = $family:expr;)*) => {
+        $(
+            enum $name {}
+
+            impl OfFamily for $name {
+                const FAMILY: Family = $family;
+            }
+        )*
+    };
+}
+
+families! {
+    Rsa = Family::Rsa;
+    Ec = Family::Ec;
+    Ed25519 = Family::Raw(Raw::Ed25519);
+    X25519 = Family::Raw(Raw::X25519);
+    MlKem768 = Family::Raw(Raw::MlKem768);
+    MlDsa65 = Family::Raw(Raw::MlDsa65);
+}
+
+const OURS: &CStr = c"provider=sidecore";
+const RSA: &CStr = c"RSA:rsaEncryption:1.2.840.113549.1.1.1";
+const EC: &CStr = c"EC:id-ecPublicKey:1.2.840.10045.2.1";
+const ED25519: &CStr = c"ED25519:1.3.101.112";
+const X25519: &CStr = c"X25519:1.3.101.110";
+const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
+const ML_DSA_65: &CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18";
 /// Keys of TLS's exchanges are made for one connection each: a program that prefers this provider for its own keys does
 /// not mean those. So these match no `provider=sidecore`; stored keys reach them all the same.
-const EXCHANGE: &std::ffi::CStr = c"sidecore.exchange=yes";
+const EXCHANGE: &CStr = c"sidecore.exchange=yes";
 
 static KEYMGMT: [Algorithm; 7] = [
-    Algorithm::new(RSA, OURS, &keymgmt::rsa::FUNCTIONS, c"RSA keys of sidecore"),
-    Algorithm::new(EC, OURS, &keymgmt::ec::FUNCTIONS, c"EC keys of sidecore"),
-    Algorithm::new(ED25519, OURS, &keymgmt::ed25519::FUNCTIONS, c"Ed25519 keys of sidecore"),
-    Algorithm::new(ML_DSA_65, OURS, &keymgmt::ml_dsa_65::FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
-    Algorithm::new(X25519, EXCHANGE, &keymgmt::x25519::FUNCTIONS, c"X25519 keys of sidecore"),
-    Algorithm::new(ML_KEM_768, EXCHANGE, &keymgmt::ml_kem_768::FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
+    Algorithm::new(RSA, OURS, Keys::<Rsa>::FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, OURS, Keys::<Ec>::FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, OURS, Keys::<Ed25519>::FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::new(ML_DSA_65, OURS, Keys::<MlDsa65>::FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
+    Algorithm::new(X25519, EXCHANGE, Keys::<X25519>::FUNCTIONS, c"X25519 keys of sidecore"),
+    Algorithm::new(ML_KEM_768, EXCHANGE, Keys::<MlKem768>::FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
     Algorithm::END,
 ];
 
@@ -70,12 +98,12 @@ static STORE: [Algorithm; 2] =
 
 static DECODER: [Algorithm; 8] = [
     Algorithm::new(c"DER", decoder::FROM_PEM, &decoder::PEM_FUNCTIONS, c"Key files of sidecore"),
-    Algorithm::new(RSA, decoder::FROM_DER, &decoder::rsa::FUNCTIONS, c"RSA keys of sidecore"),
-    Algorithm::new(EC, decoder::FROM_DER, &decoder::ec::FUNCTIONS, c"EC keys of sidecore"),
-    Algorithm::new(ED25519, decoder::FROM_DER, &decoder::ed25519::FUNCTIONS, c"Ed25519 keys of sidecore"),
-    Algorithm::new(ML_DSA_65, decoder::FROM_DER, &decoder::ml_dsa_65::FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
-    Algorithm::new(X25519, decoder::FROM_DER, &decoder::x25519::FUNCTIONS, c"X25519 keys of sidecore"),
-    Algorithm::new(ML_KEM_768, decoder::FROM_DER, &decoder::ml_kem_768::FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
+    Algorithm::new(RSA, decoder::FROM_DER, FromDer::<Rsa>::FUNCTIONS, c"RSA keys of sidecore"),
+    Algorithm::new(EC, decoder::FROM_DER, FromDer::<Ec>::FUNCTIONS, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, decoder::FROM_DER, FromDer::<Ed25519>::FUNCTIONS, c"Ed25519 keys of sidecore"),
+    Algorithm::new(ML_DSA_65, decoder::FROM_DER, FromDer::<MlDsa65>::FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
+    Algorithm::new(X25519, decoder::FROM_DER, FromDer::<X25519>::FUNCTIONS, c"X25519 keys of sidecore"),
+    Algorithm::new(ML_KEM_768, decoder::FROM_DER, FromDer::<MlKem768>::FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
     Algorithm::END,
 ];
 
@@ -93,16 +121,9 @@ fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     }
 }
 
-/// One more owner of what OpenSSL keeps for us.
-///
-/// # Safety
-/// `pointer` came from `Arc::into_raw` and still has an owner.
-unsafe fn shared<T>(pointer: *const c_void) -> Arc<T> {
-    // SAFETY: see above.
-    unsafe {
-        Arc::increment_strong_count(pointer.cast::<T>());
-        Arc::from_raw(pointer.cast::<T>())
-    }
+/// Frees what OpenSSL has of ours.
+extern "C" fn free<T>(owned: Option<Box<T>>) {
+    guard((), || drop(owned));
 }
 
 /// Bytes that OpenSSL hands over.

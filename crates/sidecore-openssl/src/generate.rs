@@ -2,9 +2,9 @@
 //! them, each as long as the program holds its key; they are not in its store: that is `sidecore keys generate`.
 
 use sidecore_client::client::Options;
+use sidecore_client::face::ask::make;
 use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::{Curve, Family, Key, Raw};
-use sidecore_client::face::make::make;
 use sidecore_client::keys::Kind;
 
 /// What is wanted.

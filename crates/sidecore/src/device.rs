@@ -22,10 +22,10 @@ use sidecore_core::wire::Submission;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A request as a device gets it. The parts that are shared are counted by the sidecore alone: a device hands its job
+/// A request as a device gets it. The parts that are shared are counted by the sidecore alone: a device hands its request
 /// back with the reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct Request {
     pub(crate) session: Arc<Session>,
     pub(crate) memory: Arc<LaneMemory>,
     pub(crate) submission: Submission,
@@ -34,10 +34,10 @@ pub(crate) struct Job {
 /// The sidecore's end of a device. What a device has no use for does nothing.
 pub(crate) trait Port: Debug {
     /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
-    fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job);
+    fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request);
 
-    /// The next answer, if it is there at that time, ns, with its job: only the sidecore counts its shared parts down.
-    fn poll(&mut self, now: Nanos) -> Option<(Reply, Job)>;
+    /// The next answer, if it is there at that time, ns, with its request: only the sidecore counts its shared parts down.
+    fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)>;
 
     /// Requests were submitted since the last call: the device is woken if it sleeps.
     fn ring(&mut self) {}

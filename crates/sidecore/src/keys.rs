@@ -12,4 +12,4 @@ pub use crate::config::read_passphrase;
 pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use material::{Material, public_part};
 pub use sidecore_client::keys::*;
-pub(crate) use store::{Changed, Ready, Resealing, Store};
+pub(crate) use store::{Changed, Ready, Store};

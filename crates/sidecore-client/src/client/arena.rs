@@ -18,6 +18,12 @@ pub struct Buffer {
     allocation: Allocation,
 }
 
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({}, {} bytes)", self.extent.offset, self.extent.len)
+    }
+}
+
 impl Buffer {
     /// Where it is in the arena.
     #[inline]
@@ -37,13 +43,8 @@ impl Buffer {
     }
 }
 
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({}, {} bytes)", self.extent.offset, self.extent.len)
-    }
-}
-
 /// The allocator of one lane's arena.
+#[derive(Debug)]
 pub(super) struct Arena {
     /// Which lane the buffers belong to; no two lanes of a process have the same number.
     lane: u64,
@@ -72,12 +73,6 @@ impl Arena {
 
     pub(super) fn lane(&self) -> u64 {
         self.lane
-    }
-}
-
-impl fmt::Debug for Arena {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Arena(lane {})", self.lane)
     }
 }
 

@@ -2,17 +2,26 @@
 
 use crate::control::Reply;
 use sidecore_core::session::Refusal;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why there is no lane.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nobody answers at the socket.
+    #[error(
+        "no service at {socket}: {1}; start one with `sidecore serve`, or name its socket in SIDECORE_SOCKET",
+        socket = .0.display()
+    )]
     NoService(PathBuf, io::Error),
     /// Somebody listens at the socket whose service is not trusted. Nothing was said to it.
+    #[error(
+        "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the service's: if \
+         it is the right one, name this user in SIDECORE_SERVICE_USER, or as service_user in the provider's section of \
+         openssl.cnf",
+        socket.display()
+    )]
     ForeignService {
         /// The socket.
         socket: PathBuf,
@@ -20,50 +29,70 @@ pub enum ConnectError {
         user: u32,
     },
     /// The service is there and says nothing for so long.
+    #[error("the service at {} {}", .0.display(), silent(*.1))]
     NoAnswer(PathBuf, Duration),
     /// The service gives no lane, for this reason.
+    #[error("the service gives no lane: {0}")]
     Refused(String),
     /// The service will never give a lane of this shape: it is beyond the limit that the reason names.
+    #[error("the service gives no lane: {0}")]
     TooLarge(String),
     /// What the service answered cannot be used.
+    #[error("{0}: client and service must be of one version")]
     Protocol(String),
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 /// Why a call failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// As many requests are in flight as the lane has slots.
+    #[error("the lane is full: take completions before submitting more")]
     Full,
     /// `wait` with nothing in flight.
+    #[error("nothing is in flight: submit before waiting")]
     NothingInFlight,
     /// `call` with requests in flight.
+    #[error("requests are in flight: take their completions before a single call")]
     Busy,
     /// The arena has no room for the buffer.
+    #[error("no room in the arena: free buffers or ask for more arena bytes")]
     ArenaFull,
     /// An access beyond the buffer's end.
+    #[error("beyond the end of the buffer")]
     OutOfBounds,
     /// A buffer of another lane, e.g. of before a fork.
+    #[error("the buffer is of another lane: allocate one after a fork")]
     ForeignBuffer,
     /// More extents than a request holds.
+    #[error("more than 4 extents: copy the pieces together")]
     TooManyExtents,
     /// Nothing came in the given time.
+    #[error("nothing came in the given time")]
     TimedOut,
     /// The service is gone or ended the lane. Connect again.
+    #[error("{0}; connect again")]
     Gone(String),
     /// The service said nothing for so long. Connect again.
+    #[error("the service {}", silent(*.0))]
     NoAnswer(Duration),
     /// The service refused what was asked over the socket.
+    #[error("{0}")]
     Service(String),
     /// A request was refused.
+    #[error("{}", .0.message())]
     Refused(Refusal),
     /// The device of this number died under the request and no other took it over.
+    #[error("device {0} died and no other could take the request over")]
     DeviceFailed(u8),
     /// A forked child got no lane of its own.
+    #[error(transparent)]
     Connect(ConnectError),
     /// A system call failed.
-    System(io::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
 }
 
 impl ConnectError {
@@ -94,66 +123,6 @@ impl Error {
     }
 }
 
-impl From<io::Error> for ConnectError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoService(socket, error) => write!(
-                f,
-                "no service at {}: {error}; start one with `sidecore serve`, or name its socket in SIDECORE_SOCKET",
-                socket.display()
-            ),
-            Self::ForeignService { socket, user } => write!(
-                f,
-                "the service at {} is that of user {user}, who is neither root, nor this program's user, nor named as the \
-                 service's: if it is the right one, name this user in SIDECORE_SERVICE_USER, or as service_user in the \
-                 provider's section of openssl.cnf",
-                socket.display()
-            ),
-            Self::NoAnswer(socket, patience) => write!(f, "the service at {} {}", socket.display(), silent(*patience)),
-            Self::Refused(reason) | Self::TooLarge(reason) => write!(f, "the service gives no lane: {reason}"),
-            Self::Protocol(what) => write!(f, "{what}: client and service must be of one version"),
-            Self::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the lane is full: take completions before submitting more"),
-            Self::NothingInFlight => f.write_str("nothing is in flight: submit before waiting"),
-            Self::Busy => f.write_str("requests are in flight: take their completions before a single call"),
-            Self::ArenaFull => f.write_str("no room in the arena: free buffers or ask for more arena bytes"),
-            Self::OutOfBounds => f.write_str("beyond the end of the buffer"),
-            Self::ForeignBuffer => f.write_str("the buffer is of another lane: allocate one after a fork"),
-            Self::TooManyExtents => f.write_str("more than 4 extents: copy the pieces together"),
-            Self::TimedOut => f.write_str("nothing came in the given time"),
-            Self::Gone(why) => write!(f, "{why}; connect again"),
-            Self::NoAnswer(patience) => write!(f, "the service {}", silent(*patience)),
-            Self::Service(reason) => f.write_str(reason),
-            Self::Refused(refusal) => f.write_str(refusal.message()),
-            Self::DeviceFailed(device) => write!(f, "device {device} died and no other could take the request over"),
-            Self::Connect(error) => write!(f, "{error}"),
-            Self::System(error) => write!(f, "{error}"),
-        }
-    }
-}
-
 fn silent(patience: Duration) -> String {
     format!("does not answer within {} ms: see whether it was stopped, or has too much to do", patience.as_millis())
 }
-
-impl std::error::Error for ConnectError {}
-impl std::error::Error for Error {}

@@ -55,6 +55,6 @@ fn request(
         Ok(_) => Err(Failure::new(Reason::Service, "an answer of another length: update sidecore")),
         Err(Refusal::Authentication) => Err(Failure::input("the peer's key gives a secret that everybody knows")),
         Err(Refusal::InputLength) => Err(Failure::input("an encapsulation of another length than 1088 bytes")),
-        Err(refusal) => Err(Failure::new(Reason::Service, refusal.message())),
+        Err(refusal) => Err(refusal.into()),
     }
 }

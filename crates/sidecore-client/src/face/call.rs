@@ -5,8 +5,7 @@ use crate::client::{Buffer, Client, Error, Job as Submission, Session};
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::Key;
-use crate::face::lanes::OpenError;
-use crate::face::lanes::{self, Pool, Take, Taken};
+use crate::face::lanes::{self, Lane, Pool, Take, Taken};
 use crate::face::pause::Caller;
 use crate::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
@@ -81,17 +80,19 @@ fn once(
         lane.give_back();
         return Err(failure.into());
     }
-    if !lane.has_open(request.key, &request.scheme) && !is_of_caller(&lane, under) {
+    let is_open = lane.sessions.has(request.key, &request.scheme);
+    if !is_open && under.is_none() && !lane.is_of(&Credentials::present()) {
         return Err(of_another(lane));
     }
     lane.client.set_deadline(Some(deadline));
-    let session = match lane.open(request.key, &request.scheme) {
+    let Lane { client, sessions, .. } = &mut *lane;
+    let session = match sessions.get(client, request.key, &request.scheme) {
         Ok(session) => session,
-        Err(OpenError::Failure(failure)) => {
+        Err(Trouble::Stale(why)) => return Err(lane.gone(why)),
+        Err(other) => {
             lane.give_back();
-            return Err(failure.into());
+            return Err(other);
         }
-        Err(OpenError::Gone(why)) => return Err(lane.gone(why)),
     };
     let submitted = submit(&mut lane.client, session, request);
     let (input, output) = match submitted {
@@ -110,8 +111,10 @@ fn once(
         Status::Refused(refusal) => Ok(Err(refusal)),
         Status::DeviceFailed { device } => Err(Error::DeviceFailed(device)),
     };
+    // The program may take the input or the result for a secret.
+    let leaves_secrets = matches!(request.op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate);
     for buffer in [input, output] {
-        if leaves_secrets(request.op) {
+        if leaves_secrets {
             lane.client.wipe(&buffer);
         }
         lane.client.free(buffer);
@@ -146,19 +149,9 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
     Ok((input, output))
 }
 
-/// Whether the program may take the input or the result for a secret.
-fn leaves_secrets(op: Op) -> bool {
-    matches!(op, Op::Decrypt | Op::Derive | Op::Encapsulate | Op::Decapsulate)
-}
-
 fn len(bytes: usize) -> u32 {
     // Lanes have smaller arenas: what does not fit in 32 bits is refused there.
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// Whether the lane has the rights of the thread that calls.
-fn is_of_caller(lane: &Taken, under: Option<&Credentials>) -> bool {
-    under.is_some() || lane.is_of(&Credentials::present())
 }
 
 fn of_another(lane: Taken) -> Trouble {
@@ -183,28 +176,23 @@ fn take_lane(
 ) -> Result<Taken, Trouble> {
     let (preferred, bytes) = (caller.pause.favourite(), request.input_len() + request.max_output);
     let take = || pool.take(caller.options, preferred, bytes, under, deadline);
-    let seen = match take()? {
+    let mut seen = match take()? {
         Take::Lane(lane) => return Ok(lane),
         Take::Full(seen) => seen,
     };
     // No lane would be of use.
     check_size(request, pool.max_request_bytes.load(Ordering::Relaxed))?;
-    let taken = wait_for_lane(take, seen, |seen| caller.pause.for_lane(pool, seen, deadline));
+    let mut wait = || {
+        while caller.pause.for_lane(pool, seen, deadline)? {
+            match take()? {
+                Take::Lane(lane) => return Ok(lane),
+                Take::Full(now) => seen = now,
+            }
+        }
+        let text = "all lanes of this process are in use, or the service gives no more: see its log for its limits";
+        Err(Failure::new(Reason::Service, text).into())
+    };
+    let taken = wait();
     caller.pause.leave(pool, taken.is_ok())?;
     taken
-}
-
-/// Takes a lane as soon as there is one. `wait` waits for news of lanes; `false`: not in time.
-fn wait_for_lane(
-    take: impl Fn() -> Result<Take, Failure>,
-    mut seen: u64,
-    wait: impl Fn(u64) -> Result<bool, Trouble>,
-) -> Result<Taken, Trouble> {
-    while wait(seen)? {
-        match take()? {
-            Take::Lane(lane) => return Ok(lane),
-            Take::Full(now) => seen = now,
-        }
-    }
-    Err(lanes::none_free().into())
 }

@@ -86,7 +86,10 @@ impl Settings {
         let request = Request { key, scheme, op: Op::Decrypt, head: &[], input: ciphertext, max_output };
         let plaintext = match call::call(caller, &request)? {
             Ok(plaintext) => Zeroizing::new(plaintext),
-            Err(refusal) => return Err(refused(refusal)),
+            Err(Refusal::Authentication) => {
+                return Err(Failure::input("the ciphertext is not for this key, padding or label"));
+            }
+            Err(refusal) => return Err(refusal.into()),
         };
         if self.padding == Padding::Tls { self.premaster(&plaintext) } else { Ok(plaintext) }
     }
@@ -123,13 +126,6 @@ impl Settings {
         let chosen =
             padded.iter().zip(random.iter()).map(|(good_byte, random)| u8::conditional_select(random, good_byte, good));
         Ok(Zeroizing::new(chosen.collect()))
-    }
-}
-
-fn refused(refusal: Refusal) -> Failure {
-    match refusal {
-        Refusal::Authentication => Failure::input("the ciphertext is not for this key, padding or label"),
-        other => Failure::new(Reason::Service, other.message()),
     }
 }
 

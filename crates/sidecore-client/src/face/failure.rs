@@ -1,9 +1,8 @@
 //! Why an operation failed: what a face tells its programs.
 
 use crate::sys::own::closed;
-use std::error::Error;
+use sidecore_core::session::Refusal;
 use std::ffi::CStr;
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -44,7 +43,8 @@ impl Reason {
 }
 
 /// Kind and details: what is wrong and what to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}: {text}", .reason.text().to_string_lossy())]
 pub struct Failure {
     /// The kind.
     pub reason: Reason,
@@ -79,13 +79,11 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason.text().to_string_lossy(), self.text)
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(Reason::Service, refusal.message())
     }
 }
-
-impl Error for Failure {}
 
 /// Why a request was not done.
 pub enum Trouble {

@@ -10,7 +10,7 @@ use crate::spec::{KeyMaterial, Secret};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::der::{RsaParts, ec_private, ed25519_private, rsa_private};
+pub use self::der::{ec_private, ed25519_private, rsa_private};
 pub use self::raw::Raw;
 
 /// The type of a key.
@@ -60,13 +60,10 @@ impl Curve {
 
     /// The curve of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if is(&["prime256v1", "P-256", "secp256r1"]) {
-            Some(Self::P256)
-        } else if is(&["secp384r1", "P-384"]) {
-            Some(Self::P384)
-        } else {
-            None
+        match name.to_ascii_lowercase().as_str() {
+            "prime256v1" | "p-256" | "secp256r1" => Some(Self::P256),
+            "secp384r1" | "p-384" => Some(Self::P384),
+            _ => None,
         }
     }
 

@@ -7,17 +7,14 @@
 
 mod sessions;
 
-use crate::client::{Client, ConnectError, Error, Options, Session};
+use crate::client::{Client, ConnectError, Error, Options};
 use crate::face::aside::aside;
-use crate::face::bell::Bell;
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
-use crate::face::key::Key;
-use crate::spec::Scheme;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::own::Own;
 use crate::sys::process::PerProcess;
-pub(crate) use sessions::OpenError;
+use crate::sys::wake::Ringer;
 use sessions::Sessions;
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +48,7 @@ pub fn pool() -> Result<&'static Pool, Failure> {
 /// Closes the lanes that are idle, if this process has some.
 pub fn close_idle() {
     if let Some(pool) = POOL.peek() {
-        pool.drop_idle();
+        pool.end_idle(|_| true);
     }
 }
 
@@ -116,16 +113,6 @@ impl Lane {
     pub(crate) fn is_of_caller(&self) -> bool {
         self.credentials.as_ref().is_some_and(Credentials::are_present)
     }
-
-    /// Whether there is a session of the key.
-    pub(crate) fn has_open(&self, key: &Key, scheme: &Scheme) -> bool {
-        self.sessions.has(key, scheme)
-    }
-
-    /// The session of a key, opened if there is none yet.
-    pub(crate) fn open(&mut self, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
-        self.sessions.get(&mut self.client, key, scheme)
-    }
 }
 
 /// Lanes that are idle, and who waits for one.
@@ -149,7 +136,7 @@ struct State {
     /// Threads that wait: without any, nobody is woken, which would be a system call.
     threads: usize,
     /// Who waits by a bell, the longest first.
-    waiting: VecDeque<Weak<Bell>>,
+    waiting: VecDeque<Weak<Ringer>>,
 }
 
 /// What became of asking for a lane.
@@ -187,20 +174,18 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, after the idle lanes of other credentials than these have ended.
-    fn state_under(&self, present: &Credentials) -> MutexGuard<'_, State> {
+    /// Ends idle lanes that are of no use any more.
+    fn end_idle(&self, over: impl Fn(&Lane) -> bool) {
         let mut state = self.state();
-        if state.idle.iter().all(|lane| lane.is_of(present)) {
-            return state;
-        }
         let idle = std::mem::take(&mut state.idle).into_iter();
-        let (own, others): (VecDeque<_>, VecDeque<_>) = idle.partition(|lane| lane.is_of(present));
-        state.idle = own;
-        state.made -= others.len();
-        self.news(state);
-        // Closed without the lock.
-        drop(others);
-        self.state()
+        let (ended, kept): (VecDeque<_>, _) = idle.partition(|lane| over(lane));
+        state.idle = kept;
+        if !ended.is_empty() {
+            state.made -= ended.len();
+            self.news(state);
+            // Closed without the lock.
+            drop(ended);
+        }
     }
 
     /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.
@@ -216,10 +201,10 @@ impl Pool {
         under: Option<&Credentials>,
         deadline: Instant,
     ) -> Result<Take, Failure> {
-        let mut state = match under {
-            Some(present) => self.state_under(present),
-            None => self.state(),
-        };
+        if let Some(present) = under {
+            self.end_idle(|lane| !lane.is_of(present));
+        }
+        let mut state = self.state();
         let fits = |lane: &Lane| lane.socket == options.socket && under.is_none_or(|present| lane.is_of(present));
         if room(bytes) <= ARENA_BYTES as usize {
             let favourite = state.idle.iter().position(|lane| Some(lane.number) == preferred && fits(lane));
@@ -268,18 +253,18 @@ impl Pool {
     }
 
     /// Rings the bell when a lane came back since `seen`, perhaps now. It keeps its place in the queue if it has one.
-    pub fn ring_when_free(&self, seen: u64, bell: &Arc<Bell>) {
+    pub fn ring_when_free(&self, seen: u64, bell: &Arc<Ringer>) {
         let mut state = self.state();
         if state.given != seen {
             bell.ring();
-        } else if !state.waiting.iter().any(|other| is_of(other, bell)) {
+        } else if !state.waiting.iter().any(|other| other.as_ptr() == Arc::as_ptr(bell)) {
             state.waiting.push_back(Arc::downgrade(bell));
         }
     }
 
     /// The bell is not to be rung any more: who waits by it has a lane, or gave up.
-    pub fn forget(&self, bell: &Arc<Bell>) {
-        self.state().waiting.retain(|other| !is_of(other, bell));
+    pub fn forget(&self, bell: &Arc<Ringer>) {
+        self.state().waiting.retain(|other| other.as_ptr() != Arc::as_ptr(bell));
     }
 
     /// Somebody did not want the lane that was offered: another may.
@@ -317,16 +302,6 @@ impl Pool {
             self.given.notify_one();
         }
     }
-
-    /// Ends the idle lanes: their service is gone, or nobody needs them.
-    pub(crate) fn drop_idle(&self) {
-        let mut state = self.state();
-        let idle = std::mem::take(&mut state.idle);
-        state.made -= idle.len();
-        self.news(state);
-        // Closed without the lock.
-        drop(idle);
-    }
 }
 
 /// A lane in use. Dropped without being given back, it ends: something may still be in flight on it.
@@ -348,7 +323,7 @@ impl Taken {
     pub(crate) fn gone(self, why: String) -> Trouble {
         let pool = self.pool;
         drop(self);
-        pool.drop_idle();
+        pool.end_idle(|_| true);
         Trouble::Stale(why)
     }
 
@@ -396,20 +371,10 @@ impl Drop for Taken {
     }
 }
 
-fn is_of(weak: &Weak<Bell>, bell: &Arc<Bell>) -> bool {
-    std::ptr::eq(weak.as_ptr(), Arc::as_ptr(bell))
-}
-
 /// Bytes of arena for two buffers of so many bytes together: they begin at cache lines, and the allocator's sizes are up
 /// to an eighth apart.
 fn room(bytes: usize) -> usize {
     bytes + bytes / 4 + 256
-}
-
-/// Why an operation got no lane in time.
-pub(crate) fn none_free() -> Failure {
-    let text = "all lanes of this process are in use, or the service gives no more: see its log for its limits";
-    Failure::new(Reason::Service, text)
 }
 
 /// Whether the lane is of no use any more, as opposed to the request.

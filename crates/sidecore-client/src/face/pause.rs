@@ -3,7 +3,7 @@
 use super::failure::Trouble;
 use super::lanes::{Pool, Taken};
 use crate::client::{Options, Received};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Who has something done: how its lanes are made, and how it waits.
 #[derive(Clone, Copy)]
@@ -59,14 +59,11 @@ impl Pause for Threads {
     }
 
     fn for_answer(&self, mut lane: Taken, deadline: Instant) -> Result<(Taken, Received), Trouble> {
-        match lane.client.wait_for(nanos(deadline.saturating_duration_since(Instant::now()))) {
+        let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+        match lane.client.wait_for(u64::try_from(left).unwrap_or(u64::MAX)) {
             Ok(Some(received)) => Ok((lane, received)),
             Ok(None) => Err(Trouble::Late),
             Err(error) => Err(lane.broken(&error)),
         }
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

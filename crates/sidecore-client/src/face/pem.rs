@@ -9,35 +9,30 @@ const MAX_LINES: usize = 10_000;
 const MAX_BLOCK: usize = 4096;
 const BEGIN: &[u8] = b"-----BEGIN ";
 
-/// Reading one block.
-pub struct Block;
-
-impl Block {
-    /// The contents of the next block, if its label is `label`. `line` gives lines, or pieces of long ones; nothing at
-    /// the end. A block of another label, perhaps a private key, is read to its end and not kept.
-    pub fn read(label: &str, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
-        let begin = (0..MAX_LINES).map(|_| line()).find(|line| line.is_empty() || line.starts_with(BEGIN))?;
-        let named = begin.strip_prefix(BEGIN).and_then(|rest| rest.strip_prefix(label.as_bytes()));
-        let ours = named.is_some_and(|rest| rest.trim_ascii_end() == b"-----");
-        let mut text = if ours { begin } else { Zeroizing::default() };
-        for _ in 0..MAX_LINES {
-            let next = line();
-            if next.is_empty() {
-                return None;
-            }
-            if ours && text.len() <= MAX_BLOCK {
-                text.extend(&*next);
-            }
-            if next.starts_with(b"-----END ") {
-                break;
-            }
-        }
-        if !ours {
+/// The contents of the next block, if its label is `label`. `line` gives lines, or pieces of long ones; nothing at
+/// the end. A block of another label, perhaps a private key, is read to its end and not kept.
+pub fn read_block(label: &str, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Option<Vec<u8>> {
+    let begin = (0..MAX_LINES).map(|_| line()).find(|line| line.is_empty() || line.starts_with(BEGIN))?;
+    let named = begin.strip_prefix(BEGIN).and_then(|rest| rest.strip_prefix(label.as_bytes()));
+    let ours = named.is_some_and(|rest| rest.trim_ascii_end() == b"-----");
+    let mut text = if ours { begin } else { Zeroizing::default() };
+    for _ in 0..MAX_LINES {
+        let next = line();
+        if next.is_empty() {
             return None;
         }
-        let (found, contents) = pem::decode_vec(&text).ok()?;
-        (found == label).then_some(contents)
+        if ours && text.len() <= MAX_BLOCK {
+            text.extend(&*next);
+        }
+        if next.starts_with(b"-----END ") {
+            break;
+        }
     }
+    if !ours {
+        return None;
+    }
+    let (found, contents) = pem::decode_vec(&text).ok()?;
+    (found == label).then_some(contents)
 }
 
 /// Whether bytes begin as our files do: so an error in them is worth telling.
@@ -63,7 +58,7 @@ mod tests {
         let pem = uri.to_pem();
         let mut lines = pem.split_inclusive('\n');
         let line = || Zeroizing::new(lines.next().unwrap_or_default().as_bytes().to_vec());
-        let der = Block::read(PEM_LABEL, line).unwrap();
+        let der = read_block(PEM_LABEL, line).unwrap();
         assert_eq!(Uri::from_der(&der), Ok(uri));
         assert!(looks_like_uri(&der) && looks_like_uri(&Uri::new("a").unwrap().to_der()));
     }
@@ -72,9 +67,9 @@ mod tests {
     fn a_block_of_another_label_is_passed_over_alone() {
         let mut lines = FILE.split_inclusive('\n');
         let mut line = || Zeroizing::new(lines.next().unwrap_or_default().as_bytes().to_vec());
-        assert_eq!(Block::read("OURS", &mut line), None);
-        assert_eq!(Block::read("OURS", &mut line).unwrap(), [4, 5, 6]);
+        assert_eq!(read_block("OURS", &mut line), None);
+        assert_eq!(read_block("OURS", &mut line).unwrap(), [4, 5, 6]);
         assert_eq!(*line(), b"rest\n");
-        assert_eq!(Block::read("OURS", &mut line), None);
+        assert_eq!(read_block("OURS", &mut line), None);
     }
 }

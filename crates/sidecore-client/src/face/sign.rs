@@ -2,7 +2,7 @@
 
 use crate::face::call::{self, Request};
 use crate::face::digest::Digest;
-use crate::face::failure::{Failure, Reason};
+use crate::face::failure::Failure;
 use crate::face::key::{Key, Public, Raw};
 use crate::face::pause::Caller;
 use crate::spec::{Hash, SaltLength, Scheme, SignaturePadding};
@@ -10,20 +10,22 @@ use sidecore_core::session::{Op, Refusal};
 use std::sync::Arc;
 
 /// How RSA pads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
     /// As PKCS#1 v1.5 says.
+    #[default]
     Pkcs1,
     /// PSS of PKCS#1 v2.2.
     Pss,
 }
 
 /// Length of a PSS salt, as programs say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Salt {
     /// As long as the digest.
     Digest,
     /// Verifying: whichever it is; signing: the longest.
+    #[default]
     Auto,
     /// As long as the key allows.
     Max,
@@ -34,7 +36,7 @@ pub enum Salt {
 }
 
 /// What a signature is made with, beside the key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// That of the message, where there is one.
     pub digest: Option<Digest>,
@@ -44,12 +46,6 @@ pub struct Settings {
     pub salt: Salt,
     /// Of the mask generation function, if not as the digest.
     pub mgf1: Option<Digest>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { digest: None, padding: Padding::Pkcs1, salt: Salt::Auto, mgf1: None }
-    }
 }
 
 impl Settings {
@@ -62,7 +58,7 @@ impl Settings {
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         let max_output = key.public.max_len();
         let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
-        call::call(caller, &request)?.map_err(refused)
+        call::call(caller, &request)?.map_err(Failure::from)
     }
 
     /// Whether a signature of a digest (or of a message) is right.
@@ -75,7 +71,7 @@ impl Settings {
         match call::call(caller, &request)? {
             Ok(_) => Ok(true),
             Err(Refusal::Authentication | Refusal::InputLength) => Ok(false),
-            Err(refusal) => Err(refused(refusal)),
+            Err(refusal) => Err(refusal.into()),
         }
     }
 
@@ -169,10 +165,6 @@ fn ecdsa_input(digest: &[u8]) -> Result<Vec<u8>, Failure> {
         // No curve here takes more.
         _ => Ok(digest[..64].to_vec()),
     }
-}
-
-fn refused(refusal: Refusal) -> Failure {
-    Failure::new(Reason::Service, refusal.message())
 }
 
 /// `DigestInfo` in DER: what PKCS#1 v1.5 pads. MD5-SHA1 and what is no digest stand for themselves.

@@ -5,12 +5,11 @@
 //! service. The file is no secret: it names a key and gives nothing of its private part. Reading is total: any bytes are
 //! a URI or an error in words.
 
-use super::check_name;
+use super::{NameError, check_name};
 use der::asn1::{AnyRef, Utf8StringRef};
 use der::pem::{self, LineEnding};
 use der::{Decode, Encode, Sequence, Tag, Tagged};
 use std::fmt;
-use std::str::FromStr;
 
 /// What a URI begins with.
 pub const SCHEME: &str = "sidecore:";
@@ -30,18 +29,6 @@ pub struct Uri {
     public: Option<Vec<u8>>,
 }
 
-/// What is no URI of a key, or no file with one: says why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UriError(String);
-
-impl fmt::Display for UriError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UriError {}
-
 /// The file's body.
 #[derive(Sequence)]
 struct Body<'a> {
@@ -55,8 +42,8 @@ impl Uri {
     ///
     /// # Errors
     /// No key can have this name.
-    pub fn new(name: &str) -> Result<Self, UriError> {
-        check_name(name).map_err(|error| UriError(error.to_string()))?;
+    pub fn new(name: &str) -> Result<Self, NameError> {
+        check_name(name)?;
         Ok(Self { name: name.to_owned(), public: None })
     }
 
@@ -64,10 +51,10 @@ impl Uri {
     ///
     /// # Errors
     /// Another scheme, or a name that no key can have.
-    pub fn parse(text: &str) -> Result<Self, UriError> {
+    pub fn parse(text: &str) -> Result<Self, NameError> {
         let name = text.strip_prefix(SCHEME).ok_or_else(|| {
             let text: String = text.chars().take(80).collect();
-            UriError(format!("{text:?} is no URI of a key: write {SCHEME}NAME"))
+            NameError(format!("{text:?} is no URI of a key: write {SCHEME}NAME"))
         })?;
         Self::new(name)
     }
@@ -81,7 +68,7 @@ impl Uri {
     ///
     /// # Errors
     /// It is none, or beyond [`MAX_PUBLIC`] bytes.
-    pub fn with_public(self, public: Vec<u8>) -> Result<Self, UriError> {
+    pub fn with_public(self, public: Vec<u8>) -> Result<Self, NameError> {
         check_public(AnyRef::from_der(&public).map_err(unreadable)?)?;
         Ok(Self { public: Some(public), ..self })
     }
@@ -100,7 +87,7 @@ impl Uri {
     ///
     /// # Errors
     /// Another structure, version or scheme, bytes behind it, or a name that no key can have.
-    pub fn from_der(der: &[u8]) -> Result<Self, UriError> {
+    pub fn from_der(der: &[u8]) -> Result<Self, NameError> {
         let Body { version, uri, public } = Body::from_der(der).map_err(unreadable)?;
         let uri = Self::parse(uri.as_str())?;
         match (version.as_str(), public) {
@@ -109,14 +96,14 @@ impl Uri {
                 check_public(public)?;
                 Ok(Self { public: Some(public.to_der().map_err(unreadable)?), ..uri })
             }
-            (VERSION, Some(_)) => Err(UriError(format!("{VERSION:?} has nothing behind the URI"))),
+            (VERSION, Some(_)) => Err(NameError(format!("{VERSION:?} has nothing behind the URI"))),
             (VERSION_WITH_PUBLIC, None) => {
-                Err(UriError(format!("{VERSION_WITH_PUBLIC:?} has a public key behind the URI")))
+                Err(NameError(format!("{VERSION_WITH_PUBLIC:?} has a public key behind the URI")))
             }
             (other, _) => {
                 let other: String = other.chars().take(80).collect();
                 let known = format!("{VERSION:?} and {VERSION_WITH_PUBLIC:?}");
-                Err(UriError(format!("a file of the kind {other:?}: this version reads {known}")))
+                Err(NameError(format!("a file of the kind {other:?}: this version reads {known}")))
             }
         }
     }
@@ -130,11 +117,11 @@ impl Uri {
     ///
     /// # Errors
     /// No PEM, another label, or as for [`Uri::from_der`].
-    pub fn from_pem(pem: &str) -> Result<Self, UriError> {
+    pub fn from_pem(pem: &str) -> Result<Self, NameError> {
         let (label, der) = pem::decode_vec(pem.as_bytes()).map_err(|error| unreadable(error.into()))?;
         if label != PEM_LABEL {
             let label: String = label.chars().take(80).collect();
-            return Err(UriError(format!("a file with the label {label:?}: that of a key's URI is {PEM_LABEL:?}")));
+            return Err(NameError(format!("a file with the label {label:?}: that of a key's URI is {PEM_LABEL:?}")));
         }
         Self::from_der(&der)
     }
@@ -150,12 +137,12 @@ impl Uri {
 }
 
 /// Whether it may be a `SubjectPublicKeyInfo`.
-fn check_public(public: AnyRef<'_>) -> Result<(), UriError> {
+fn check_public(public: AnyRef<'_>) -> Result<(), NameError> {
     if public.tag() != Tag::Sequence {
-        return Err(UriError("what stands behind the URI is no public key".to_owned()));
+        return Err(NameError("what stands behind the URI is no public key".to_owned()));
     }
     if public.value().len() > MAX_PUBLIC {
-        return Err(UriError(format!("the public key has more than {MAX_PUBLIC} bytes")));
+        return Err(NameError(format!("the public key has more than {MAX_PUBLIC} bytes")));
     }
     Ok(())
 }
@@ -166,16 +153,8 @@ impl fmt::Display for Uri {
     }
 }
 
-impl FromStr for Uri {
-    type Err = UriError;
-
-    fn from_str(text: &str) -> Result<Self, UriError> {
-        Self::parse(text)
-    }
-}
-
-fn unreadable(error: der::Error) -> UriError {
-    UriError(format!("no file of `sidecore keys pem`: {error}"))
+fn unreadable(error: der::Error) -> NameError {
+    NameError(format!("no file of `sidecore keys pem`: {error}"))
 }
 
 #[cfg(test)]

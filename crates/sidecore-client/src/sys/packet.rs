@@ -83,13 +83,8 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<O
             fds.extend(received);
         }
     }
-    within_limits(got.flags)?;
-    Ok((got.bytes, fds))
-}
-
-fn within_limits(flags: ReturnFlags) -> io::Result<()> {
-    if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
     }
-    Ok(())
+    Ok((got.bytes, fds))
 }

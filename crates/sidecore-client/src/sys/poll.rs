@@ -1,8 +1,8 @@
 //! Sleeping until something happens at one or two descriptors.
 
 use super::clock::{self, timespec};
-use super::wake::interrupted;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -23,7 +23,7 @@ pub struct Woken {
 pub fn wait_two(wake: BorrowedFd<'_>, socket: BorrowedFd<'_>, timeout: Option<Nanos>) -> io::Result<Woken> {
     let mut set = [PollFd::from_borrowed_fd(wake, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
     match poll(&mut set, timeout.map(timespec).as_ref()) {
-        Err(error) if !interrupted(error) => return Err(error.into()),
+        Err(error) if error != Errno::INTR => return Err(error.into()),
         _ => {}
     }
     let (wake, socket) = (set[0].revents(), set[1].revents());
@@ -51,7 +51,7 @@ pub fn wait_for(source: BorrowedFd<'_>, what: PollFlags, deadline: Option<Nanos>
         let left = deadline.map(|deadline| timespec(deadline.saturating_sub(clock::now())));
         match poll(&mut set, left.as_ref()) {
             Ok(ready) => return Ok(ready > 0),
-            Err(error) if interrupted(error) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -12,9 +12,10 @@ use super::own::Own;
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The client's ends of a doorbell.
+/// Both ends of a pipe in a program that belongs to somebody else, who may close them: those of a doorbell that the client
+/// rings, or of a bell that it waits on itself.
 #[derive(Debug)]
 pub struct Ringer {
     /// Held so that there is always a reader: without one a ring would end the program by a signal.
@@ -31,17 +32,35 @@ impl Ringer {
         Ok(Self { reader: Own::new(reader)?, writer: Own::new(writer)? })
     }
 
-    /// Wakes the sidecore. `false`: the program closed the doorbell.
+    /// A bell for this process, which did not ring. A pipe: other than eventfds, pipes can be told apart.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn bell() -> io::Result<Self> {
+        let (reader, writer) = pipe()?;
+        Self::new(reader, writer)
+    }
+
+    /// Wakes whoever waits. `false`: the program closed it.
     pub fn ring(&self) -> bool {
         let Some(writer) = self.writer.get() else { return false };
         let write = || retry_on_intr(|| write(writer, &[1]));
         if write() == Err(Errno::AGAIN) {
             let Some(reader) = self.reader.get() else { return false };
-            let mut buffer = [0; 512];
-            while retry_on_intr(|| read(reader, &mut buffer)) == Ok(buffer.len()) {}
+            drain_pipe(reader);
             let _ = write();
         }
         true
+    }
+
+    /// What becomes readable, or `None` if the program closed it.
+    pub fn reader(&self) -> Option<BorrowedFd<'_>> {
+        self.reader.get()
+    }
+
+    /// Whether it rang since it was asked last.
+    pub fn rang(&self) -> bool {
+        self.reader.get().is_some_and(drain_pipe)
     }
 }
 
@@ -61,13 +80,14 @@ pub fn ring_pipe(writer: impl AsFd) {
     let _ = retry_on_intr(|| write(&writer, &[1]));
 }
 
-/// Empties the pipe, so that the next wait sleeps.
-pub fn drain_pipe(reader: impl AsFd) {
-    let mut buffer = [0; 64];
-    while retry_on_intr(|| read(&reader, &mut buffer)) == Ok(buffer.len()) {}
-}
-
-/// Whether a system call was only interrupted by a signal.
-pub fn interrupted(error: Errno) -> bool {
-    error == Errno::INTR
+/// Empties the pipe, so that the next wait sleeps. Whether something was in it.
+pub fn drain_pipe(reader: impl AsFd) -> bool {
+    let (mut any, mut buffer) = (false, [0; 64]);
+    loop {
+        let got = retry_on_intr(|| read(&reader, &mut buffer)).unwrap_or(0);
+        any |= got > 0;
+        if got < buffer.len() {
+            return any;
+        }
+    }
 }

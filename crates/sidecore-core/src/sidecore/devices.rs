@@ -40,7 +40,7 @@ pub(super) struct Device {
     removing: bool,
 }
 
-impl<L, J> Sidecore<L, J> {
+impl<L, R> Sidecore<L, R> {
     /// A device joins under the number that `Dispatch::next_device` tells. `None`: there is no room for it.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let immediate = capability.immediate;
@@ -63,20 +63,20 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The device is taken away as soon as it is empty.
-    pub fn remove<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+    pub fn remove<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         self.dispatch.make(&Call::Drain(device));
         self.devices[device].removing = true;
         self.look_after_devices(host);
     }
 
     /// The device is taken away at once; what it had goes to others.
-    pub fn kill<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+    pub fn kill<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         let health = host.revoke(device);
         self.bury(host, device, health);
     }
 
     /// Finds devices that died, that do not answer, and that are to be taken away.
-    pub(super) fn look_after_devices<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    pub(super) fn look_after_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         // While the sidecore itself was away, no device could show its progress.
         let since = self.now.saturating_sub(core::mem::replace(&mut self.timers.looked_after, self.now));
         let away = since.saturating_sub(2 * self.pace.housekeeping);
@@ -100,7 +100,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Gives the requests of a dead device to others.
-    fn bury<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, number: usize, health: Health) {
+    fn bury<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, number: usize, health: Health) {
         // What it still answered before it died counts.
         while let Some(reply) = host.poll(number, Nanos::MAX) {
             self.finish(host, &reply);
@@ -125,22 +125,22 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// A request that can be neither replayed nor called done.
-    fn fail<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket) {
+    fn fail<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         if let Some(done) = self.dispatch.complete(ticket, None) {
             self.give_up(host, ticket, &done);
         }
     }
 
-    fn give_up<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
-        let job = self.jobs[ticket.index()].take();
+    fn give_up<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+        let request = self.requests[ticket.index()].take();
         let mut device = done.device;
         if host.has(Defect::BlameOther) {
             device = (device + 1) % self.devices.len() as u8;
         }
-        self.answer(host, done, Status::DeviceFailed { device }, None, job);
+        self.answer(host, done, Status::DeviceFailed { device }, None, request);
     }
 
-    fn replay<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket) {
+    fn replay<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         self.now = host.now();
         let Some(lost) = self.dispatch.device_of(ticket) else { return };
         let Some(replaced) = self.dispatch.replace(self.now, ticket) else { return };
@@ -149,14 +149,14 @@ impl<L, J> Sidecore<L, J> {
             Replaced::Wait(ticket) => self.orphans.push_back(ticket),
             Replaced::GivenUp(done) => self.give_up(host, ticket, &done),
             Replaced::Now(done) => self.redo(host, ticket, &done),
-            // Its place, and with it its job, is the same as before.
+            // Its place, and with it its request, is the same as before.
             Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),
             Replaced::Given(_) => {}
         }
     }
 
     /// Requests of dead devices for which there was no room try again. `false`: there were none.
-    pub(super) fn retry_orphans<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> bool {
+    pub(super) fn retry_orphans<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> bool {
         let waiting = self.orphans.len();
         for _ in 0..waiting {
             if let Some(ticket) = self.orphans.pop_front() {
@@ -167,7 +167,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Changes the order of the requests on each device. Under the new order devices may have more, or less.
-    pub fn set_order<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, order: Order) {
+    pub fn set_order<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, order: Order) {
         self.dispatch.make(&Call::SetOrder(order));
         self.now = host.now();
         (0..self.devices.len()).for_each(|device| self.release(host, device));
@@ -175,7 +175,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Wakes the devices that sleep and were given work.
-    pub(super) fn ring_devices<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    pub(super) fn ring_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         for device in &self.remote {
             host.ring_device(*device);
         }

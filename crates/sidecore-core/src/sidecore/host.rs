@@ -94,7 +94,7 @@ pub trait Host {
     /// One lane.
     type Lane;
     /// What is needed to do a request, now or again.
-    type Job;
+    type Request;
 
     /// The time, ns.
     fn now(&mut self) -> Nanos;
@@ -158,10 +158,10 @@ pub trait Host {
     fn sampled(&mut self, lane: &Self::Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps);
 
     /// What a device needs for this request.
-    fn job(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Job;
+    fn request(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Request;
 
     /// The request is in flight from now on.
-    fn entered(&mut self, work: &Work, job: &Self::Job, given: Given);
+    fn entered(&mut self, work: &Work, request: &Self::Request, given: Given);
 
     /// The request is refused before any device has it.
     fn refused(&mut self, lane: &Self::Lane, submission: &Submission, refusal: Refusal);
@@ -170,14 +170,14 @@ pub trait Host {
     ///
     /// # Errors
     /// Why it is refused.
-    fn redo(&mut self, device: usize, job: &Self::Job) -> Result<u32, Refusal>;
+    fn redo(&mut self, device: usize, request: &Self::Request) -> Result<u32, Refusal>;
 
     /// A request in flight is answered so; `lane` is where it came from and what it has in flight, if it is open still.
     fn answered(
         &mut self,
         lane: Option<(&Self::Lane, u32)>,
         done: &Done,
-        job: Option<Self::Job>,
+        request: Option<Self::Request>,
         status: Status,
         stamps: Option<&Stamps>,
     );
@@ -189,7 +189,7 @@ pub trait Host {
     fn faulted(&mut self, lane: Self::Lane, fault: Fault);
 
     /// Gives a request to a device that answers later. It has room: dispatch counts.
-    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Self::Job);
+    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Self::Request);
 
     /// The device's next answer, if it is there at that time, ns.
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply>;

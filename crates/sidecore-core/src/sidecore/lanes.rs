@@ -204,7 +204,7 @@ impl Timers {
     }
 }
 
-impl<L, J> Sidecore<L, J> {
+impl<L, R> Sidecore<L, R> {
     /// Serves a lane from now on.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The client broke the protocol: its lane ends, nobody else notices.
-    pub(super) fn fault<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId, fault: Fault) {
+    pub(super) fn fault<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId, fault: Fault) {
         let mut victim = id;
         if host.has(Defect::PunishNeighbour) {
             victim = self.lanes().map(|(other, _)| other).find(|other| *other != id).unwrap_or(id);
@@ -264,7 +264,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The doorbell of this lane rang: if it is dormant, it is looked at again.
-    pub fn rang<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId) {
+    pub fn rang<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
         let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         lane.active_at = self.now;
         host.disarm(&lane.end);
@@ -274,7 +274,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Changes how each side of its hops waits. The host has told devices and clients already.
-    pub fn set_notify<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, notify: super::Hops) {
+    pub fn set_notify<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, notify: super::Hops) {
         self.notify = notify;
         self.waits.waiter.set_policy(notify.service);
         for index in 0..self.lanes.len() {
@@ -287,7 +287,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The time of a put-off announcement has come.
-    pub(super) fn announce_due<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    pub(super) fn announce_due<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         if self.timers.announce.is_none_or(|due| self.now < due) {
             return;
         }
@@ -301,7 +301,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Stops looking at lanes without traffic, if there are more than can be watched for nothing.
-    pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         let Self { lanes, dispatch, watched, pace, now, .. } = self;
         if watched.len() <= pace.watched_lanes {
             return;

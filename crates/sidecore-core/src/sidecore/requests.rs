@@ -29,11 +29,11 @@ enum End {
     Pause,
 }
 
-impl<L, J> Sidecore<L, J> {
+impl<L, R> Sidecore<L, R> {
     /// Whether a device has room for what clients want that have used their shares. As long as it has not, no new
     /// shares are handed out while a client with some left waits for a device: else the client whose lane comes first
     /// would take each place that gets free there.
-    pub(super) fn is_room_wasted<H: Host<Lane = L, Job = J>>(&mut self, host: &H) -> bool {
+    pub(super) fn is_room_wasted<H: Host<Lane = L, Request = R>>(&mut self, host: &H) -> bool {
         let Self { lanes, watched, dispatch, .. } = self;
         watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
             let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
@@ -43,7 +43,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Serves the lane at this place among those that are watched, or the next one that has something.
-    pub(super) fn serve_lanes<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, from: usize) -> Next {
+    pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
         let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
         // Within a turn the lane's place is known; else lanes without traffic cost one look.
         let found = if self.turn.is_some() {
@@ -70,7 +70,7 @@ impl<L, J> Sidecore<L, J> {
         }
     }
 
-    fn serve_turn<H: Host<Lane = L, Job = J>>(
+    fn serve_turn<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         id: LaneId,
@@ -106,7 +106,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     #[inline]
-    fn may_take<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, lane: &Lane<L>) -> bool {
+    fn may_take<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, lane: &Lane<L>) -> bool {
         if lane.client.0 == 0 && host.has(Defect::IgnoreShare) {
             self.dispatch.refill(lane.client);
         }
@@ -115,7 +115,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Writes what a turn completed, and says what comes next.
-    fn end_turn<H: Host<Lane = L, Job = J>>(
+    fn end_turn<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         (id, index): (LaneId, usize),
@@ -165,7 +165,7 @@ impl<L, J> Sidecore<L, J> {
     /// The first pending request, and those behind it that differ in their tags only, as far as they may follow at once.
     /// `false`: no device has room, and none was taken.
     #[inline]
-    fn serve<H: Host<Lane = L, Job = J>>(
+    fn serve<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         id: LaneId,
@@ -192,9 +192,9 @@ impl<L, J> Sidecore<L, J> {
                 return true;
             }
             (Placed::Given(given), _) => {
-                let job = host.job(&lane.end, lane.pending.first(), plan);
-                host.entered(&work, &job, given);
-                self.jobs[given.ticket.index()] = Some(job);
+                let request = host.request(&lane.end, lane.pending.first(), plan);
+                host.entered(&work, &request, given);
+                self.requests[given.ticket.index()] = Some(request);
                 if given.begins {
                     self.submit(host, given.device, given.ticket);
                 }
@@ -209,7 +209,7 @@ impl<L, J> Sidecore<L, J> {
 
     /// Does so many requests here and now.
     #[inline]
-    fn run<H: Host<Lane = L, Job = J>>(
+    fn run<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         lane: &mut Lane<L>,
@@ -246,7 +246,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The stage times of a request that was just done.
-    fn ran_sampled<H: Host<Lane = L, Job = J>>(
+    fn ran_sampled<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         lane: &Lane<L>,
@@ -266,7 +266,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     #[cold]
-    fn refuse<H: Host<Lane = L, Job = J>>(
+    fn refuse<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         id: LaneId,
@@ -287,13 +287,13 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Hands a request over to a device that answers later.
-    pub(super) fn submit<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize, ticket: Ticket) {
+    pub(super) fn submit<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize, ticket: Ticket) {
         if self.dispatch.device_load(device).in_flight <= 1 {
             self.devices[device].progress_at = self.now;
         }
         let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
-        if let Some(job) = &self.jobs[ticket.index()] {
-            host.submit(device, ticket, schedule, job);
+        if let Some(request) = &self.requests[ticket.index()] {
+            host.submit(device, ticket, schedule, request);
         }
         if host.has(Defect::CompleteEarly) {
             let _ = self.dispatch.complete(ticket, None);
@@ -302,14 +302,14 @@ impl<L, J> Sidecore<L, J> {
 
     /// Gives a device what was kept back for it and what it may begin with now.
     #[inline]
-    pub(super) fn release<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, device: usize) {
+    pub(super) fn release<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         while let Some(ticket) = self.dispatch.release(self.now, device) {
             self.submit(host, device, ticket);
         }
     }
 
     /// Takes an answer of the devices from this one on, if there is one.
-    pub(super) fn collect<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, from: usize) -> Next {
+    pub(super) fn collect<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
         for place in from..self.remote.len() {
             let device = self.remote[place];
             if let Some(reply) = host.poll(device, self.now) {
@@ -325,7 +325,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// A device is done with a request. The answer of a device that was taken away, which comes late, has a void ticket.
-    pub fn finish<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, reply: &Reply) {
+    pub fn finish<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, reply: &Reply) {
         let mut ticket = reply.ticket;
         if host.has(Defect::ReuseTicket) {
             ticket = self.dispatch.latest(ticket).unwrap_or(ticket);
@@ -334,40 +334,46 @@ impl<L, J> Sidecore<L, J> {
         let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.took));
         host.finished(reply, done.as_ref());
         let Some(done) = done else { return };
-        let job = self.jobs[ticket.index()].take();
+        let request = self.requests[ticket.index()].take();
         self.release(host, usize::from(done.device));
-        self.answer_now(host, &done, status(reply.outcome), job);
+        self.answer_now(host, &done, status(reply.outcome), request);
     }
 
     /// Does a request of a dead device here and now.
-    pub(super) fn redo<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
-        if let Some(job) = self.jobs[ticket.index()].take() {
-            let outcome = host.redo(usize::from(done.device), &job);
-            self.answer_now(host, done, status(outcome), Some(job));
+    pub(super) fn redo<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+        if let Some(request) = self.requests[ticket.index()].take() {
+            let outcome = host.redo(usize::from(done.device), &request);
+            self.answer_now(host, done, status(outcome), Some(request));
         }
     }
 
     /// Answers a request whose result is there now, with its stage times if it is sampled.
-    fn answer_now<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, done: &Done, status: Status, job: Option<J>) {
+    fn answer_now<H: Host<Lane = L, Request = R>>(
+        &mut self,
+        host: &mut H,
+        done: &Done,
+        status: Status,
+        request: Option<R>,
+    ) {
         let stamps = done.work.submitted.map(|submitted| {
             self.now = host.now();
             Stamps { submitted, handed: done.handed, taken: self.now }
         });
-        self.answer(host, done, status, stamps, job);
+        self.answer(host, done, status, stamps, request);
     }
 
     /// Writes and announces the completion of a request that was in flight.
-    pub(super) fn answer<H: Host<Lane = L, Job = J>>(
+    pub(super) fn answer<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
         done: &Done,
         status: Status,
         stamps: Option<Stamps>,
-        job: Option<J>,
+        request: Option<R>,
     ) {
         let id = done.work.lane;
         let Some(lane) = self.lanes[id.0 as usize].as_mut().filter(|_| done.lane_open) else {
-            return host.answered(None, done, job, status, stamps.as_ref());
+            return host.answered(None, done, request, status, stamps.as_ref());
         };
         let tag = done.work.tag;
         match stamps {
@@ -375,13 +381,13 @@ impl<L, J> Sidecore<L, J> {
             Some(stamps) => lane.push_sampled(host, tag, status, &stamps),
         }
         lane.flush(host);
-        host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, job, status, stamps.as_ref());
+        host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, request, status, stamps.as_ref());
         let ring = self.dispatch.announce(self.now, id);
         self.timers.announce(host, lane, ring);
     }
 
     /// Completions of a lane were written in its turn: its client is told when it is time.
-    pub(super) fn announce<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, id: LaneId) {
+    pub(super) fn announce<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
         if let Some(lane) = self.lanes[id.0 as usize].as_mut() {
             let ring = self.dispatch.announce(self.now, id);
             self.timers.announce(host, lane, ring);

@@ -43,10 +43,10 @@ pub(super) struct Timers {
     pub(super) announce: Option<Nanos>,
 }
 
-impl<L, J> Sidecore<L, J> {
+impl<L, R> Sidecore<L, R> {
     /// One step.
     #[inline]
-    pub(super) fn advance<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
+    pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         match self.at {
             At::Round => self.begin_round(host),
             At::Replies(from) => return self.collect(host, from),
@@ -83,7 +83,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     #[inline]
-    fn begin_round<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    fn begin_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.round += 1;
         self.withheld = self.blocked && !self.is_room_wasted(host);
         self.share += u64::from(!self.withheld);
@@ -98,7 +98,7 @@ impl<L, J> Sidecore<L, J> {
 
     /// The clock is read after the work was announced, off its path; long operations are sampled and bring the time along.
     #[inline]
-    fn end_round<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
+    fn end_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         if self.busy && self.waits.waiter.is_waiting() {
             self.now = host.now();
             self.waits.waiter.end(self.now);
@@ -118,7 +118,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Everything that is not the hot path but must not wait for long.
-    fn look_around<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    fn look_around<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.announce_due(host);
         self.dispatch.reprice(self.now);
         if self.now >= self.timers.housekeeping {
@@ -128,13 +128,13 @@ impl<L, J> Sidecore<L, J> {
         self.at = if self.busy { At::Round } else { At::Idle };
     }
 
-    fn keep_house<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    fn keep_house<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.look_after_devices(host);
         self.rest_quiet_lanes(host);
         host.keep_house(&self.house());
     }
 
-    fn idle<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) -> Next {
+    fn idle<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
         let predicts = self.notify.service == Notify::Predict;
         if let Some(at) = self.device_due(host).filter(|_| predicts) {
             self.waits.waiter.expect(Forecast { at, sigma: 0 });
@@ -143,7 +143,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Waits one step further. `found`: something is there after all.
-    fn wait<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, found: bool) -> Next {
+    fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Next {
         self.at = At::Round;
         match self.waits.next(self.now, found) {
             Wait::Look => {}
@@ -165,7 +165,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Arms what is at this place, if it may ring.
-    fn arm<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H, place: usize) {
+    fn arm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, place: usize) {
         self.at = At::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
             if let Some(lane) = self.lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
@@ -179,13 +179,13 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// Whether something is there that would ring from now on.
-    fn rings_for_something<H: Host<Lane = L, Job = J>>(&self, host: &H) -> bool {
+    fn rings_for_something<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
         let lanes = self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref());
         lanes.filter(|lane| !lane.waits_for_device).any(|lane| lane.is_ready(host))
             || self.ringing_devices().iter().any(|device| host.is_device_ready(*device))
     }
 
-    fn disarm<H: Host<Lane = L, Job = J>>(&mut self, host: &mut H) {
+    fn disarm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         for lane in self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref()) {
             host.disarm(&lane.end);
         }
@@ -196,7 +196,7 @@ impl<L, J> Sidecore<L, J> {
 
     /// Whether the next round would find work. Reads one word for each lane that is looked at.
     #[inline]
-    pub fn is_something_ready<H: Host<Lane = L, Job = J>>(&self, host: &H) -> bool {
+    pub fn is_something_ready<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
         let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
         self.watched.iter().any(ready) || !self.remote.is_empty()
     }
@@ -215,7 +215,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// The next instant at which there is something to do, whether something rings or not.
-    fn wake_at<H: Host<Lane = L, Job = J>>(&self, host: &H, until: Option<Nanos>) -> Option<Nanos> {
+    fn wake_at<H: Host<Lane = L, Request = R>>(&self, host: &H, until: Option<Nanos>) -> Option<Nanos> {
         let busy = self.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(self.timers.housekeeping);
         let look = self.device_period().filter(|_| busy).map(|period| self.now.saturating_add(period));
@@ -223,7 +223,7 @@ impl<L, J> Sidecore<L, J> {
     }
 
     /// When the next answer of a device is due, as far as that is known and wakes: under a timer nobody wakes.
-    fn device_due<H: Host<Lane = L, Job = J>>(&self, host: &H) -> Option<Nanos> {
+    fn device_due<H: Host<Lane = L, Request = R>>(&self, host: &H) -> Option<Nanos> {
         if self.device_period().is_some() {
             return None;
         }

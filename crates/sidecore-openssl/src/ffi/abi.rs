@@ -1,19 +1,25 @@
 //! OpenSSL's provider interface: the types of `openssl/core.h` and the numbers of `openssl/core_dispatch.h`.
 //!
 //! Each function that a provider offers has a constructor here that takes a function of the right type and gives the
-//! entry of a dispatch table, so that number and type cannot disagree.
+//! entry of a dispatch table, so that number and type cannot disagree. The types say what OpenSSL promises of each argument:
+//! what may be null is an `Option`, what it works on alone is a `&mut`, what it gives back for the last time is a `Box`. So
+//! a function that takes no bare buffer or callback is safe code.
 
-pub(crate) mod asym_cipher;
-pub(crate) mod core;
-pub(crate) mod decoder;
-pub(crate) mod kem;
-pub(crate) mod keyexch;
-pub(crate) mod keymgmt;
-pub(crate) mod provider;
-pub(crate) mod signature;
-pub(crate) mod store;
+use super::params::{Param, Params, Questions};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
-use std::ffi::{c_char, c_int, c_void};
+/// `OSSL_CORE_HANDLE`: the provider, as OpenSSL sees it.
+#[repr(C)]
+pub struct Handle([u8; 0]);
+
+/// `OSSL_CORE_BIO`.
+#[repr(C)]
+pub(crate) struct Bio([u8; 0]);
+
+/// `OSSL_CALLBACK`.
+pub(crate) type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+/// `OSSL_PASSPHRASE_CALLBACK`; never called by this provider.
+pub(crate) type PassphraseCallback = *const c_void;
 
 /// `OSSL_DISPATCH`.
 #[repr(C)]
@@ -55,10 +61,10 @@ impl Algorithm {
 
     /// An algorithm under its names (divided by colons), with the table of its functions, which [`Dispatch::END`] ends.
     pub(crate) const fn new(
-        names: &'static std::ffi::CStr,
-        properties: &'static std::ffi::CStr,
+        names: &'static CStr,
+        properties: &'static CStr,
         functions: &'static [Dispatch],
-        description: &'static std::ffi::CStr,
+        description: &'static CStr,
     ) -> Self {
         Self {
             names: names.as_ptr(),
@@ -69,38 +75,151 @@ impl Algorithm {
     }
 }
 
-/// `OSSL_PARAM`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Param {
-    pub(crate) key: *const c_char,
-    pub(crate) data_type: u32,
-    pub(crate) data: *mut c_void,
-    pub(crate) data_size: usize,
-    pub(crate) return_size: usize,
+/// What OpenSSL offers a provider (`OSSL_FUNC_…`).
+pub(crate) mod core {
+    use std::ffi::c_int;
+
+    pub(crate) const GET_PARAMS: c_int = 2;
+    pub(crate) const NEW_ERROR: c_int = 5;
+    pub(crate) const SET_ERROR_DEBUG: c_int = 6;
+    pub(crate) const VSET_ERROR: c_int = 7;
+    pub(crate) const BIO_READ_EX: c_int = 42;
+    pub(crate) const BIO_GETS: c_int = 49;
 }
 
-// SAFETY: shared ones are descriptions: a name and a type, without data.
-unsafe impl Sync for Param {}
-
-/// `OSSL_CALLBACK`.
-pub(crate) type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
-/// `OSSL_PASSPHRASE_CALLBACK`; never called by this provider.
-pub(crate) type PassphraseCallback = *const c_void;
-
-/// Constructors of dispatch entries: name, number, type.
+/// Constructors of dispatch entries, by operation: name, what the provider's own types stand for, number, type. `P` is the
+/// provider, `C` the context of an operation, `K` a key object.
 macro_rules! functions {
-    ($($name:ident = $number:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
+    ($($(#[$doc:meta])* $operation:ident {
+        $($name:ident $(<$($own:ident),+>)? = $number:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
+    })*) => {
         $(
-            pub(crate) const fn $name(
-                function: unsafe extern "C" fn($($argument),*) $(-> $result)?,
-            ) -> $crate::ffi::abi::Dispatch {
-                $crate::ffi::abi::Dispatch { number: $number, function: function as *const std::ffi::c_void }
+            $(#[$doc])*
+            pub(crate) mod $operation {
+                use super::*;
+
+                $(
+                    pub(crate) const fn $name $(<$($own),+>)? (
+                        function: unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                    ) -> Dispatch {
+                        Dispatch { number: $number, function: function as *const c_void }
+                    }
+                )*
             }
         )*
     };
 }
-pub(crate) use functions;
+
+functions! {
+    /// The provider's own functions.
+    provider {
+        teardown<P> = 1024: fn(Option<Box<P>>);
+        gettable_params = 1025: fn(*mut c_void) -> *const Param;
+        get_params = 1026: fn(*mut c_void, Questions<'_>) -> c_int;
+        query_operation = 1027: fn(*mut c_void, c_int, Option<&mut c_int>) -> *const Algorithm;
+    }
+
+    /// Key management.
+    keymgmt {
+        new<P, K> = 1: fn(&P) -> Option<Box<K>>;
+        gen_init<P, G> = 2: fn(&P, c_int, Params<'_>) -> Option<Box<G>>;
+        gen_set_template<G, K> = 3: fn(&mut G, Option<&K>) -> c_int;
+        gen_set_params<G> = 4: fn(&mut G, Params<'_>) -> c_int;
+        gen_settable_params = 5: fn(*mut c_void, *mut c_void) -> *const Param;
+        generate<G, K> = 6: fn(&G, *const c_void, *mut c_void) -> Option<Box<K>>;
+        gen_cleanup<G> = 7: fn(Option<Box<G>>);
+        load<K> = 8: fn(Option<&mut Option<Box<K>>>, usize) -> Option<Box<K>>;
+        free<K> = 10: fn(Option<Box<K>>);
+        get_params<K> = 11: fn(Option<&K>, Questions<'_>) -> c_int;
+        gettable_params = 12: fn(*mut c_void) -> *const Param;
+        query_operation_name = 20: fn(c_int) -> *const c_char;
+        has<K> = 21: fn(Option<&K>, c_int) -> c_int;
+        validate<K> = 22: fn(Option<&K>, c_int, c_int) -> c_int;
+        matches<K> = 23: fn(Option<&K>, Option<&K>, c_int) -> c_int;
+        import<K> = 40: fn(&mut K, c_int, Params<'_>) -> c_int;
+        import_types = 41: fn(c_int) -> *const Param;
+        export<K> = 42: fn(Option<&K>, c_int, Callback, *mut c_void) -> c_int;
+        export_types = 43: fn(c_int) -> *const Param;
+        dup<K> = 44: fn(Option<&K>, c_int) -> Option<Box<K>>;
+    }
+
+    /// Key exchange.
+    keyexch {
+        newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        derive<C> = 3: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize) -> c_int;
+        set_peer<C, K> = 4: fn(Option<&mut C>, Option<&K>) -> c_int;
+        freectx<C> = 5: fn(Option<Box<C>>);
+        dupctx<C> = 6: fn(Option<&C>) -> Option<Box<C>>;
+    }
+
+    /// Signatures.
+    signature {
+        newctx<P, C> = 1: fn(&P, *const c_char) -> Option<Box<C>>;
+        sign_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        sign<C> = 3: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
+        verify_init<C, K> = 4: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        verify<C> = 5: fn(Option<&mut C>, *const u8, usize, *const u8, usize) -> c_int;
+        digest_sign_init<C, K> = 8: fn(Option<&mut C>, *const c_char, Option<&K>, Params<'_>) -> c_int;
+        digest_sign_update<C> = 9: fn(Option<&mut C>, *const u8, usize) -> c_int;
+        digest_sign_final<C> = 10: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize) -> c_int;
+        digest_sign<C> = 11: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
+        digest_verify_init<C, K> = 12: fn(Option<&mut C>, *const c_char, Option<&K>, Params<'_>) -> c_int;
+        digest_verify_update<C> = 13: fn(Option<&mut C>, *const u8, usize) -> c_int;
+        digest_verify_final<C> = 14: fn(Option<&mut C>, *const u8, usize) -> c_int;
+        digest_verify<C> = 15: fn(Option<&mut C>, *const u8, usize, *const u8, usize) -> c_int;
+        freectx<C> = 16: fn(Option<Box<C>>);
+        dupctx<C> = 17: fn(Option<&C>) -> Option<Box<C>>;
+        get_ctx_params<C> = 18: fn(Option<&mut C>, Questions<'_>) -> c_int;
+        gettable_ctx_params = 19: fn(*mut c_void, *mut c_void) -> *const Param;
+        set_ctx_params<C> = 20: fn(Option<&mut C>, Params<'_>) -> c_int;
+        settable_ctx_params = 21: fn(*mut c_void, *mut c_void) -> *const Param;
+    }
+
+    /// Encryption to a public key.
+    asym_cipher {
+        newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        decrypt_init<C, K> = 4: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        decrypt<C> = 5: fn(Option<&mut C>, *mut u8, Option<&mut usize>, usize, *const u8, usize) -> c_int;
+        freectx<C> = 6: fn(Option<Box<C>>);
+        dupctx<C> = 7: fn(Option<&C>) -> Option<Box<C>>;
+        get_ctx_params<C> = 8: fn(Option<&mut C>, Questions<'_>) -> c_int;
+        gettable_ctx_params = 9: fn(*mut c_void, *mut c_void) -> *const Param;
+        set_ctx_params<C> = 10: fn(Option<&mut C>, Params<'_>) -> c_int;
+        settable_ctx_params = 11: fn(*mut c_void, *mut c_void) -> *const Param;
+    }
+
+    /// Key encapsulation. Each room has the bytes that its length says.
+    kem {
+        newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        encapsulate_init<C, K> = 2: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        encapsulate<C> = 3: fn(Option<&mut C>, *mut u8, Option<&mut usize>, *mut u8, Option<&mut usize>) -> c_int;
+        decapsulate_init<C, K> = 4: fn(Option<&mut C>, Option<&K>, Params<'_>) -> c_int;
+        decapsulate<C> = 5: fn(Option<&mut C>, *mut u8, Option<&mut usize>, *const u8, usize) -> c_int;
+        freectx<C> = 6: fn(Option<Box<C>>);
+        dupctx<C> = 7: fn(Option<&C>) -> Option<Box<C>>;
+    }
+
+    /// Decoders.
+    decoder {
+        newctx<P, C> = 1: fn(&P) -> Option<Box<C>>;
+        freectx<C> = 2: fn(Option<Box<C>>);
+        does_selection = 10: fn(*mut c_void, c_int) -> c_int;
+        decode<C> = 11: fn(&C, *mut Bio, c_int, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
+        export_object<K> = 20: fn(*mut c_void, Option<&Option<Box<K>>>, usize, Callback, *mut c_void) -> c_int;
+    }
+
+    /// Stores of objects, by URI. `L` reads one.
+    store {
+        open<P, L> = 1: fn(&P, *const c_char) -> Option<Box<L>>;
+        settable_ctx_params = 3: fn(*mut c_void) -> *const Param;
+        set_ctx_params<L> = 4: fn(&mut L, Params<'_>) -> c_int;
+        load<L> = 5: fn(&mut L, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
+        eof<L> = 6: fn(&L) -> c_int;
+        close<L> = 7: fn(Box<L>) -> c_int;
+        export_object<K> = 8: fn(*mut c_void, Option<&Option<Box<K>>>, usize, Callback, *mut c_void) -> c_int;
+    }
+}
 
 /// Operations (`OSSL_OP_…`).
 pub(crate) mod operation {
@@ -125,12 +244,8 @@ pub(crate) mod select {
     pub(crate) const KEY_PAIR: c_int = PRIVATE | PUBLIC;
 }
 
-/// Kinds of objects (`OSSL_OBJECT_…`).
-pub(crate) mod object {
-    use std::ffi::c_int;
-
-    pub(crate) const PKEY: c_int = 2;
-}
+/// `OSSL_OBJECT_PKEY`: an object of a store that is a key.
+pub(crate) const OBJECT_PKEY: c_int = 2;
 
 /// What a caller of a store wants (`OSSL_STORE_INFO_…`).
 pub(crate) mod expect {

@@ -1,16 +1,15 @@
 //! RSA decryption: contexts and parameters.
 
-use super::abi::{Dispatch, Param, asym_cipher as entry};
-use super::bytes;
-use super::context::{self, Settable, dupctx, freectx, newctx, with};
+use super::abi::{Dispatch, asym_cipher as entry};
+use super::context::{self, Output, Settable, dupctx, newctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
-use super::object::key_in;
-use super::output::Output;
-use super::params::{Misfit, Params, Questions, Value};
+use super::object::{KeyObject, key_in};
+use super::params::{Answer, BYTES, BYTES_POINTER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
+use super::{bytes, free};
 use sidecore_client::face::decrypt::{Padding, Settings};
 use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 type Context = context::Context<Settings>;
 
@@ -18,7 +17,7 @@ pub(super) static FUNCTIONS: [Dispatch; 10] = [
     entry::newctx(newctx::<Settings>),
     entry::decrypt_init(decrypt_init),
     entry::decrypt(decrypt),
-    entry::freectx(freectx::<Settings>),
+    entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Settings>),
     entry::get_ctx_params(get_ctx_params::<Settings>),
     entry::gettable_ctx_params(gettable_ctx_params::<Settings>),
@@ -28,27 +27,17 @@ pub(super) static FUNCTIONS: [Dispatch; 10] = [
 ];
 
 impl Settable for Settings {
-    const SETTABLE: &'static [Param] = &[
-        Param::text(c"digest"),
-        Param::text(c"digest-props"),
-        Param::text(c"pad-mode"),
-        Param::text(c"mgf1-digest"),
-        Param::text(c"mgf1-properties"),
-        Param::bytes(c"oaep-label"),
-        Param::unsigned(c"tls-client-version"),
-        Param::unsigned(c"tls-negotiated-version"),
-        Param::END,
-    ];
+    const SETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"digest-props", c"pad-mode", c"mgf1-digest", c"mgf1-properties";
+        BYTES: c"oaep-label";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+    };
 
-    const GETTABLE: &'static [Param] = &[
-        Param::text(c"digest"),
-        Param::text(c"pad-mode"),
-        Param::text(c"mgf1-digest"),
-        Param::bytes_pointer(c"oaep-label"),
-        Param::unsigned(c"tls-client-version"),
-        Param::unsigned(c"tls-negotiated-version"),
-        Param::END,
-    ];
+    const GETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"pad-mode", c"mgf1-digest";
+        BYTES_POINTER: c"oaep-label";
+        UNSIGNED: c"tls-client-version", c"tls-negotiated-version";
+    };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(mode) = params.get(c"pad-mode") {
@@ -70,22 +59,21 @@ impl Settable for Settings {
     }
 
     fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
-        Ok(answer(&context.work, questions).is_ok())
+        let settings = &context.work;
+        let (number, text) = match settings.padding {
+            Padding::Pkcs1 => (1, c"pkcs1"),
+            Padding::Oaep => (4, c"oaep"),
+            Padding::Tls => (7, c"tls"),
+        };
+        Ok(questions.answer([
+            (c"pad-mode", Answer::Either(number, text)),
+            (c"digest", Answer::Text(settings.digest.name())),
+            (c"mgf1-digest", Answer::Text(settings.mgf1.unwrap_or(settings.digest).name())),
+            (c"tls-client-version", Answer::Integer(settings.client_version.into())),
+            (c"tls-negotiated-version", Answer::Integer(settings.negotiated_version.into())),
+            (c"oaep-label", Answer::BytesPointer(&settings.label)),
+        ]))
     }
-}
-
-fn answer(settings: &Settings, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    let (number, text) = match settings.padding {
-        Padding::Pkcs1 => (1, c"pkcs1"),
-        Padding::Oaep => (4, c"oaep"),
-        Padding::Tls => (7, c"tls"),
-    };
-    questions.either(c"pad-mode", number, text)?;
-    questions.text(c"digest", settings.digest.name())?;
-    questions.text(c"mgf1-digest", settings.mgf1.unwrap_or(settings.digest).name())?;
-    questions.integer(c"tls-client-version", settings.client_version.into())?;
-    questions.integer(c"tls-negotiated-version", settings.negotiated_version.into())?;
-    questions.pointer(c"oaep-label", &settings.label)
 }
 
 fn digest(name: &str) -> Result<Digest, Failure> {
@@ -102,36 +90,30 @@ fn padding(mode: Value<'_>) -> Result<Padding, Failure> {
     }
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn decrypt_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context, key and list.
-    unsafe {
-        with(context, c"decrypt", |context: &mut Context| {
-            context.begin(key_in(key))?;
-            context.work.set(Params::new(params))
-        })
-    }
+extern "C" fn decrypt_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"decrypt", |context| {
+        context.begin(key_in(key))?;
+        context.work.set(params)
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn decrypt(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     room: *mut u8,
-    len: *mut usize,
+    len: Option<&mut usize>,
     size: usize,
     ciphertext: *const u8,
     ciphertext_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"decrypt", |context: &mut Context| {
-            let longest = context.work.longest(context.key()?);
-            Output::answer((room, len, size), longest, || {
-                let (caller, key) = context.caller()?;
-                context.work.decrypt(caller, key, bytes(ciphertext, ciphertext_len))
-            })
+    with(context, c"decrypt", |context| {
+        let longest = context.work.longest(context.key()?);
+        // SAFETY: OpenSSL's buffers.
+        let (room, ciphertext) = unsafe { (Output::new(room, len, size), bytes(ciphertext, ciphertext_len)) };
+        Output::answer(room, longest, || {
+            let (caller, key) = context.caller()?;
+            context.work.decrypt(caller, key, ciphertext)
         })
-    }
+    })
 }

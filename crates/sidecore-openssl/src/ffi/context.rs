@@ -1,19 +1,19 @@
-//! What the contexts of all operations have in common: OpenSSL makes, frees and copies them, and works on one at a time.
+//! What all operations have in common: contexts, which OpenSSL makes, frees and copies, and works on one at a time; and where it
+//! wants their results.
 
-use super::abi::Param;
-use super::params::{Params, Questions};
+use super::guard;
+use super::params::{Param, Params, Questions};
 use super::provider::Provider;
-use super::{guard, shared};
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::Key;
 use sidecore_client::face::pause::Caller;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-/// The context of an operation: its key, and `W`, what else it knows. OpenSSL holds it as the raw pointer of a box.
+/// The context of an operation: its key, and `W`, what else it knows. OpenSSL holds it as a box.
 #[derive(Clone)]
 pub(super) struct Context<W> {
-    provider: Arc<Provider>,
+    pub(super) provider: Arc<Provider>,
     pub(super) key: Option<Arc<Key>>,
     pub(super) work: W,
 }
@@ -50,80 +50,85 @@ pub(super) trait Settable: Sized {
     fn answer(context: &Context<Self>, questions: &mut Questions<'_>) -> Result<bool, Failure>;
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn newctx<W: Default>(provider: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context.
-        let provider = unsafe { shared::<Provider>(provider) };
-        Box::into_raw(Box::new(Context { provider, key: None, work: W::default() })).cast()
-    })
+pub(super) extern "C" fn newctx<W: Default>(provider: &Arc<Provider>) -> Option<Box<Context<W>>> {
+    guard(None, || Some(Box::new(Context { provider: Arc::clone(provider), key: None, work: W::default() })))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says, with a context of this type.
-pub(super) unsafe extern "C" fn freectx<W>(context: *mut c_void) {
-    guard((), || {
-        if !context.is_null() {
-            // SAFETY: made by `newctx` or `dupctx`, for the last time.
-            drop(unsafe { Box::from_raw(context.cast::<Context<W>>()) });
-        }
-    });
+pub(super) extern "C" fn dupctx<W: Clone>(context: Option<&Context<W>>) -> Option<Box<Context<W>>> {
+    guard(None, || Some(Box::new(context?.clone())))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says, with a context of this type.
-pub(super) unsafe extern "C" fn dupctx<W: Clone>(context: *mut c_void) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let copy = unsafe { context.cast::<Context<W>>().as_ref() }.map(|context| Box::new(context.clone()));
-        copy.map_or(std::ptr::null_mut(), |copy| Box::into_raw(copy).cast())
-    })
+pub(super) extern "C" fn set_ctx_params<W: Settable>(context: Option<&mut Context<W>>, params: Params<'_>) -> c_int {
+    with(context, c"set parameters", |context| context.work.set(params))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says, with a context of this type.
-pub(super) unsafe extern "C" fn set_ctx_params<W: Settable>(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe { with(context, c"set parameters", |context: &mut Context<W>| context.work.set(Params::new(params))) }
+pub(super) extern "C" fn get_ctx_params<W: Settable>(
+    context: Option<&mut Context<W>>,
+    mut questions: Questions<'_>,
+) -> c_int {
+    with(context, c"get parameters", |context| W::answer(context, &mut questions))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says, with a context of this type.
-pub(super) unsafe extern "C" fn get_ctx_params<W: Settable>(context: *mut c_void, params: *mut Param) -> c_int {
-    // SAFETY: OpenSSL's context and list.
-    unsafe {
-        with(context, c"get parameters", |context: &mut Context<W>| W::answer(context, &mut Questions::new(params)))
-    }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn settable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {
+pub(super) extern "C" fn settable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {
     W::SETTABLE.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn gettable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {
+pub(super) extern "C" fn gettable_ctx_params<W: Settable>(_: *mut c_void, _: *mut c_void) -> *const Param {
     W::GETTABLE.as_ptr()
 }
 
 /// Runs `work` on a context; what fails goes into OpenSSL's queue.
-///
-/// # Safety
-/// `context` is null or a context of this type, and nobody else is at it.
-pub(super) unsafe fn with<W>(
-    context: *mut c_void,
+pub(super) fn with<W>(
+    context: Option<&mut Context<W>>,
     doing: &'static CStr,
     work: impl FnOnce(&mut Context<W>) -> Result<bool, Failure>,
 ) -> c_int {
     guard(0, || {
-        // SAFETY: see above.
-        let Some(context) = (unsafe { context.cast::<Context<W>>().as_mut() }) else { return 0 };
-        match work(context) {
-            Ok(done) => c_int::from(done),
-            Err(failure) => context.provider.fail(doing, &failure),
-        }
+        let Some(context) = context else { return 0 };
+        let done = work(context);
+        context.provider.tell(doing, done).map_or(0, c_int::from)
     })
+}
+
+/// Where OpenSSL wants a result.
+pub(super) struct Output<'a> {
+    /// None: only the length is asked for.
+    room: Option<&'a mut [u8]>,
+    len: &'a mut usize,
+}
+
+impl<'a> Output<'a> {
+    /// # Safety
+    /// `room` is null or has `size` bytes.
+    pub(super) unsafe fn new(room: *mut u8, len: Option<&'a mut usize>, size: usize) -> Option<Self> {
+        // SAFETY: see above.
+        let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
+        Some(Self { room, len: len? })
+    }
+
+    /// Answers with the longest length, if that is the question, else with what is made.
+    pub(super) fn answer<R: AsRef<[u8]>>(
+        output: Option<Self>,
+        longest: usize,
+        make: impl FnOnce() -> Result<R, Failure>,
+    ) -> Result<bool, Failure> {
+        let Some(mut output) = output else { return Ok(false) };
+        if output.only_length(longest) { Ok(true) } else { output.put(make()?.as_ref()) }
+    }
+
+    /// Answers with the longest length, if that is the question.
+    pub(super) fn only_length(&mut self, longest: usize) -> bool {
+        if self.room.is_none() {
+            *self.len = longest;
+        }
+        self.room.is_none()
+    }
+
+    pub(super) fn put(self, result: &[u8]) -> Result<bool, Failure> {
+        let room = self.room.and_then(|room| room.get_mut(..result.len()));
+        let room = room.ok_or_else(|| Failure::input(format!("no room for a result of {} bytes", result.len())))?;
+        room.copy_from_slice(result);
+        *self.len = result.len();
+        Ok(true)
+    }
 }

@@ -1,13 +1,13 @@
 //! Key generation as OpenSSL asks for it: parameters first, then a key; for EC also parameters alone.
 
-use super::abi::{Param, select};
-use super::guard;
+use super::abi::select;
 use super::object::KeyObject;
-use super::params::Params;
+use super::params::{Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
+use super::{OfFamily, guard};
 use crate::generate::Wish;
 use sidecore_client::face::failure::Failure;
-use sidecore_client::face::key::{Curve, Family, Public};
+use sidecore_client::face::key::Curve;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -33,104 +33,56 @@ impl Generation {
     }
 }
 
-/// # Safety
-/// `params` is OpenSSL's list.
-pub(super) unsafe fn begin(
-    provider: Arc<Provider>,
-    family: Family,
+pub(super) extern "C" fn begin<F: OfFamily>(
+    provider: &Arc<Provider>,
     selection: c_int,
-    params: *const Param,
-) -> *mut c_void {
-    let no_key = selection & select::KEY_PAIR == 0;
-    let mut generation = Generation { provider, wish: Wish::new(family), no_key };
-    // SAFETY: see above.
-    match generation.set(unsafe { Params::new(params) }) {
-        Ok(()) => Box::into_raw(Box::new(generation)).cast(),
-        Err(failure) => {
-            generation.provider.fail(c"generate", &failure);
-            std::ptr::null_mut()
-        }
+    params: Params<'_>,
+) -> Option<Box<Generation>> {
+    guard(None, || {
+        let no_key = selection & select::KEY_PAIR == 0;
+        let mut generation = Generation { provider: Arc::clone(provider), wish: Wish::new(F::FAMILY), no_key };
+        let set = generation.set(params);
+        provider.tell(c"generate", set)?;
+        Some(Box::new(generation))
+    })
+}
+
+pub(super) extern "C" fn set_template(generation: &mut Generation, template: Option<&KeyObject>) -> c_int {
+    if let Some(template) = template {
+        generation.wish.curve = template.curve();
     }
+    1
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn set_template(generation: *mut c_void, template: *mut c_void) -> c_int {
+pub(super) extern "C" fn set_params(generation: &mut Generation, params: Params<'_>) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's context; its key object, or null for a key of which only the type is known.
-        let (generation, template) =
-            unsafe { (&mut *generation.cast::<Generation>(), template.cast::<KeyObject>().as_ref()) };
-        if let Some(template) = template {
-            generation.wish.curve = template.curve();
-        }
-        1
+        let set = generation.set(params);
+        c_int::from(generation.provider.tell(c"generate", set).is_some())
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn set_params(generation: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: OpenSSL's context and list.
-        let (generation, params) = unsafe { (&mut *generation.cast::<Generation>(), Params::new(params)) };
-        match generation.set(params) {
-            Ok(()) => 1,
-            Err(failure) => generation.provider.fail(c"generate", &failure),
-        }
-    })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn settable_params(_generation: *mut c_void, _provider: *mut c_void) -> *const Param {
-    static SETTABLE: [Param; 4] =
-        [Param::unsigned(c"bits"), Param::unsigned(c"primes"), Param::text(c"group"), Param::END];
+pub(super) extern "C" fn settable_params(_generation: *mut c_void, _provider: *mut c_void) -> *const Param {
+    static SETTABLE: &[Param] = params! {
+        UNSIGNED: c"bits", c"primes";
+        TEXT: c"group";
+    };
     SETTABLE.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn generate(
-    generation: *mut c_void,
+pub(super) extern "C" fn generate(
+    generation: &Generation,
     _progress: *const c_void,
     _argument: *mut c_void,
-) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's context.
-        let Generation { provider, wish, no_key } = unsafe { &*generation.cast::<Generation>() };
-        let mut object = KeyObject::new(Arc::clone(provider), wish.family);
+) -> Option<Box<KeyObject>> {
+    guard(None, || {
+        let Generation { provider, wish, no_key } = generation;
+        let mut object = KeyObject::new(provider, wish.family);
         if *no_key {
             object.parameters = wish.curve;
         } else {
-            match provider.options().and_then(|options| wish.generate(options)) {
-                Ok(key) => object.key = Some(Arc::new(key)),
-                Err(failure) => {
-                    provider.fail(c"generate", &failure);
-                    return std::ptr::null_mut();
-                }
-            }
+            let made = provider.options().and_then(|options| wish.generate(options));
+            object.key = Some(Arc::new(provider.tell(c"generate", made)?));
         }
-        Box::into_raw(Box::new(object)).cast()
+        Some(Box::new(object))
     })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn end(generation: *mut c_void) {
-    guard((), || {
-        if !generation.is_null() {
-            // SAFETY: made by `begin`, for the last time.
-            drop(unsafe { Box::from_raw(generation.cast::<Generation>()) });
-        }
-    });
-}
-
-impl KeyObject {
-    /// The curve of the key, or of parameters without one.
-    pub(super) fn curve(&self) -> Option<Curve> {
-        match self.key.as_ref().map(|key| &key.public) {
-            Some(Public::Ec { curve, .. }) => Some(*curve),
-            _ => self.parameters,
-        }
-    }
 }

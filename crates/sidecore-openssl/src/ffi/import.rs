@@ -1,53 +1,32 @@
 //! Keys that OpenSSL has and wants used here: `default_properties = ?provider=sidecore`.
 
-use super::abi::{Param, select};
-use super::params::Params;
+use super::abi::select;
+use super::params::{BYTES, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
+use sidecore_client::face::ask::public_part;
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::key::{
-    Curve, Family, Key, Private, Public, Raw, RsaParts, ec_private, ed25519_private, rsa_private,
-};
-use sidecore_client::face::make::public_part;
+use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw, ec_private, ed25519_private, rsa_private};
 use sidecore_client::spec::Secret;
 use std::ffi::{CStr, c_int};
 use zeroize::Zeroizing;
 
-/// Names of the primes, exponents and the coefficient of an RSA key.
-const RSA_REST: [&CStr; 5] = [c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
+/// Names of the private numbers of an RSA key, in the order of PKCS#1: its exponent, primes, their exponents, coefficient.
+const RSA: [&CStr; 6] = [c"d", c"rsa-factor1", c"rsa-factor2", c"rsa-exponent1", c"rsa-exponent2", c"rsa-coefficient1"];
 
 /// Bytes of an ML-KEM-768 decapsulation key.
 const DECAPSULATION_KEY_LEN: usize = 2400;
 /// Where FIPS 203 puts the encapsulation key inside it.
 const ENCAPSULATION_KEY: std::ops::Range<usize> = 1152..1152 + 1184;
 
-/// What is read of a key of this family.
-pub(super) fn types(family: Family, selection: c_int) -> *const Param {
-    static RSA: [Param; 9] = [
-        Param::unsigned(c"n"),
-        Param::unsigned(c"e"),
-        Param::unsigned(c"d"),
-        Param::unsigned(RSA_REST[0]),
-        Param::unsigned(RSA_REST[1]),
-        Param::unsigned(RSA_REST[2]),
-        Param::unsigned(RSA_REST[3]),
-        Param::unsigned(RSA_REST[4]),
-        Param::END,
-    ];
-    static RSA_PUBLIC: [Param; 3] = [Param::unsigned(c"n"), Param::unsigned(c"e"), Param::END];
-    static EC: [Param; 4] = [Param::text(c"group"), Param::bytes(c"pub"), Param::unsigned(c"priv"), Param::END];
-    static EC_PUBLIC: [Param; 3] = [Param::text(c"group"), Param::bytes(c"pub"), Param::END];
-    static RAW: [Param; 3] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::END];
-    static SEEDED: [Param; 4] = [Param::bytes(c"pub"), Param::bytes(c"priv"), Param::bytes(c"seed"), Param::END];
-    static RAW_PUBLIC: [Param; 2] = [Param::bytes(c"pub"), Param::END];
-    match (family, selection & select::PRIVATE != 0) {
-        (Family::Rsa, true) => RSA.as_ptr(),
-        (Family::Rsa, false) => RSA_PUBLIC.as_ptr(),
-        (Family::Ec, true) => EC.as_ptr(),
-        (Family::Ec, false) => EC_PUBLIC.as_ptr(),
-        (Family::Raw(Raw::MlKem768 | Raw::MlDsa65), true) => SEEDED.as_ptr(),
-        (Family::Raw(_), true) => RAW.as_ptr(),
-        (Family::Raw(_), false) => RAW_PUBLIC.as_ptr(),
-    }
+/// What is read of a key of this family: the public part is what stands last.
+pub(super) fn types(family: Family, selection: c_int) -> &'static [Param] {
+    let (list, private): (&[Param], _) = match family {
+        Family::Rsa => (params! { UNSIGNED: RSA[0], RSA[1], RSA[2], RSA[3], RSA[4], RSA[5], c"n", c"e"; }, 6),
+        Family::Ec => (params! { UNSIGNED: c"priv"; TEXT: c"group"; BYTES: c"pub"; }, 1),
+        Family::Raw(Raw::MlKem768 | Raw::MlDsa65) => (params! { BYTES: c"seed", c"priv", c"pub"; }, 2),
+        Family::Raw(_) => (params! { BYTES: c"priv", c"pub"; }, 1),
+    };
+    if selection & select::PRIVATE != 0 { list } else { &list[private..] }
 }
 
 /// The key that the parameters say.
@@ -78,19 +57,13 @@ fn rsa(private: bool, params: Params<'_>) -> Result<Key, Failure> {
         let bits = public.bits();
         return Err(Failure::unsupported(format!("RSA with {bits} bits: use 2048, 3072 or 4096")));
     }
-    let Some(secret_exponent) = secret(params, c"d").filter(|_| private) else {
+    let numbers = RSA.map(|name| secret(params, name));
+    if !private || numbers[0].is_none() {
         return Ok(Key::new(public, Private::None));
-    };
-    let [first, second, first_exponent, second_exponent, coefficient] = RSA_REST.map(|name| secret(params, name));
-    let parts = RsaParts {
-        n: Zeroizing::new(modulus),
-        e: Zeroizing::new(exponent),
-        d: secret_exponent,
-        primes: [first.ok_or_else(missing)?, second.ok_or_else(missing)?],
-        exponents: [first_exponent.ok_or_else(missing)?, second_exponent.ok_or_else(missing)?],
-        coefficient: coefficient.ok_or_else(missing)?,
-    };
-    Ok(Key::new(public, Private::Imported(rsa_private(&parts)?)))
+    }
+    let [Some(d), Some(p), Some(q), Some(dp), Some(dq), Some(coefficient)] = &numbers else { return Err(missing()) };
+    let private = rsa_private([&modulus, &exponent, d, p, q, dp, dq, coefficient])?;
+    Ok(Key::new(public, Private::Imported(private)))
 }
 
 fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {

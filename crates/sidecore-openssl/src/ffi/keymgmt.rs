@@ -1,198 +1,103 @@
 //! Key management: what OpenSSL may know of a key, and how it gets one.
 
-use super::abi::{Callback, Dispatch, Param, keymgmt as entry, operation, select};
-use super::object::{KeyObject, key_in};
-use super::params::{List, Misfit, Params, Questions};
+use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
+use super::object::{KeyObject, Reference, key_in};
+use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::Provider;
-use super::{generate, import};
-use super::{guard, shared};
+use super::{OfFamily, free, generate, guard, import};
 use sidecore_client::face::failure::{Failure, Reason};
 use sidecore_client::face::key::{Curve, Family, Key, Private, Public, Raw};
 use std::ffi::{c_char, c_int, c_void};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The functions of one family differ in its name only.
-macro_rules! family {
-    ($module:ident, $family:expr) => {
-        pub(crate) mod $module {
-            use super::*;
+/// Keys of one family.
+pub(super) struct Keys<F>(PhantomData<F>);
 
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn new(context: *mut c_void) -> *mut c_void {
-                // SAFETY: OpenSSL gives the provider's context.
-                unsafe { super::new(context, $family) }
-            }
-
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn gen_init(context: *mut c_void, selection: c_int, params: *const Param) -> *mut c_void {
-                // SAFETY: OpenSSL gives the provider's context and a list.
-                guard(std::ptr::null_mut(), || unsafe {
-                    generate::begin(shared::<Provider>(context), $family, selection, params)
-                })
-            }
-
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn query_operation_name(number: c_int) -> *const c_char {
-                super::query_operation_name(number, $family)
-            }
-
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn gettable_params(_context: *mut c_void) -> *const Param {
-                gettable($family).as_ptr()
-            }
-
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn exported_types(selection: c_int) -> *const Param {
-                exported($family, selection)
-            }
-
-            /// # Safety
-            /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-            unsafe extern "C" fn imported_types(selection: c_int) -> *const Param {
-                import::types($family, selection)
-            }
-
-            pub(crate) static FUNCTIONS: [Dispatch; 21] = [
-                entry::new(new),
-                entry::gen_init(gen_init),
-                entry::gen_set_template(generate::set_template),
-                entry::gen_set_params(generate::set_params),
-                entry::gen_settable_params(generate::settable_params),
-                entry::generate(generate::generate),
-                entry::gen_cleanup(generate::end),
-                entry::load(load),
-                entry::free(free),
-                entry::get_params(get_params),
-                entry::gettable_params(gettable_params),
-                entry::query_operation_name(query_operation_name),
-                entry::has(has),
-                entry::validate(validate),
-                entry::matches(matches),
-                entry::import(import),
-                entry::import_types(imported_types),
-                entry::export(export),
-                entry::export_types(exported_types),
-                entry::dup(dup),
-                Dispatch::END,
-            ];
-        }
-    };
+impl<F: OfFamily> Keys<F> {
+    pub(super) const FUNCTIONS: &'static [Dispatch] = &[
+        entry::new(new::<F>),
+        entry::gen_init(generate::begin::<F>),
+        entry::gen_set_template(generate::set_template),
+        entry::gen_set_params(generate::set_params),
+        entry::gen_settable_params(generate::settable_params),
+        entry::generate(generate::generate),
+        entry::gen_cleanup(free::<generate::Generation>),
+        entry::load(load),
+        entry::free(free::<KeyObject>),
+        entry::get_params(get_params),
+        entry::gettable_params(gettable_params::<F>),
+        entry::query_operation_name(query_operation_name::<F>),
+        entry::has(has),
+        entry::validate(validate),
+        entry::matches(matches),
+        entry::import(import),
+        entry::import_types(imported_types::<F>),
+        entry::export(export),
+        entry::export_types(exported_types::<F>),
+        entry::dup(dup),
+        Dispatch::END,
+    ];
 }
 
-family!(rsa, Family::Rsa);
-family!(ec, Family::Ec);
-family!(ed25519, Family::Raw(Raw::Ed25519));
-family!(x25519, Family::Raw(Raw::X25519));
-family!(ml_kem_768, Family::Raw(Raw::MlKem768));
-family!(ml_dsa_65, Family::Raw(Raw::MlDsa65));
-
-/// # Safety
-/// `context` is that of the provider.
-unsafe fn new(context: *mut c_void, family: Family) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context, see above.
-        let provider = unsafe { shared::<Provider>(context) };
-        Box::into_raw(Box::new(KeyObject::new(provider, family))).cast()
-    })
+extern "C" fn new<F: OfFamily>(provider: &Arc<Provider>) -> Option<Box<KeyObject>> {
+    guard(None, || Some(Box::new(KeyObject::new(provider, F::FAMILY))))
 }
 
-fn query_operation_name(number: c_int, family: Family) -> *const c_char {
-    let name = match (family, number) {
+extern "C" fn query_operation_name<F: OfFamily>(number: c_int) -> *const c_char {
+    let name = match (F::FAMILY, number) {
         (Family::Ec, operation::SIGNATURE) => c"ECDSA",
         (Family::Ec, operation::KEYEXCH) => c"ECDH",
-        _ => family.name(),
+        (family, _) => family.name(),
     };
     name.as_ptr()
 }
 
-/// # Safety
-/// `object` is null, as OpenSSL has it for a key of which only the type is known, or a key object of this provider that is
-/// valid for `'a`.
-unsafe fn from_pointer<'a>(pointer: *const c_void) -> Option<&'a KeyObject> {
-    // SAFETY: see above.
-    unsafe { pointer.cast::<KeyObject>().as_ref() }
+/// Takes over what was offered.
+extern "C" fn load(reference: Option<&mut Reference>, len: usize) -> Option<Box<KeyObject>> {
+    reference.filter(|_| len == size_of::<Reference>())?.take()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
-    if reference.is_null() || len != size_of::<*mut KeyObject>() {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: a reference made by `with_reference`; it is emptied, so that the object has one owner.
-    unsafe { std::ptr::replace(reference.cast_mut().cast::<*mut c_void>(), std::ptr::null_mut()) }
-}
-
-/// Exports an object that was offered by [`KeyObject::offer`], if it has a public part only. OpenSSL asks this for other
-/// providers; a private key is loaded here when they do not get it.
+/// Exports an object that was offered, if it has a public part only. OpenSSL asks this for other providers; a private key is
+/// loaded here when they do not get it.
 ///
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 pub(super) unsafe extern "C" fn export_object(
     _context: *mut c_void,
-    reference: *const c_void,
+    reference: Option<&Reference>,
     len: usize,
     callback: Callback,
     argument: *mut c_void,
 ) -> c_int {
-    guard(0, || {
-        if reference.is_null() || len != size_of::<*mut KeyObject>() {
-            return 0;
+    // It is empty once it was loaded.
+    let object = reference.filter(|_| len == size_of::<Reference>()).and_then(|reference| reference.as_deref());
+    guard(0, || match object {
+        Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
+            let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
+            // SAFETY: OpenSSL's own callback.
+            public(key, selection).with(|list| unsafe { callback(list, argument) })
         }
-        // SAFETY: a reference made by `offer`, which is empty once it was loaded.
-        let object = unsafe { *reference.cast::<*mut c_void>() };
-        // SAFETY: a key object, or null.
-        match unsafe { object.cast::<KeyObject>().as_ref() } {
-            Some(KeyObject { key: Some(key), .. }) if !key.has_private() => {
-                let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
-                // SAFETY: OpenSSL's own callback.
-                public(key, selection).with(|list| unsafe { callback(list, argument) })
-            }
-            _ => 0,
-        }
+        _ => 0,
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn free(key: *mut c_void) {
-    guard((), || {
-        if !key.is_null() {
-            // SAFETY: made here, for the last time.
-            drop(unsafe { Box::from_raw(key.cast::<KeyObject>()) });
-        }
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
-    // SAFETY: OpenSSL's key object.
-    let Some(object) = (unsafe { from_pointer(key) }) else { return 0 };
+/// `None` is a key of which only the type is known.
+extern "C" fn has(object: Option<&KeyObject>, selection: c_int) -> c_int {
+    let Some(object) = object else { return 0 };
     c_int::from(match &object.key {
         Some(key) => selection & select::PRIVATE == 0 || key.has_private(),
         None => selection & select::KEY_PAIR == 0 && object.parameters.is_some(),
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _kind: c_int) -> c_int {
+extern "C" fn validate(object: Option<&KeyObject>, selection: c_int, _kind: c_int) -> c_int {
     // Keys were checked by the service that holds them; imported ones when they came.
-    // SAFETY: as for `has`.
-    unsafe { has(key, selection) }
+    has(object, selection)
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
-    // SAFETY: OpenSSL's key objects.
-    let (Some(one), Some(other)) = (unsafe { (key_in(one), key_in(other)) }) else { return 0 };
+extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, selection: c_int) -> c_int {
+    let (Some(one), Some(other)) = (key_in(one), key_in(other)) else { return 0 };
     if selection & select::KEY_PAIR != 0 {
         return c_int::from(one.public == other.public);
     }
@@ -203,64 +108,58 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     c_int::from(one.public.family() == other.public.family() && curve(&one) == curve(&other))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn dup(key: *const c_void, selection: c_int) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: OpenSSL's key object.
-        let Some(from) = (unsafe { from_pointer(key) }) else { return std::ptr::null_mut() };
+extern "C" fn dup(from: Option<&KeyObject>, selection: c_int) -> Option<Box<KeyObject>> {
+    guard(None, || {
+        let from = from?;
         let key = match &from.key {
             Some(key) if selection & select::PRIVATE == 0 && key.has_private() => Some(Arc::new(key.without_private())),
             other => other.clone(),
         };
-        let object = KeyObject::new(Arc::clone(&from.provider), from.family);
-        Box::into_raw(Box::new(KeyObject { key, parameters: from.parameters, ..object })).cast()
+        let parameters = from.parameters;
+        Some(Box::new(KeyObject { key, parameters, ..KeyObject::new(&from.provider, from.family) }))
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const Param) -> c_int {
+extern "C" fn import(object: &mut KeyObject, selection: c_int, params: Params<'_>) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's key object, which nobody uses yet.
-        let object = unsafe { &mut *key.cast::<KeyObject>() };
-        // SAFETY: OpenSSL's list.
-        let params = unsafe { Params::new(params) };
         if selection & select::KEY_PAIR == 0 {
             object.parameters = params.text(c"group").and_then(Curve::from_name);
             return c_int::from(object.parameters.is_some());
         }
-        match import::read(&object.provider, object.family, selection & select::PRIVATE != 0, params) {
-            Ok(key) => {
-                object.key = Some(Arc::new(key));
-                1
-            }
-            Err(failure) => object.provider.fail(c"import", &failure),
-        }
+        let key = import::read(&object.provider, object.family, selection & select::PRIVATE != 0, params);
+        object.key = object.provider.tell(c"import", key).map(Arc::new);
+        c_int::from(object.key.is_some())
     })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn export(key: *mut c_void, selection: c_int, callback: Callback, argument: *mut c_void) -> c_int {
+unsafe extern "C" fn export(
+    object: Option<&KeyObject>,
+    selection: c_int,
+    callback: Callback,
+    argument: *mut c_void,
+) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's key object.
-        let Some(object) = (unsafe { from_pointer(key) }) else { return 0 };
-        let Some(key) = &object.key else {
-            let Some(curve) = object.parameters else { return 0 };
-            // SAFETY: OpenSSL's own callback.
-            return List::default().text(c"group", curve.name()).with(|list| unsafe { callback(list, argument) });
+        let Some(object) = object else { return 0 };
+        let list = match (&object.key, object.parameters) {
+            (Some(key), _) if selection & select::PRIVATE != 0 && key.has_private() => {
+                // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
+                let text = match key.private {
+                    Private::Made(_) => {
+                        "export the public part only; a key to keep is made by `sidecore keys generate`"
+                    }
+                    _ => "use the key by its URI, and export the public part only",
+                };
+                object.provider.core.error(c"export", &Failure::new(Reason::Private, text));
+                return 0;
+            }
+            (Some(key), _) => public(key, selection),
+            (None, Some(curve)) => List::default().text(c"group", curve.name()),
+            (None, None) => return 0,
         };
-        if selection & select::PRIVATE != 0 && key.has_private() {
-            // OpenSSL asks this of every key before it tries the operation with its own code; then it comes to us.
-            let text = match key.private {
-                Private::Made(_) => "export the public part only; a key to keep is made by `sidecore keys generate`",
-                _ => "use the key by its URI, and export the public part only",
-            };
-            return object.provider.fail(c"export", &Failure::new(Reason::Private, text));
-        }
         // SAFETY: OpenSSL's own callback.
-        public(key, selection).with(|list| unsafe { callback(list, argument) })
+        list.with(|list| unsafe { callback(list, argument) })
     })
 }
 
@@ -278,103 +177,95 @@ fn public(key: &Key, selection: c_int) -> List {
     }
 }
 
-fn exported(family: Family, selection: c_int) -> *const Param {
-    static NOTHING: [Param; 1] = [Param::END];
-    if selection & select::PRIVATE != 0 { NOTHING.as_ptr() } else { import::types(family, selection) }
+extern "C" fn imported_types<F: OfFamily>(selection: c_int) -> *const Param {
+    import::types(F::FAMILY, selection).as_ptr()
 }
 
-fn gettable(family: Family) -> &'static [Param] {
-    static RSA: [Param; 8] = [
-        Param::integer(c"bits"),
-        Param::integer(c"security-bits"),
-        Param::integer(c"max-size"),
-        Param::text(c"default-digest"),
-        Param::unsigned(c"n"),
-        Param::unsigned(c"e"),
-        Param::bytes(c"encoded-pub-key"),
-        Param::END,
-    ];
-    static EC: [Param; 13] = [
-        Param::integer(c"bits"),
-        Param::integer(c"security-bits"),
-        Param::integer(c"max-size"),
-        Param::text(c"default-digest"),
-        Param::text(c"group"),
-        Param::text(c"encoding"),
-        Param::text(c"point-format"),
-        Param::text(c"field-type"),
-        Param::bytes(c"pub"),
-        Param::bytes(c"encoded-pub-key"),
-        Param::unsigned(c"qx"),
-        Param::unsigned(c"qy"),
-        Param::END,
-    ];
-    static RAW: [Param; 8] = [
-        Param::integer(c"bits"),
-        Param::integer(c"security-bits"),
-        Param::integer(c"max-size"),
-        Param::integer(c"security-category"),
-        Param::text(c"mandatory-digest"),
-        Param::bytes(c"pub"),
-        Param::bytes(c"encoded-pub-key"),
-        Param::END,
-    ];
-    match family {
-        Family::Rsa => &RSA,
-        Family::Ec => &EC,
-        Family::Raw(_) => &RAW,
-    }
+extern "C" fn exported_types<F: OfFamily>(selection: c_int) -> *const Param {
+    let private = selection & select::PRIVATE != 0;
+    let list = if private {
+        params! {}
+    } else {
+        import::types(F::FAMILY, selection)
+    };
+    list.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
+extern "C" fn gettable_params<F: OfFamily>(_provider: *mut c_void) -> *const Param {
+    let list = match F::FAMILY {
+        Family::Rsa => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size";
+            TEXT: c"default-digest";
+            UNSIGNED: c"n", c"e";
+            BYTES: c"encoded-pub-key";
+        },
+        Family::Ec => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size";
+            TEXT: c"default-digest", c"group", c"encoding", c"point-format", c"field-type";
+            BYTES: c"pub", c"encoded-pub-key";
+            UNSIGNED: c"qx", c"qy";
+        },
+        Family::Raw(_) => params! {
+            INTEGER: c"bits", c"security-bits", c"max-size", c"security-category";
+            TEXT: c"mandatory-digest";
+            BYTES: c"pub", c"encoded-pub-key";
+        },
+    };
+    list.as_ptr()
+}
+
+extern "C" fn get_params(object: Option<&KeyObject>, mut questions: Questions<'_>) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's key object and list.
-        let (Some(object), mut questions) = (unsafe { (from_pointer(key), Questions::new(params)) }) else { return 0 };
-        let answered = match (&object.key, object.parameters) {
+        let Some(object) = object else { return 0 };
+        c_int::from(match (&object.key, object.parameters) {
             (Some(key), _) => answer(&key.public, &mut questions),
             (None, Some(curve)) => answer_curve(curve, &mut questions),
-            (None, None) => return 0,
-        };
-        c_int::from(answered.is_ok())
+            (None, None) => false,
+        })
     })
 }
 
-fn answer(public: &Public, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    questions.length(c"bits", public.bits())?;
-    questions.integer(c"security-bits", public.security_bits())?;
-    questions.length(c"max-size", public.max_len())?;
-    match public {
-        Public::Rsa { n, e } => {
-            questions.text(c"default-digest", c"SHA256")?;
-            questions.number(c"n", n)?;
-            questions.number(c"e", e)
+fn answer(public: &Public, questions: &mut Questions<'_>) -> bool {
+    let sizes = [
+        (c"bits", Answer::Length(public.bits())),
+        (c"security-bits", Answer::Integer(public.security_bits())),
+        (c"max-size", Answer::Length(public.max_len())),
+    ];
+    let fit = questions.answer(sizes);
+    fit && match public {
+        Public::Rsa { n, e } => questions.answer([
+            (c"default-digest", Answer::Text(c"SHA256")),
+            (c"n", Answer::Number(n)),
+            (c"e", Answer::Number(e)),
+        ]),
+        Public::Ec { curve, point } => {
+            let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.size()).unwrap_or_default();
+            let numbers = [
+                (c"pub", Answer::Bytes(point)),
+                (c"encoded-pub-key", Answer::Bytes(point)),
+                (c"qx", Answer::Number(x)),
+                (c"qy", Answer::Number(y)),
+            ];
+            answer_curve(*curve, questions) && questions.answer(numbers)
         }
-        Public::Ec { curve, point } => answer_ec(*curve, point, questions),
         Public::Raw(raw, key) => {
             let category = if matches!(raw, Raw::MlKem768 | Raw::MlDsa65) { 3 } else { 0 };
-            questions.integer(c"security-category", category)?;
-            questions.text(c"mandatory-digest", c"")?;
-            questions.bytes(c"pub", key)?;
-            questions.bytes(c"encoded-pub-key", key)
+            questions.answer([
+                (c"security-category", Answer::Integer(category)),
+                (c"mandatory-digest", Answer::Text(c"")),
+                (c"pub", Answer::Bytes(key)),
+                (c"encoded-pub-key", Answer::Bytes(key)),
+            ])
         }
     }
 }
 
-fn answer_curve(curve: Curve, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    questions.text(c"default-digest", c"SHA256")?;
-    questions.text(c"group", curve.name())?;
-    questions.text(c"encoding", c"named_curve")?;
-    questions.text(c"point-format", c"uncompressed")?;
-    questions.text(c"field-type", c"prime-field")
-}
-
-fn answer_ec(curve: Curve, point: &[u8], questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    answer_curve(curve, questions)?;
-    questions.bytes(c"pub", point)?;
-    questions.bytes(c"encoded-pub-key", point)?;
-    let (x, y) = point.get(1..).unwrap_or_default().split_at_checked(curve.size()).unwrap_or_default();
-    questions.number(c"qx", x)?;
-    questions.number(c"qy", y)
+fn answer_curve(curve: Curve, questions: &mut Questions<'_>) -> bool {
+    questions.answer([
+        (c"default-digest", Answer::Text(c"SHA256")),
+        (c"group", Answer::Text(curve.name())),
+        (c"encoding", Answer::Text(c"named_curve")),
+        (c"point-format", Answer::Text(c"uncompressed")),
+        (c"field-type", Answer::Text(c"prime-field")),
+    ])
 }

@@ -8,14 +8,9 @@ pub(super) struct Libcrypto(*mut c_void);
 impl Libcrypto {
     /// The library with this address in it.
     pub(super) fn with(address: *const c_void) -> Self {
-        let mut info = libc::Dl_info {
-            dli_fname: std::ptr::null(),
-            dli_fbase: std::ptr::null_mut(),
-            dli_sname: std::ptr::null(),
-            dli_saddr: std::ptr::null_mut(),
-        };
-        // SAFETY: any address is allowed; the name is the loader's.
+        // SAFETY: zeros are such a structure; any address is allowed; the name is the loader's.
         unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
             if libc::dladdr(address, &raw mut info) != 0 && !info.dli_fname.is_null() {
                 let library = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
                 if !library.is_null() {

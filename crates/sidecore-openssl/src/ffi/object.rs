@@ -1,9 +1,9 @@
 //! Key objects: what OpenSSL holds of a key.
 
-use super::abi::{Callback, object};
+use super::abi::{Callback, OBJECT_PKEY};
 use super::params::List;
 use super::provider::Provider;
-use sidecore_client::face::key::{Curve, Family, Key};
+use sidecore_client::face::key::{Curve, Family, Key, Public};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -16,39 +16,39 @@ pub(crate) struct KeyObject {
     pub(crate) parameters: Option<Curve>,
 }
 
+/// Where a key object is that was offered, until it is taken.
+pub(super) type Reference = Option<Box<KeyObject>>;
+
 impl KeyObject {
     /// Without a key yet.
-    pub(crate) fn new(provider: Arc<Provider>, family: Family) -> Self {
-        Self { provider, family, key: None, parameters: None }
+    pub(crate) fn new(provider: &Arc<Provider>, family: Family) -> Self {
+        Self { provider: Arc::clone(provider), family, key: None, parameters: None }
     }
 
-    /// Tells a store's or decoder's callback of this object, which the function `load` of key management takes over.
-    ///
-    /// # Safety
-    /// `callback` is OpenSSL's and goes with `argument`.
-    pub(crate) unsafe fn offer(self, list: List, callback: Callback, argument: *mut c_void) -> c_int {
-        let mut object: *mut Self = Box::into_raw(Box::new(self));
-        let reference: *mut *mut Self = &raw mut object;
-        let result = list
-            .integer(c"type", object::PKEY)
-            .borrowed(c"reference", reference.cast(), size_of::<*mut Self>())
-            // SAFETY: see above.
-            .with(|list| unsafe { callback(list, argument) });
-        // SAFETY: written by `load` if it took the object over.
-        let left = unsafe { reference.read_volatile() };
-        if !left.is_null() {
-            // SAFETY: made above, and nobody took it.
-            drop(unsafe { Box::from_raw(left) });
+    /// The curve of the key, or of parameters without one.
+    pub(super) fn curve(&self) -> Option<Curve> {
+        match self.key.as_ref().map(|key| &key.public) {
+            Some(Public::Ec { curve, .. }) => Some(*curve),
+            _ => self.parameters,
         }
-        result
     }
 }
 
-/// The key in a key object that OpenSSL hands to an operation.
+/// Tells a store's or decoder's callback of a key, which the function `load` of key management takes over.
 ///
 /// # Safety
-/// `object` is null or a key object of this provider.
-pub(super) unsafe fn key_in(object: *const c_void) -> Option<Arc<Key>> {
-    // SAFETY: see above.
-    unsafe { object.cast::<KeyObject>().as_ref()?.key.clone() }
+/// `callback` is OpenSSL's and goes with `argument`.
+pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callback, argument: *mut c_void) -> c_int {
+    let family = key.public.family();
+    let object = KeyObject { key: Some(Arc::new(key)), ..KeyObject::new(provider, family) };
+    let mut reference: Reference = Some(Box::new(object));
+    let list = List::default().text(c"data-type", family.name()).integer(c"type", OBJECT_PKEY);
+    let list = list.borrowed(c"reference", (&raw mut reference).cast(), size_of::<Reference>());
+    // SAFETY: see above. `load` may leave nothing at the reference, which lives longer than the call.
+    list.with(|list| unsafe { callback(list, argument) })
+}
+
+/// The key in a key object that OpenSSL hands to an operation.
+pub(super) fn key_in(object: Option<&KeyObject>) -> Option<Arc<Key>> {
+    object?.key.clone()
 }

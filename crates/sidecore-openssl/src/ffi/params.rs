@@ -2,60 +2,58 @@
 //!
 //! A list is checked once, where its pointer comes in; what is made of it here is safe to use.
 
-use super::abi::Param;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 
-const INTEGER: u32 = 1;
-const UNSIGNED: u32 = 2;
-const TEXT: u32 = 4;
-const BYTES: u32 = 5;
-const TEXT_POINTER: u32 = 6;
-const BYTES_POINTER: u32 = 7;
+/// A number with a sign (`OSSL_PARAM_INTEGER`).
+pub(super) const INTEGER: u32 = 1;
+/// A number without a sign, of any length.
+pub(super) const UNSIGNED: u32 = 2;
+/// A text.
+pub(super) const TEXT: u32 = 4;
+/// Bytes.
+pub(super) const BYTES: u32 = 5;
+/// A pointer to a text.
+pub(super) const TEXT_POINTER: u32 = 6;
+/// A pointer to bytes.
+pub(super) const BYTES_POINTER: u32 = 7;
 /// `OSSL_PARAM_UNMODIFIED`: nothing was answered.
 const UNMODIFIED: usize = usize::MAX;
 /// Longest list that is read.
 const MAX_LEN: usize = 256;
 
+/// `OSSL_PARAM`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Param {
+    pub(super) key: *const c_char,
+    pub(super) data_type: u32,
+    pub(super) data: *mut c_void,
+    pub(super) data_size: usize,
+    pub(super) return_size: usize,
+}
+
+// SAFETY: shared ones are descriptions: a name and a type, without data.
+unsafe impl Sync for Param {}
+
 impl Param {
-    const fn describe(key: &'static CStr, data_type: u32) -> Self {
+    /// Says that there is something of this name and type.
+    pub(super) const fn new(key: &'static CStr, data_type: u32) -> Self {
         Self { key: key.as_ptr(), data_type, data: std::ptr::null_mut(), data_size: 0, return_size: UNMODIFIED }
     }
 
-    /// Says that there is an integer of this name.
-    pub(crate) const fn integer(key: &'static CStr) -> Self {
-        Self::describe(key, INTEGER)
-    }
-
-    /// Says that there is a number without a sign, of any length, of this name.
-    pub(crate) const fn unsigned(key: &'static CStr) -> Self {
-        Self::describe(key, UNSIGNED)
-    }
-
-    /// Says that there is a text of this name.
-    pub(crate) const fn text(key: &'static CStr) -> Self {
-        Self::describe(key, TEXT)
-    }
-
-    /// Says that there are bytes of this name.
-    pub(crate) const fn bytes(key: &'static CStr) -> Self {
-        Self::describe(key, BYTES)
-    }
-
-    /// Says that there is a pointer to a text of this name.
-    pub(crate) const fn text_pointer(key: &'static CStr) -> Self {
-        Self::describe(key, TEXT_POINTER)
-    }
-
-    /// Says that there is a pointer to bytes of this name.
-    pub(crate) const fn bytes_pointer(key: &'static CStr) -> Self {
-        Self::describe(key, BYTES_POINTER)
-    }
-
     /// Ends a list.
-    pub(crate) const END: Self =
-        Self { key: std::ptr::null(), data_type: 0, data: std::ptr::null_mut(), data_size: 0, return_size: 0 };
+    pub(super) const END: Self = Self { key: std::ptr::null(), ..Self::new(c"", 0) };
 }
+
+/// A list of what there is: names, by type.
+macro_rules! params {
+    ($($data_type:ident: $($name:expr),+;)*) => {{
+        const LIST: &[Param] = &[$($(Param::new($name, $data_type),)+)* Param::END];
+        LIST
+    }};
+}
+pub(super) use params;
 
 /// What a parameter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,50 +68,31 @@ pub(crate) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A list that OpenSSL handed over.
+/// A list that OpenSSL handed over: null, or it ends as lists do, and is valid for `'a`.
+#[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Params<'a> {
-    list: *const Param,
-    life: PhantomData<&'a Param>,
-}
+pub(crate) struct Params<'a>(*const Param, PhantomData<&'a Param>);
 
 impl<'a> Params<'a> {
-    /// # Safety
-    /// `list` is null or ends as lists do, and is valid for `'a`.
-    pub(crate) unsafe fn new(list: *const Param) -> Self {
-        Self { list, life: PhantomData }
-    }
-
     /// What the parameter of this name says, if it is there and has a value.
     pub(crate) fn get(self, name: &CStr) -> Option<Value<'a>> {
-        // SAFETY: the list is valid, see `new`.
-        let param = unsafe { find(self.list, name)?.as_ref()? };
-        // SAFETY: data and size are as the type says, see `new`.
-        unsafe { value(param) }
+        // SAFETY: the list is valid, and data and size of each parameter are as its type says.
+        unsafe { value(find(self.0, name)?.as_ref()?) }
     }
 
     /// The text of this name.
     pub(crate) fn text(self, name: &CStr) -> Option<&'a str> {
-        match self.get(name)? {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        if let Value::Text(text) = self.get(name)? { Some(text) } else { None }
     }
 
     /// The bytes of this name.
     pub(crate) fn bytes(self, name: &CStr) -> Option<&'a [u8]> {
-        match self.get(name)? {
-            Value::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
+        if let Value::Bytes(bytes) = self.get(name)? { Some(bytes) } else { None }
     }
 
     /// The integer of this name.
     pub(crate) fn integer(self, name: &CStr) -> Option<i64> {
-        match self.get(name)? {
-            Value::Integer(number) => Some(number),
-            _ => None,
-        }
+        if let Value::Integer(number) = self.get(name)? { Some(number) } else { None }
     }
 
     /// The number of this name, the most significant byte first, without zeros before it.
@@ -201,94 +180,34 @@ fn unsigned(bytes: &[u8]) -> Value<'_> {
     short.map_or(Value::Number(bytes), Value::Integer)
 }
 
-/// A list of questions.
-pub(crate) struct Questions<'a> {
-    list: *mut Param,
-    life: PhantomData<&'a mut Param>,
+/// A list of questions: null, or it ends as lists do, and is valid and ours to write for `'a`.
+#[repr(transparent)]
+pub(crate) struct Questions<'a>(*mut Param, PhantomData<&'a mut Param>);
+
+/// What may be asked.
+pub(crate) enum Answer<'a> {
+    /// An integer.
+    Integer(i32),
+    /// A length.
+    Length(usize),
+    /// A number, the most significant byte first.
+    Number(&'a [u8]),
+    /// A text.
+    Text(&'a CStr),
+    /// Whichever of number and text was asked for.
+    Either(i32, &'a CStr),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A pointer to a text.
+    TextPointer(&'static CStr),
+    /// A pointer to bytes, which stay where they are while the context is not changed.
+    BytesPointer(&'a [u8]),
 }
 
-/// An answer to a question of another type, or without room for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit;
-
 impl Questions<'_> {
-    /// # Safety
-    /// `list` is null or ends as lists do, and is valid and ours to write for the life of the value.
-    pub(crate) unsafe fn new(list: *mut Param) -> Self {
-        Self { list, life: PhantomData }
-    }
-
-    fn find(&mut self, name: &CStr) -> Option<&mut Param> {
-        // SAFETY: the list is valid and ours, see `new`.
-        unsafe { find(self.list, name)?.cast_mut().as_mut() }
-    }
-
-    /// Answers with an integer, if it was asked for.
-    pub(crate) fn integer(&mut self, name: &CStr, number: i32) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        let negative = number < 0;
-        match param.data_type {
-            INTEGER => fill(param, &i64::from(number).to_le_bytes(), if negative { 0xff } else { 0 }, 4),
-            UNSIGNED if !negative => fill(param, &i64::from(number).to_le_bytes(), 0, 4),
-            _ => Err(Misfit),
-        }
-    }
-
-    /// Answers with a length.
-    pub(crate) fn length(&mut self, name: &CStr, length: usize) -> Result<(), Misfit> {
-        self.integer(name, i32::try_from(length).map_err(|_| Misfit)?)
-    }
-
-    /// Answers with a number, given the most significant byte first.
-    pub(crate) fn number(&mut self, name: &CStr, big: &[u8]) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        let little: Vec<u8> = big.iter().rev().copied().collect();
-        if param.data_type == UNSIGNED { fill(param, &little, 0, little.len()) } else { Err(Misfit) }
-    }
-
-    /// Answers with a text.
-    pub(crate) fn text(&mut self, name: &CStr, text: &'static CStr) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        match param.data_type {
-            TEXT => copy(param, text.to_bytes(), text.to_bytes_with_nul()),
-            TEXT_POINTER => {
-                param.return_size = text.count_bytes();
-                if !param.data.is_null() {
-                    // SAFETY: the data is room for a pointer.
-                    unsafe { *param.data.cast::<*const std::ffi::c_char>() = text.as_ptr() };
-                }
-                Ok(())
-            }
-            _ => Err(Misfit),
-        }
-    }
-
-    /// Answers with a text that is made for the answer.
-    pub(crate) fn copied(&mut self, name: &CStr, text: &CStr) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        if param.data_type == TEXT { copy(param, text.to_bytes(), text.to_bytes_with_nul()) } else { Err(Misfit) }
-    }
-
-    /// Answers with whichever of number and text was asked for.
-    pub(crate) fn either(&mut self, name: &CStr, number: i32, text: &CStr) -> Result<(), Misfit> {
-        match self.find(name).map(|param| param.data_type) {
-            Some(TEXT) => self.copied(name, text),
-            _ => self.integer(name, number),
-        }
-    }
-
-    /// Answers with a pointer to bytes, which stay where they are while the context is not changed.
-    pub(crate) fn pointer(&mut self, name: &CStr, bytes: &[u8]) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        if param.data_type != BYTES_POINTER {
-            return Err(Misfit);
-        }
-        param.return_size = bytes.len();
-        if !param.data.is_null() {
-            // SAFETY: the data is room for a pointer.
-            unsafe { *param.data.cast::<*const u8>() = bytes.as_ptr() };
-        }
-        Ok(())
+    /// Answers what was asked of these. `false`: something was asked for in another type, or without room for it.
+    pub(crate) fn answer<const N: usize>(&mut self, answers: [(&CStr, Answer<'_>); N]) -> bool {
+        answers.into_iter().all(|(name, answer)| self.find(name).is_none_or(|param| answer.put(param)))
     }
 
     /// Whether this is asked.
@@ -296,44 +215,77 @@ impl Questions<'_> {
         self.find(name).is_some()
     }
 
-    /// Answers with bytes.
-    pub(crate) fn bytes(&mut self, name: &CStr, bytes: &[u8]) -> Result<(), Misfit> {
-        let Some(param) = self.find(name) else { return Ok(()) };
-        if param.data_type == BYTES { copy(param, bytes, bytes) } else { Err(Misfit) }
+    fn find(&mut self, name: &CStr) -> Option<&mut Param> {
+        // SAFETY: the list is valid and ours.
+        unsafe { find(self.0, name)?.cast_mut().as_mut() }
     }
 }
 
+impl Answer<'_> {
+    fn put(self, param: &mut Param) -> bool {
+        match (self, param.data_type) {
+            (Self::Integer(number) | Self::Either(number, _), INTEGER | UNSIGNED)
+                if number >= 0 || param.data_type == INTEGER =>
+            {
+                fill(param, &number.to_le_bytes(), if number < 0 { 0xff } else { 0 }, 4)
+            }
+            (Self::Length(length), INTEGER | UNSIGNED) => {
+                i32::try_from(length).is_ok_and(|length| Self::Integer(length).put(param))
+            }
+            (Self::Number(big), UNSIGNED) => {
+                let little: Vec<u8> = big.iter().rev().copied().collect();
+                fill(param, &little, 0, little.len())
+            }
+            (Self::Text(text) | Self::Either(_, text), TEXT) => copy(param, text.to_bytes(), text.to_bytes_with_nul()),
+            (Self::Bytes(bytes), BYTES) => copy(param, bytes, bytes),
+            (Self::TextPointer(text), TEXT_POINTER) => point(param, text.to_bytes()),
+            (Self::BytesPointer(bytes), BYTES_POINTER) => point(param, bytes),
+            _ => false,
+        }
+    }
+}
+
+/// Says where the bytes are.
+fn point(param: &mut Param, bytes: &[u8]) -> bool {
+    param.return_size = bytes.len();
+    if !param.data.is_null() {
+        // SAFETY: the data is room for a pointer.
+        unsafe { *param.data.cast::<*const u8>() = bytes.as_ptr() };
+    }
+    true
+}
+
 /// Writes a number in the length that was asked for; `needed` is told where no room was given.
-fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> Result<(), Misfit> {
+fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> bool {
     param.return_size = needed;
     if param.data.is_null() {
-        return Ok(());
+        return true;
     }
     let len = little.len().min(param.data_size);
     if little[len..].iter().any(|byte| *byte != sign) {
-        return Err(Misfit);
+        return false;
     }
     // SAFETY: so many bytes of room are there.
     let room = unsafe { std::slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
     room.fill(sign);
     room[..len].copy_from_slice(&little[..len]);
     param.return_size = param.data_size;
-    Ok(())
+    true
 }
 
 /// Writes bytes, and what ends them if there is room.
-fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> Result<(), Misfit> {
+fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
     param.return_size = bytes.len();
     if param.data.is_null() {
-        return Ok(());
+        return true;
     }
     if param.data_size < bytes.len() {
-        return Err(Misfit);
+        return false;
     }
     let len = with_end.len().min(param.data_size);
     // SAFETY: so many bytes of room are there.
     unsafe { std::ptr::copy_nonoverlapping(with_end.as_ptr(), param.data.cast::<u8>(), len) };
-    Ok(())
+    true
 }
 
 /// A list made here, for one of OpenSSL's callbacks.
@@ -345,16 +297,9 @@ pub(crate) struct List {
 }
 
 impl List {
-    fn push(mut self, key: &'static CStr, data_type: u32, data: Vec<u8>, size: usize) -> Self {
+    fn push(mut self, key: &'static CStr, data_type: u32, data: Vec<u8>, data_size: usize) -> Self {
         let mut data = data.into_boxed_slice();
-        let pointer: *mut c_void = data.as_mut_ptr().cast();
-        self.params.push(Param {
-            key: key.as_ptr(),
-            data_type,
-            data: pointer,
-            data_size: size,
-            return_size: UNMODIFIED,
-        });
+        self.params.push(Param { data: data.as_mut_ptr().cast(), data_size, ..Param::new(key, data_type) });
         self.data.push(data);
         self
     }
@@ -381,7 +326,7 @@ impl List {
 
     /// With bytes that live as long as the list is used.
     pub(crate) fn borrowed(mut self, key: &'static CStr, data: *mut c_void, size: usize) -> Self {
-        self.params.push(Param { key: key.as_ptr(), data_type: BYTES, data, data_size: size, return_size: UNMODIFIED });
+        self.params.push(Param { data, data_size: size, ..Param::new(key, BYTES) });
         self
     }
 

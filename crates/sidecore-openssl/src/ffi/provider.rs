@@ -1,10 +1,10 @@
 //! What OpenSSL loads: the provider itself.
 
-use super::abi::core::Handle;
-use super::abi::{Algorithm, Dispatch, Param, provider as entry};
+use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
 use super::libcrypto::Libcrypto;
-use super::params::Questions;
+use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
 use super::upcalls::Core;
+use super::{free, guard};
 use crate::jobs::{self, Jobs};
 use sidecore_client::client::Options;
 use sidecore_client::environment::named_users;
@@ -52,15 +52,14 @@ impl Provider {
         Ok(Caller { options: self.options()?, pause: &Jobs })
     }
 
-    /// Puts a failure into OpenSSL's queue of errors; what a function returns then.
-    pub(crate) fn fail(&self, doing: &'static CStr, failure: &Failure) -> c_int {
-        self.core.error(doing, failure);
-        0
+    /// What was done; a failure goes into OpenSSL's queue of errors.
+    pub(crate) fn tell<T>(&self, doing: &'static CStr, done: Result<T, Failure>) -> Option<T> {
+        done.inspect_err(|failure| self.core.error(doing, failure)).ok()
     }
 }
 
 /// The provider's section of openssl.cnf.
-fn read(setting: impl Fn(&CStr) -> Option<String>) -> Result<Options, Failure> {
+fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<Options, Failure> {
     let mut options = Options::default();
     if let Some(socket) = setting(c"socket") {
         options.socket = socket.into();
@@ -102,20 +101,17 @@ impl Drop for Provider {
 }
 
 static FUNCTIONS: [Dispatch; 5] = [
-    entry::teardown(release),
+    entry::teardown(free::<Arc<Provider>>),
     entry::gettable_params(gettable_params),
     entry::get_params(get_params),
     entry::query_operation(query_operation),
     Dispatch::END,
 ];
 
-static GETTABLE: [Param; 5] = [
-    Param::text_pointer(c"name"),
-    Param::text_pointer(c"version"),
-    Param::text_pointer(c"buildinfo"),
-    Param::integer(c"status"),
-    Param::END,
-];
+static GETTABLE: &[Param] = params! {
+    TEXT_POINTER: c"name", c"version", c"buildinfo";
+    INTEGER: c"status";
+};
 
 /// Where OpenSSL begins.
 ///
@@ -128,9 +124,9 @@ pub unsafe extern "C" fn OSSL_provider_init(
     functions: *mut *const c_void,
     context: *mut *mut c_void,
 ) -> c_int {
-    super::guard(0, || {
+    guard(0, || {
         // SAFETY: OpenSSL's own table and handle.
-        let core = unsafe { Core::new(handle, upcalls.cast()) };
+        let Some(core) = (unsafe { Core::new(handle, upcalls.cast()) }) else { return 0 };
         let library = Libcrypto::with(core.address_in_libcrypto());
         // SAFETY: libcrypto's own addresses.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
@@ -139,56 +135,36 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
             *functions = FUNCTIONS.as_ptr().cast();
-            *context = Arc::into_raw(provider).cast_mut().cast();
+            *context = Box::into_raw(Box::new(provider)).cast();
         }
         1
     })
 }
 
-/// Lets go of one share of the provider.
-///
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-pub(super) unsafe extern "C" fn release(context: *mut c_void) {
-    super::guard((), || {
-        // SAFETY: a share that `OSSL_provider_init` gave, or a decoder's `newctx`.
-        drop(unsafe { Arc::from_raw(context.cast::<Provider>()) });
-    });
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn gettable_params(_context: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_provider: *mut c_void) -> *const Param {
     GETTABLE.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn get_params(_context: *mut c_void, params: *mut Param) -> c_int {
-    super::guard(0, || {
-        // SAFETY: OpenSSL's list.
-        let mut questions = unsafe { Questions::new(params) };
+extern "C" fn get_params(_provider: *mut c_void, mut questions: Questions<'_>) -> c_int {
+    guard(0, || {
         let version = const {
             match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
                 Ok(version) => version,
                 Err(_) => c"",
             }
         };
-        let answered = questions
-            .text(c"name", c"sidecore")
-            .and_then(|()| questions.text(c"version", version))
-            .and_then(|()| questions.text(c"buildinfo", version))
-            .and_then(|()| questions.integer(c"status", 1));
-        c_int::from(answered.is_ok())
+        c_int::from(questions.answer([
+            (c"name", Answer::TextPointer(c"sidecore")),
+            (c"version", Answer::TextPointer(version)),
+            (c"buildinfo", Answer::TextPointer(version)),
+            (c"status", Answer::Integer(1)),
+        ]))
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn query_operation(_context: *mut c_void, number: c_int, no_store: *mut c_int) -> *const Algorithm {
-    if !no_store.is_null() {
-        // SAFETY: OpenSSL wants an answer here.
-        unsafe { *no_store = 0 };
+extern "C" fn query_operation(_provider: *mut c_void, number: c_int, no_store: Option<&mut c_int>) -> *const Algorithm {
+    if let Some(no_store) = no_store {
+        *no_store = 0;
     }
     super::algorithms(number).map_or(std::ptr::null(), <[Algorithm]>::as_ptr)
 }

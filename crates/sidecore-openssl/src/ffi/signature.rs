@@ -1,18 +1,19 @@
 //! Signatures: contexts, digests made on the way, and parameters.
 
-use super::abi::{Dispatch, Param, signature as entry};
-use super::bytes;
-use super::context::{self, Settable, dupctx, freectx, with};
+use super::abi::{Dispatch, signature as entry};
+use super::context::{self, Output, Settable, dupctx, with};
 use super::context::{get_ctx_params, gettable_ctx_params, set_ctx_params, settable_ctx_params};
-use super::object::key_in;
-use super::output::Output;
-use super::params::{Misfit, Params, Questions, Value};
+use super::object::{KeyObject, key_in};
+use super::params::{Answer, BYTES, INTEGER, Param, Params, Questions, TEXT, UNSIGNED, Value, params};
+use super::provider::Provider;
+use super::{bytes, free};
 use crate::algorithm_id::algorithm_id;
 use crate::hasher::Hasher;
 use sidecore_client::face::digest::Digest;
 use sidecore_client::face::failure::Failure;
 use sidecore_client::face::key::Key;
 use sidecore_client::face::sign::{Padding, Salt, Settings};
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -20,10 +21,21 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 struct Signing {
     settings: Settings,
-    /// The message so far, for algorithms with a digest.
-    hasher: Option<Hasher>,
+    message: Message,
     /// Signatures are to depend on key and message only.
     deterministic: bool,
+}
+
+/// What is signed.
+#[derive(Clone, Default)]
+enum Message {
+    /// What is given at the end: a digest, or a message where the algorithm takes no digest.
+    #[default]
+    Given,
+    /// A message in pieces, so far.
+    Hashed(Hasher),
+    /// The message is over, and no other was begun.
+    Over,
 }
 
 type Context = context::Context<Signing>;
@@ -38,12 +50,12 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
     entry::digest_sign_init(digest_init),
     entry::digest_sign_update(digest_update),
     entry::digest_sign_final(digest_sign_final),
-    entry::digest_sign(digest_sign),
+    entry::digest_sign(sign),
     entry::digest_verify_init(digest_init),
     entry::digest_verify_update(digest_update),
     entry::digest_verify_final(digest_verify_final),
-    entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Signing>),
+    entry::digest_verify(verify),
+    entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
     entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
@@ -56,10 +68,10 @@ pub(super) static FUNCTIONS: [Dispatch; 20] = [
 pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     entry::newctx(newctx),
     entry::digest_sign_init(digest_init),
-    entry::digest_sign(digest_sign),
+    entry::digest_sign(sign),
     entry::digest_verify_init(digest_init),
-    entry::digest_verify(digest_verify),
-    entry::freectx(freectx::<Signing>),
+    entry::digest_verify(verify),
+    entry::freectx(free::<Context>),
     entry::dupctx(dupctx::<Signing>),
     entry::get_ctx_params(get_ctx_params::<Signing>),
     entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
@@ -68,32 +80,25 @@ pub(super) static MESSAGE_FUNCTIONS: [Dispatch; 12] = [
     Dispatch::END,
 ];
 
-static SETTABLE_OF_MESSAGES: [Param; 5] = [
-    Param::bytes(c"context-string"),
-    Param::integer(c"message-encoding"),
-    Param::integer(c"deterministic"),
-    Param::text(c"instance"),
-    Param::END,
-];
+static SETTABLE_OF_MESSAGES: &[Param] = params! {
+    BYTES: c"context-string";
+    INTEGER: c"message-encoding", c"deterministic";
+    TEXT: c"instance";
+};
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
+extern "C" fn settable_message_params(_context: *mut c_void, _provider: *mut c_void) -> *const Param {
     SETTABLE_OF_MESSAGES.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn newctx(provider: *mut c_void, _properties: *const c_char) -> *mut c_void {
-    // SAFETY: the provider's context.
-    unsafe { context::newctx::<Signing>(provider) }
+extern "C" fn newctx(provider: &Arc<Provider>, _properties: *const c_char) -> Option<Box<Context>> {
+    context::newctx(provider)
 }
 
 impl Context {
     /// Begins with a key, or again with the same, and with these settings.
     fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.begin(key)?;
-        self.work.hasher = None;
+        self.work.message = Message::Given;
         self.work.set(params)
     }
 
@@ -114,43 +119,43 @@ impl Context {
             self.work.settings.digest = Some(digest(name)?);
         }
         let digest = *self.work.settings.digest.get_or_insert(Digest::Sha256);
-        self.work.hasher = Some(Hasher::new(digest));
+        self.work.message = Message::Hashed(Hasher::new(digest));
         Ok(true)
     }
 
     fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
-        match &mut self.work.hasher {
-            Some(hasher) => {
-                hasher.update(piece);
-                Ok(true)
-            }
-            None => Err(Failure::unsupported("this algorithm signs whole messages: give it at once")),
-        }
+        let Message::Hashed(hasher) = &mut self.work.message else {
+            return Err(Failure::unsupported("this algorithm signs whole messages: give it at once"));
+        };
+        hasher.update(piece);
+        Ok(true)
     }
 
-    /// What is signed: the digest of the message, or the message.
-    fn finished(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
-        match self.work.hasher.take() {
-            Some(mut hasher) => {
-                hasher.update(rest);
-                Ok(hasher.finish())
-            }
-            None if self.takes_digest() => Err(Failure::input("no message was begun")),
-            None => Ok(rest.to_vec()),
+    /// What is signed: the digest of the message that `rest` ends, or `rest`.
+    fn finished<'r>(&mut self, rest: &'r [u8]) -> Result<Cow<'r, [u8]>, Failure> {
+        if matches!(self.work.message, Message::Given) {
+            return Ok(rest.into());
         }
+        let Message::Hashed(mut hasher) = std::mem::replace(&mut self.work.message, Message::Over) else {
+            return Err(Failure::input("no message was begun"));
+        };
+        hasher.update(rest);
+        Ok(hasher.finish().into())
     }
 
-    fn sign(&self, tbs: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn sign(&mut self, rest: &[u8]) -> Result<Vec<u8>, Failure> {
+        let tbs = self.finished(rest)?;
         if self.work.deterministic {
             return Err(Failure::unsupported("deterministic signatures: leave the setting out"));
         }
         let (caller, key) = self.caller()?;
-        self.work.settings.sign(caller, key, tbs)
+        self.work.settings.sign(caller, key, &tbs)
     }
 
-    fn verify(&self, signature: &[u8], tbs: &[u8]) -> Result<bool, Failure> {
+    fn verify(&mut self, signature: &[u8], rest: &[u8]) -> Result<bool, Failure> {
+        let tbs = self.finished(rest)?;
         let (caller, key) = self.caller()?;
-        self.work.settings.verify(caller, key, signature, tbs)
+        self.work.settings.verify(caller, key, signature, &tbs)
     }
 
     fn longest(&self) -> Result<usize, Failure> {
@@ -159,29 +164,19 @@ impl Context {
 }
 
 impl Settable for Signing {
-    const SETTABLE: &'static [Param] = &[
-        Param::text(c"digest"),
-        Param::text(c"properties"),
-        Param::text(c"pad-mode"),
-        Param::text(c"saltlen"),
-        Param::text(c"mgf1-digest"),
-        Param::text(c"mgf1-properties"),
-        Param::END,
-    ];
+    const SETTABLE: &'static [Param] = params! {
+        TEXT: c"digest", c"properties", c"pad-mode", c"saltlen", c"mgf1-digest", c"mgf1-properties";
+    };
 
-    const GETTABLE: &'static [Param] = &[
-        Param::bytes(c"algorithm-id"),
-        Param::text(c"digest"),
-        Param::unsigned(c"digest-size"),
-        Param::text(c"pad-mode"),
-        Param::text(c"saltlen"),
-        Param::text(c"mgf1-digest"),
-        Param::END,
-    ];
+    const GETTABLE: &'static [Param] = params! {
+        BYTES: c"algorithm-id";
+        TEXT: c"digest", c"pad-mode", c"saltlen", c"mgf1-digest";
+        UNSIGNED: c"digest-size";
+    };
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
         if let Some(name) = params.text(c"digest") {
-            if self.hasher.is_some() && self.settings.digest != Digest::from_name(name) {
+            if matches!(self.message, Message::Hashed(_)) && self.settings.digest != Digest::from_name(name) {
                 return Err(Failure::input("the digest cannot change after the message has begun"));
             }
             self.settings.digest = if name.is_empty() { None } else { Some(digest(name)?) };
@@ -206,36 +201,31 @@ impl Settable for Signing {
 
     fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
         let settings = &context.work.settings;
-        if questions.asks(c"algorithm-id") {
-            let id = algorithm_id(context.key()?, settings)?;
-            questions.bytes(c"algorithm-id", &id).map_err(misfit)?;
-        }
-        answer(settings, questions).map(|()| true).map_err(misfit)
+        let asked = questions.asks(c"algorithm-id");
+        let id = if asked { algorithm_id(context.key()?, settings)? } else { Vec::new() };
+        let digest = settings.digest;
+        let padding = match settings.padding {
+            Padding::Pkcs1 => Answer::Either(1, c"pkcs1"),
+            Padding::Pss => Answer::Either(6, c"pss"),
+        };
+        let (number, text) = match settings.salt {
+            Salt::Digest => (-1, c"digest".to_owned()),
+            Salt::Auto => (-2, c"auto".to_owned()),
+            Salt::Max => (-3, c"max".to_owned()),
+            Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
+            Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
+        };
+        let fit = questions.answer([
+            (c"algorithm-id", Answer::Bytes(&id)),
+            (c"digest", Answer::Text(digest.map_or(c"", Digest::name))),
+            (c"digest-size", Answer::Length(digest.map_or(0, Digest::size))),
+            (c"mgf1-digest", Answer::Text(settings.mgf1.or(digest).map_or(c"", Digest::name))),
+            (c"pad-mode", padding),
+            (c"saltlen", Answer::Either(number, &text)),
+        ]);
+        let misfit = || Failure::input("a parameter was asked for in another type, or without room for it");
+        fit.then_some(true).ok_or_else(misfit)
     }
-}
-
-fn answer(settings: &Settings, questions: &mut Questions<'_>) -> Result<(), Misfit> {
-    let digest = settings.digest;
-    questions.text(c"digest", digest.map_or(c"", Digest::name))?;
-    questions.length(c"digest-size", digest.map_or(0, Digest::size))?;
-    questions.text(c"mgf1-digest", settings.mgf1.or(digest).map_or(c"", Digest::name))?;
-    let (number, text) = match settings.padding {
-        Padding::Pkcs1 => (1, c"pkcs1"),
-        Padding::Pss => (6, c"pss"),
-    };
-    questions.either(c"pad-mode", number, text)?;
-    let (number, text) = match settings.salt {
-        Salt::Digest => (-1, c"digest".to_owned()),
-        Salt::Auto => (-2, c"auto".to_owned()),
-        Salt::Max => (-3, c"max".to_owned()),
-        Salt::AutoDigestMax => (-4, c"auto-digestmax".to_owned()),
-        Salt::Bytes(bytes) => (i32::from(bytes), CString::new(bytes.to_string()).unwrap_or_default()),
-    };
-    questions.either(c"saltlen", number, &text)
-}
-
-fn misfit(_: Misfit) -> Failure {
-    Failure::input("a parameter was asked for in another type, or without room for it")
 }
 
 fn digest(name: &str) -> Result<Digest, Failure> {
@@ -294,127 +284,82 @@ fn salt(length: Value<'_>) -> Result<Salt, Failure> {
     }
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn sign_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: OpenSSL's context, key and list.
-    unsafe { with(context, c"sign", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
+extern "C" fn sign_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"sign", |context| context.begin_with(key_in(key), params))
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn verify_init(context: *mut c_void, key: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: as for `sign_init`.
-    unsafe { with(context, c"verify", |context: &mut Context| context.begin_with(key_in(key), Params::new(params))) }
+extern "C" fn verify_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
+    with(context, c"verify", |context| context.begin_with(key_in(key), params))
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn sign(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     room: *mut u8,
-    len: *mut usize,
+    len: Option<&mut usize>,
     size: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            Output::answer((room, len, size), context.longest()?, || context.sign(bytes(tbs, tbs_len)))
-        })
-    }
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
+        Output::answer(room, context.longest()?, || context.sign(tbs))
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn verify(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     signature: *const u8,
     len: usize,
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"verify", |context: &mut Context| context.verify(bytes(signature, len), bytes(tbs, tbs_len)))
-    }
+    // SAFETY: OpenSSL's buffers.
+    with(context, c"verify", |context| unsafe { context.verify(bytes(signature, len), bytes(tbs, tbs_len)) })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn digest_init(
-    context: *mut c_void,
+    context: Option<&mut Context>,
     name: *const c_char,
-    key: *mut c_void,
-    params: *const Param,
+    key: Option<&KeyObject>,
+    params: Params<'_>,
 ) -> c_int {
-    // SAFETY: OpenSSL's context, name, key and list.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            let name = if name.is_null() { None } else { CStr::from_ptr(name).to_str().ok() };
-            context.begin_with(key_in(key), Params::new(params))?;
-            context.begin_message(name)
-        })
-    }
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's C string.
+        let name = if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() };
+        context.begin_with(key_in(key), params)?;
+        context.begin_message(name)
+    })
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_update(context: *mut c_void, piece: *const u8, len: usize) -> c_int {
-    // SAFETY: OpenSSL's context and buffer.
-    unsafe { with(context, c"sign", |context: &mut Context| context.update(bytes(piece, len))) }
+unsafe extern "C" fn digest_update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
+    // SAFETY: OpenSSL's buffer.
+    with(context, c"sign", |context| context.update(unsafe { bytes(piece, len) }))
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_sign_final(context: *mut c_void, room: *mut u8, len: *mut usize, size: usize) -> c_int {
-    // SAFETY: as for `digest_sign`, with nothing left of the message.
-    unsafe { digest_sign(context, room, len, size, std::ptr::null(), 0) }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_sign(
-    context: *mut c_void,
+unsafe extern "C" fn digest_sign_final(
+    context: Option<&mut Context>,
     room: *mut u8,
-    len: *mut usize,
+    len: Option<&mut usize>,
     size: usize,
-    tbs: *const u8,
-    tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"sign", |context: &mut Context| {
-            Output::answer((room, len, size), context.longest()?, || {
-                let tbs = context.finished(bytes(tbs, tbs_len))?;
-                context.sign(&tbs)
-            })
-        })
-    }
+    // SAFETY: as for `sign`, with nothing left of the message.
+    unsafe { sign(context, room, len, size, std::ptr::null(), 0) }
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_verify_final(context: *mut c_void, signature: *const u8, len: usize) -> c_int {
-    // SAFETY: as for `digest_verify`, with nothing left of the message.
-    unsafe { digest_verify(context, signature, len, std::ptr::null(), 0) }
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn digest_verify(
-    context: *mut c_void,
-    signature: *const u8,
-    len: usize,
-    tbs: *const u8,
-    tbs_len: usize,
-) -> c_int {
-    // SAFETY: OpenSSL's context and buffers.
-    unsafe {
-        with(context, c"verify", |context: &mut Context| {
-            let tbs = context.finished(bytes(tbs, tbs_len))?;
-            context.verify(bytes(signature, len), &tbs)
-        })
-    }
+unsafe extern "C" fn digest_verify_final(context: Option<&mut Context>, signature: *const u8, len: usize) -> c_int {
+    // SAFETY: as for `verify`, with nothing left of the message.
+    unsafe { verify(context, signature, len, std::ptr::null(), 0) }
 }

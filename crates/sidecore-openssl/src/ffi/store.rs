@@ -1,14 +1,13 @@
 //! `sidecore:NAME` where OpenSSL takes a URI.
 
-use super::abi::{Callback, Dispatch, Param, PassphraseCallback, expect, store as entry};
+use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry};
+use super::guard;
 use super::keymgmt::export_object;
-use super::object::KeyObject;
-use super::params::{List, Params};
+use super::object::offer;
+use super::params::{INTEGER, Param, Params, params};
 use super::provider::Provider;
-use super::{guard, shared};
+use sidecore_client::face::ask::find;
 use sidecore_client::face::failure::{Failure, Reason};
-use sidecore_client::face::find::find;
-use sidecore_client::face::key::Key;
 use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -34,98 +33,63 @@ pub(super) static FUNCTIONS: [Dispatch; 8] = [
     Dispatch::END,
 ];
 
-static SETTABLE: [Param; 2] = [Param::integer(c"expect"), Param::END];
+static SETTABLE: &[Param] = params! {
+    INTEGER: c"expect";
+};
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn open(context: *mut c_void, uri: *const c_char) -> *mut c_void {
-    guard(std::ptr::null_mut(), || {
-        // SAFETY: the provider's context, and OpenSSL's string.
-        let (provider, uri) = unsafe { (shared::<Provider>(context), CStr::from_ptr(uri)) };
-        match Uri::parse(&uri.to_string_lossy()) {
-            Ok(uri) => {
-                let name = uri.name().to_owned();
-                Box::into_raw(Box::new(Loader { provider, name, expected: expect::ANY, over: false })).cast()
-            }
-            Err(error) => {
-                provider.fail(c"open", &Failure::new(Reason::Key, error.to_string()));
-                std::ptr::null_mut()
-            }
-        }
+unsafe extern "C" fn open(provider: &Arc<Provider>, uri: *const c_char) -> Option<Box<Loader>> {
+    guard(None, || {
+        // SAFETY: OpenSSL's string.
+        let uri = unsafe { CStr::from_ptr(uri) }.to_string_lossy();
+        let uri = Uri::parse(&uri).map_err(|error| Failure::new(Reason::Key, error.to_string()));
+        let name = provider.tell(c"open", uri)?.name().to_owned();
+        Some(Box::new(Loader { provider: Arc::clone(provider), name, expected: expect::ANY, over: false }))
     })
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn settable_ctx_params(_context: *mut c_void) -> *const Param {
+extern "C" fn settable_ctx_params(_provider: *mut c_void) -> *const Param {
     SETTABLE.as_ptr()
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn set_ctx_params(loader: *mut c_void, params: *const Param) -> c_int {
-    guard(0, || {
-        // SAFETY: OpenSSL's context and list.
-        let (loader, params) = unsafe { (&mut *loader.cast::<Loader>(), Params::new(params)) };
-        if let Some(expected) = params.integer(c"expect").and_then(|number| c_int::try_from(number).ok()) {
-            loader.expected = expected;
-        }
-        1
-    })
+extern "C" fn set_ctx_params(loader: &mut Loader, params: Params<'_>) -> c_int {
+    if let Some(expected) = params.integer(c"expect").and_then(|number| c_int::try_from(number).ok()) {
+        loader.expected = expected;
+    }
+    1
 }
 
 /// # Safety
 /// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
 unsafe extern "C" fn load(
-    loader: *mut c_void,
+    loader: &mut Loader,
     callback: Callback,
     argument: *mut c_void,
     _ask: PassphraseCallback,
     _ask_argument: *mut c_void,
 ) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's context.
-        let loader = unsafe { &mut *loader.cast::<Loader>() };
         loader.over = true;
         if ![expect::ANY, expect::PUBLIC_KEY, expect::KEY].contains(&loader.expected) {
             // There are keys only; that is no error.
             return 1;
         }
-        match loader.provider.options().and_then(|options| find(options, &loader.name)) {
-            Ok(key) => {
-                let key = if loader.expected == expect::PUBLIC_KEY { key.without_private() } else { key };
-                // SAFETY: OpenSSL's callback and its argument.
-                unsafe { offer(&loader.provider, key, callback, argument) }
-            }
-            Err(failure) => loader.provider.fail(c"load", &failure),
-        }
+        let found = loader.provider.options().and_then(|options| find(options, &loader.name));
+        let Some(key) = loader.provider.tell(c"load", found) else { return 0 };
+        let key = if loader.expected == expect::PUBLIC_KEY { key.without_private() } else { key };
+        // SAFETY: OpenSSL's callback and its argument.
+        unsafe { offer(&loader.provider, key, callback, argument) }
     })
 }
 
-/// Hands a key to OpenSSL.
-///
-/// # Safety
-/// `callback` is OpenSSL's and goes with `argument`.
-pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callback, argument: *mut c_void) -> c_int {
-    let family = key.public.family();
-    let object = KeyObject { key: Some(Arc::new(key)), ..KeyObject::new(Arc::clone(provider), family) };
-    // SAFETY: see above.
-    unsafe { object.offer(List::default().text(c"data-type", family.name()), callback, argument) }
+extern "C" fn eof(loader: &Loader) -> c_int {
+    c_int::from(loader.over)
 }
 
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn eof(loader: *mut c_void) -> c_int {
-    // SAFETY: OpenSSL's context.
-    c_int::from(unsafe { (*loader.cast::<Loader>()).over })
-}
-
-/// # Safety
-/// For OpenSSL only, which calls it as `openssl/core_dispatch.h` says.
-unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
+extern "C" fn close(loader: Box<Loader>) -> c_int {
     guard(0, || {
-        // SAFETY: made by `open`, for the last time.
-        drop(unsafe { Box::from_raw(loader.cast::<Loader>()) });
+        drop(loader);
         1
     })
 }

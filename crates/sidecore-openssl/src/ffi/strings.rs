@@ -5,12 +5,9 @@
 
 use super::libcrypto::Libcrypto;
 use sidecore_client::face::failure::Reason;
-use std::ffi::{c_char, c_int, c_ulong, c_void};
-use std::mem::transmute;
+use std::ffi::{c_char, c_int, c_ulong};
+use std::mem::transmute_copy;
 use std::sync::OnceLock;
-
-type NextLibrary = unsafe extern "C" fn() -> c_int;
-type LoadStrings = unsafe extern "C" fn(c_int, *mut Text) -> c_int;
 
 /// `ERR_STRING_DATA`.
 #[repr(C)]
@@ -38,8 +35,9 @@ pub(super) fn code(reason: Reason) -> u32 {
 fn load(libcrypto: &Libcrypto) -> Option<u32> {
     // SAFETY: OpenSSL's functions have these types, see openssl/err.h. The list ends, and stays as long as the process.
     unsafe {
-        let next = transmute::<*mut c_void, NextLibrary>(libcrypto.address(c"ERR_get_next_error_library")?);
-        let load = transmute::<*mut c_void, LoadStrings>(libcrypto.address(c"ERR_load_strings")?);
+        let next: unsafe extern "C" fn() -> c_int = transmute_copy(&libcrypto.address(c"ERR_get_next_error_library")?);
+        let load: unsafe extern "C" fn(c_int, *mut Text) -> c_int =
+            transmute_copy(&libcrypto.address(c"ERR_load_strings")?);
         let library = u32::try_from(next()).ok()?;
         let texts = Box::leak(Box::new(texts(library)));
         load(library.cast_signed(), texts.as_mut_ptr());

@@ -1,7 +1,7 @@
 //! OpenSSL's functions for providers: telling errors, reading parameters of the configuration and BIOs.
 
-use super::abi::core::{self, Bio, BioGets, BioReadEx, GetParams, Handle, NewError, SetErrorDebug, VsetError};
-use super::abi::{Dispatch, Param};
+use super::abi::{Bio, Dispatch, Handle, core};
+use super::params::{Param, TEXT_POINTER};
 use sidecore_client::face::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
@@ -9,16 +9,17 @@ use zeroize::Zeroizing;
 /// Longest line of a PEM file that is read at once.
 const LINE: u16 = 256;
 
-/// The functions, and the handle that OpenSSL knows this provider by.
+/// The functions, and the handle that OpenSSL knows this provider by. All versions of OpenSSL 3 have them.
 #[derive(Clone, Copy)]
 pub(crate) struct Core {
     handle: *const Handle,
-    get_params: Option<GetParams>,
-    new_error: Option<NewError>,
-    set_error_debug: Option<SetErrorDebug>,
-    vset_error: Option<VsetError>,
-    bio_read_ex: Option<BioReadEx>,
-    bio_gets: Option<BioGets>,
+    get_params: unsafe extern "C" fn(*const Handle, *mut Param) -> c_int,
+    new_error: unsafe extern "C" fn(*const Handle),
+    set_error_debug: unsafe extern "C" fn(*const Handle, *const c_char, c_int, *const c_char),
+    /// The last argument is a `va_list`; the format has no conversions, so that it is never read.
+    vset_error: unsafe extern "C" fn(*const Handle, u32, *const c_char, *mut c_void),
+    bio_read_ex: unsafe extern "C" fn(*mut Bio, *mut c_void, usize, *mut usize) -> c_int,
+    bio_gets: unsafe extern "C" fn(*mut Bio, *mut c_char, c_int) -> c_int,
 }
 
 // SAFETY: a handle that OpenSSL lets any thread use, and functions.
@@ -27,52 +28,55 @@ unsafe impl Send for Core {}
 unsafe impl Sync for Core {}
 
 impl Core {
+    /// `None`: a function is missing.
+    ///
     /// # Safety
     /// `table` is OpenSSL's dispatch table, `handle` the one it came with.
-    pub(crate) unsafe fn new(handle: *const Handle, table: *const Dispatch) -> Self {
+    pub(crate) unsafe fn new(handle: *const Handle, table: *const Dispatch) -> Option<Self> {
         // SAFETY: each number stands for the type it is read as.
         unsafe {
-            Self {
+            Some(Self {
                 handle,
-                get_params: find(table, core::GET_PARAMS),
-                new_error: find(table, core::NEW_ERROR),
-                set_error_debug: find(table, core::SET_ERROR_DEBUG),
-                vset_error: find(table, core::VSET_ERROR),
-                bio_read_ex: find(table, core::BIO_READ_EX),
-                bio_gets: find(table, core::BIO_GETS),
-            }
+                get_params: find(table, core::GET_PARAMS)?,
+                new_error: find(table, core::NEW_ERROR)?,
+                set_error_debug: find(table, core::SET_ERROR_DEBUG)?,
+                vset_error: find(table, core::VSET_ERROR)?,
+                bio_read_ex: find(table, core::BIO_READ_EX)?,
+                bio_gets: find(table, core::BIO_GETS)?,
+            })
         }
     }
 
     /// A function of libcrypto, wherever it was loaded from.
     pub(super) fn address_in_libcrypto(&self) -> *const c_void {
-        self.new_error.map_or(std::ptr::null(), |function| function as *const c_void)
+        self.new_error as *const c_void
     }
 
     /// Puts an error into OpenSSL's queue of this thread.
     pub(crate) fn error(&self, doing: &'static CStr, failure: &Failure) {
-        let (Some(new), Some(debug), Some(set)) = (self.new_error, self.set_error_debug, self.vset_error) else {
-            return;
-        };
         // No conversions: the arguments, of which there are none, are not read. Large enough for any kind of va_list.
         let text = CString::new(failure.text.replace('%', "%%").replace('\0', " ")).unwrap_or_default();
         let mut no_arguments = [0u64; 8];
         // SAFETY: the handle is ours, the texts are C strings that OpenSSL copies.
         unsafe {
-            new(self.handle);
-            debug(self.handle, c"sidecore".as_ptr(), 0, doing.as_ptr());
-            set(self.handle, super::strings::code(failure.reason), text.as_ptr(), no_arguments.as_mut_ptr().cast());
+            (self.new_error)(self.handle);
+            (self.set_error_debug)(self.handle, c"sidecore".as_ptr(), 0, doing.as_ptr());
+            (self.vset_error)(
+                self.handle,
+                super::strings::code(failure.reason),
+                text.as_ptr(),
+                no_arguments.as_mut_ptr().cast(),
+            );
         }
     }
 
     /// A parameter of the provider's section in openssl.cnf.
-    pub(crate) fn setting(&self, name: &CStr) -> Option<String> {
+    pub(crate) fn setting(&self, name: &'static CStr) -> Option<String> {
         let mut found: *const c_char = std::ptr::null();
-        let question =
-            Param { data: (&raw mut found).cast(), data_size: size_of_val(&found), ..Param::text_pointer(c"") };
-        let mut list = [Param { key: name.as_ptr(), ..question }, Param::END];
+        let (data, data_size) = ((&raw mut found).cast(), size_of::<*const c_char>());
+        let mut list = [Param { data, data_size, ..Param::new(name, TEXT_POINTER) }, Param::END];
         // SAFETY: the list ends, and asks for a pointer.
-        let known = unsafe { self.get_params?(self.handle, list.as_mut_ptr()) };
+        let known = unsafe { (self.get_params)(self.handle, list.as_mut_ptr()) };
         if known == 0 || found.is_null() {
             return None;
         }
@@ -87,9 +91,8 @@ impl Core {
     /// `bio` is valid.
     pub(crate) unsafe fn line(&self, bio: *mut Bio) -> Zeroizing<Vec<u8>> {
         let mut buffer = Zeroizing::new(vec![0u8; LINE.into()]);
-        let Some(gets) = self.bio_gets else { return Zeroizing::default() };
         // SAFETY: room for LINE bytes with the end of the string.
-        let got = unsafe { gets(bio, buffer.as_mut_ptr().cast(), LINE.into()) };
+        let got = unsafe { (self.bio_gets)(bio, buffer.as_mut_ptr().cast(), LINE.into()) };
         // The rest of the room stays, and is wiped with the line.
         buffer.truncate(usize::try_from(got).unwrap_or(0));
         buffer
@@ -102,12 +105,11 @@ impl Core {
     pub(crate) unsafe fn rest(&self, bio: *mut Bio, limit: usize) -> Vec<u8> {
         let mut bytes = vec![0u8; limit];
         let mut len = 0;
-        let Some(read) = self.bio_read_ex else { return Vec::new() };
         while len < limit {
             let mut got = 0;
             let room = &mut bytes[len..];
             // SAFETY: the room is there.
-            if unsafe { read(bio, room.as_mut_ptr().cast(), room.len(), &raw mut got) } == 0 || got == 0 {
+            if unsafe { (self.bio_read_ex)(bio, room.as_mut_ptr().cast(), room.len(), &raw mut got) } == 0 || got == 0 {
                 break;
             }
             len += got.min(room.len());

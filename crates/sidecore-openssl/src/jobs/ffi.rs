@@ -2,30 +2,24 @@
 
 use super::waiting::Waiting;
 use sidecore_client::face::aside::guard;
+use sidecore_client::face::lanes::Pool;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::mem::transmute;
+use std::mem::transmute_copy;
 use std::sync::OnceLock;
 
-type CurrentJob = unsafe extern "C" fn() -> *mut c_void;
-type WaitContext = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
-type Pause = unsafe extern "C" fn() -> c_int;
 type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
-type SetFd = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int;
-type GetFd = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
-type ClearFd = unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int;
 type Resume = unsafe extern "C" fn(*mut c_void) -> c_int;
-type GetCallback = unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int;
 
 struct Functions {
-    current_job: CurrentJob,
-    wait_context: WaitContext,
-    pause: Pause,
-    set_fd: SetFd,
-    get_fd: GetFd,
-    clear_fd: ClearFd,
+    current_job: unsafe extern "C" fn() -> *mut c_void,
+    wait_context: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    pause: unsafe extern "C" fn() -> c_int,
+    set_fd: unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int,
+    get_fd: unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int,
+    clear_fd: unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
     /// From OpenSSL 3.0 on.
-    get_callback: Option<GetCallback>,
+    get_callback: Option<unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int>,
 }
 
 /// Its address is the key that our descriptors have in wait contexts.
@@ -41,14 +35,13 @@ pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
         // SAFETY: OpenSSL's functions have these types, see openssl/async.h.
         unsafe {
             Some(Functions {
-                current_job: transmute::<*mut c_void, CurrentJob>(address(c"ASYNC_get_current_job")?),
-                wait_context: transmute::<*mut c_void, WaitContext>(address(c"ASYNC_get_wait_ctx")?),
-                pause: transmute::<*mut c_void, Pause>(address(c"ASYNC_pause_job")?),
-                set_fd: transmute::<*mut c_void, SetFd>(address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
-                get_fd: transmute::<*mut c_void, GetFd>(address(c"ASYNC_WAIT_CTX_get_fd")?),
-                clear_fd: transmute::<*mut c_void, ClearFd>(address(c"ASYNC_WAIT_CTX_clear_fd")?),
-                get_callback: address(c"ASYNC_WAIT_CTX_get_callback")
-                    .map(|address| transmute::<*mut c_void, GetCallback>(address)),
+                current_job: transmute_copy(&address(c"ASYNC_get_current_job")?),
+                wait_context: transmute_copy(&address(c"ASYNC_get_wait_ctx")?),
+                pause: transmute_copy(&address(c"ASYNC_pause_job")?),
+                set_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
+                get_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_get_fd")?),
+                clear_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_clear_fd")?),
+                get_callback: address(c"ASYNC_WAIT_CTX_get_callback").map(|address| transmute_copy(&address)),
             })
         }
     });
@@ -75,22 +68,18 @@ pub(crate) fn current() -> Option<Job> {
 }
 
 impl Job {
-    /// Works with what its wait context waits on; made at first use.
-    pub(crate) fn waiting<T>(
-        &self,
-        make: impl FnOnce() -> io::Result<Waiting>,
-        work: impl FnOnce(&mut Waiting) -> T,
-    ) -> io::Result<T> {
+    /// Works with what its wait context waits on, which is made at first use and is this process's own then.
+    pub(crate) fn waiting<T>(&self, pool: &'static Pool, work: impl FnOnce(&mut Waiting) -> T) -> io::Result<T> {
         let (mut fd, mut ours) = self.ours();
         if ours.is_null() {
-            let waiting = make()?;
+            let waiting = Waiting::new(pool)?;
             fd = waiting.fd();
             ours = Box::into_raw(Box::new(waiting)).cast();
             self.put(fd, ours)?;
         }
         // SAFETY: put there above or earlier, freed with the context; only the job that runs uses it, on one thread.
         let waiting = unsafe { &mut *ours.cast::<Waiting>() };
-        let result = work(waiting);
+        let result = waiting.renew(pool).map(|()| work(waiting));
         let now = waiting.fd();
         if now != fd && now >= 0 {
             // The program closed the other one.
@@ -98,7 +87,7 @@ impl Job {
             unsafe { (self.functions.clear_fd)(self.context, key()) };
             self.put(now, ours)?;
         }
-        Ok(result)
+        result
     }
 
     /// Works with what its wait context waits on, if it has waited before. A descriptor is put there for a pause only:

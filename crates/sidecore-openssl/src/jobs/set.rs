@@ -8,19 +8,22 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
-use sidecore_client::face::bell::Bell;
 use sidecore_client::sys::own::{SELECT_LIMIT, above_standard, closed, out_of_the_way};
+use sidecore_client::sys::wake::Ringer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The kind of error where there is no descriptor that a job could pause on: none below 1024 is free.
+pub(crate) const NO_NUMBER: io::ErrorKind = io::ErrorKind::QuotaExceeded;
 
 /// An epoll set with a bell and a timer.
 pub(super) struct Set {
     /// There until dropped.
     epoll: Option<OwnedFd>,
     timer: Option<OwnedFd>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<Ringer>,
 }
 
 impl Set {
@@ -28,7 +31,7 @@ impl Set {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Some(selectable(epoll::create(CreateFlags::CLOEXEC)?)?);
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let set = Self { epoll, timer: Some(out_of_the_way(timer)?), bell: Arc::new(Bell::new()?) };
+        let set = Self { epoll, timer: Some(out_of_the_way(timer)?), bell: Arc::new(Ringer::bell()?) };
         set.add(set.bell.reader().ok_or_else(closed)?)?;
         set.add(set.timer.as_ref().ok_or_else(closed)?.as_fd())?;
         Ok(set)
@@ -119,12 +122,7 @@ fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
     // One may have become free.
     let moved = fcntl_dupfd_cloexec(&fd, 3)?;
-    if moved.as_raw_fd() < SELECT_LIMIT { Ok(moved) } else { Err(no_number()) }
-}
-
-/// There is no descriptor that a job could pause on.
-pub(crate) fn no_number() -> io::Error {
-    io::Error::new(io::ErrorKind::QuotaExceeded, "no descriptor below 1024 is free")
+    if moved.as_raw_fd() < SELECT_LIMIT { Ok(moved) } else { Err(NO_NUMBER.into()) }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing to wait for yet. An error of the kind of [`no_number`](super::set::no_number): a job cannot pause.
+    /// Nothing to wait for yet. An error of the kind of [`NO_NUMBER`](super::set::NO_NUMBER): a job cannot pause.
     pub(crate) fn new(pool: &'static Pool) -> io::Result<Self> {
         let set = Set::new()?;
         Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None })
@@ -131,6 +131,7 @@ impl Waiting {
 
     /// The lane, when the job goes on.
     pub(crate) fn take(&mut self) -> Option<Taken> {
+        self.settle();
         self.held.take()
     }
 

@@ -121,7 +121,7 @@ impl World<'_> {
 
     /// No device sleeps armed with a request to read and nobody about to wake it.
     fn wakeup_of_devices(&self, _: &Sidecore<u32, Request>) -> Option<String> {
-        let lost = |device: &Device| device.thread.nobody_wakes() && device.jobs.is_unheard();
+        let lost = |device: &Device| device.thread.nobody_wakes() && device.handed.is_unheard();
         let index = self.devices.iter().position(lost)?;
         Some(format!("device {index} sleeps armed with a request to read"))
     }

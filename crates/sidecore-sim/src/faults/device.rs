@@ -16,12 +16,12 @@ use std::collections::VecDeque;
 
 /// A request as a device gets it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
+pub(super) struct Handed {
     pub(super) ticket: Ticket,
     pub(super) request: Request,
 }
 
-impl Job {
+impl Handed {
     fn to_words(self) -> [u64; MESSAGE_WORDS] {
         let Request { link, tag, size, urgent } = self.request;
         [self.ticket.to_word(), link.into(), tag.into(), size.into(), urgent.into(), 0, 0]
@@ -37,9 +37,9 @@ impl Job {
 enum Pc {
     Take,
     /// At work since then.
-    Work(Job, Nanos),
+    Work(Handed, Nanos),
     /// Past the gate: the result is being written.
-    Write(Job, Reply),
+    Write(Handed, Reply),
     /// Answered a request; the flag is its urgency.
     Announce(bool),
     Wait,
@@ -51,7 +51,7 @@ pub(super) struct Device {
     pub(super) plan: DevicePlan,
     /// The incarnation of the service that it belongs to.
     pub(super) service: u32,
-    pub(super) jobs: Hop,
+    pub(super) handed: Hop,
     pub(super) replies: Hop,
     pub(super) thread: Thread,
     /// Drained, removed or dead as far as its service knows.
@@ -60,7 +60,7 @@ pub(super) struct Device {
     /// An announcement that a worker has put off.
     pub(super) ring_at: Option<Nanos>,
     /// What an emulated one has, and when each is due.
-    queue: VecDeque<(Job, Nanos)>,
+    queue: VecDeque<(Handed, Nanos)>,
     free_at: Nanos,
     /// It does nothing before this instant.
     stalled_until: Nanos,
@@ -82,7 +82,7 @@ impl Device {
         Self {
             plan,
             service,
-            jobs: Hop::new(plan.depth),
+            handed: Hop::new(plan.depth),
             replies: Hop::new(plan.depth),
             thread: Thread { ended: plan.kind != Kind::Worker, ..Thread::default() },
             leaving: false,
@@ -110,7 +110,7 @@ impl Device {
     /// Requests that it has and has not answered.
     pub(super) fn has(&self) -> u64 {
         let at_work = matches!(self.pc, Pc::Work(..) | Pc::Write(..));
-        self.jobs.waiting() + self.queue.len() as u64 + u64::from(at_work)
+        self.handed.waiting() + self.queue.len() as u64 + u64::from(at_work)
     }
 
     /// When the next answer is due, if that is known.
@@ -135,16 +135,16 @@ impl Device {
 
 impl World<'_> {
     /// Hands a request over. The device has room: dispatch counts.
-    pub(super) fn hand(&mut self, device: u32, job: Job) {
+    pub(super) fn hand(&mut self, device: u32, handed: Handed) {
         let now = self.now;
         let state = &mut self.devices[device as usize];
         match state.plan.kind {
-            Kind::Worker => state.jobs.push(&job.to_words()),
+            Kind::Worker => state.handed.push(&handed.to_words()),
             _ if state.killed => {}
             _ => {
                 let start = state.free_at.max(now).max(state.stalled_until);
-                state.free_at = start.saturating_add(state.time(now, job.request.size));
-                state.queue.push_back((job, state.free_at));
+                state.free_at = start.saturating_add(state.time(now, handed.request.size));
+                state.queue.push_back((handed, state.free_at));
             }
         }
         let (has, depth) = (state.has(), u64::from(state.plan.depth));
@@ -160,20 +160,20 @@ impl World<'_> {
             let [ticket, len, took, ..] = state.replies.pop()?;
             return Some(Reply { ticket: Ticket::from_word(ticket), outcome: Ok(len as u32), took });
         }
-        let (job, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
+        let (handed, _) = *state.queue.front().filter(|(_, due)| *due <= now && state.stalled_until <= now)?;
         state.queue.pop_front();
-        Some(self.reply(device, &job, 0))
+        Some(self.reply(device, &handed, 0))
     }
 
-    fn reply(&mut self, device: u32, job: &Job, took: Nanos) -> Reply {
+    fn reply(&mut self, device: u32, handed: &Handed, took: Nanos) -> Reply {
         let mixed_up = self.sabotage == Some(Sabotage::MixUpResults);
         let state = &mut self.devices[device as usize];
-        let Request { link, tag, size, .. } = job.request;
+        let Request { link, tag, size, .. } = handed.request;
         let right = result(link, tag, size);
         let previous = std::mem::replace(&mut state.last, right);
         let len = if mixed_up && previous != 0 { previous } else { right };
         let took = if took > 0 { took } else { state.plan.time(size) };
-        Reply { ticket: job.ticket, outcome: Ok(len), took }
+        Reply { ticket: handed.ticket, outcome: Ok(len), took }
     }
 
     pub(super) fn step_device(&mut self, clock: &mut Clock, index: u32) {
@@ -190,14 +190,14 @@ impl World<'_> {
         match device.pc {
             Pc::Take | Pc::Work(..) if device.killed => self.end_device(clock, index),
             Pc::Take => self.take(clock, index),
-            Pc::Work(job, since) => {
-                let reply = self.reply(index, &job, now - since);
-                self.devices[index as usize].pc = Pc::Write(job, reply);
+            Pc::Work(handed, since) => {
+                let reply = self.reply(index, &handed, now - since);
+                self.devices[index as usize].pc = Pc::Write(handed, reply);
                 let delay = 100 + clock.random().below(2_000);
                 self.go_on_after(clock, who, delay);
             }
-            Pc::Write(job, reply) => {
-                self.write(index, &job, &reply);
+            Pc::Write(handed, reply) => {
+                self.write(index, &handed, &reply);
                 self.go_on(clock, who);
             }
             Pc::Announce(urgent) => {
@@ -213,22 +213,22 @@ impl World<'_> {
     fn take(&mut self, clock: &mut Clock, index: u32) {
         let now = clock.now();
         let device = &mut self.devices[index as usize];
-        let Some(words) = device.jobs.pop() else { return self.idle_device(clock, index) };
+        let Some(words) = device.handed.pop() else { return self.idle_device(clock, index) };
         device.waits.waiter.end(now);
-        let job = Job::from_words(words);
-        device.pc = Pc::Work(job, now);
-        let time = device.time(now, job.request.size);
-        self.say(|| format!("device {index} begins tag {} of link {}", job.request.tag, job.request.link));
+        let handed = Handed::from_words(words);
+        device.pc = Pc::Work(handed, now);
+        let time = device.time(now, handed.request.size);
+        self.say(|| format!("device {index} begins tag {} of link {}", handed.request.tag, handed.request.link));
         self.go_on_after(clock, Who::Device(index), time);
     }
 
     /// The result and the reply are written in one go.
-    fn write(&mut self, index: u32, job: &Job, reply: &Reply) {
+    fn write(&mut self, index: u32, handed: &Handed, reply: &Reply) {
         let device = &mut self.devices[index as usize];
         let len = reply.outcome.unwrap_or(0).into();
         device.replies.push(&[reply.ticket.to_word(), len, reply.took, 0, 0, 0, 0]);
-        device.pc = Pc::Announce(job.request.urgent);
-        self.say(|| format!("device {index} answers tag {} of link {}", job.request.tag, job.request.link));
+        device.pc = Pc::Announce(handed.request.urgent);
+        self.say(|| format!("device {index} answers tag {} of link {}", handed.request.tag, handed.request.link));
     }
 
     fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
@@ -265,7 +265,7 @@ impl World<'_> {
         let (now, who) = (clock.now(), Who::Device(index));
         let blind = self.sabotage == Some(Sabotage::ArmAfterLook);
         let device = &mut self.devices[index as usize];
-        let found = (device.jobs.ready() && !blind) || device.killed;
+        let found = (device.handed.ready() && !blind) || device.killed;
         match device.waits.next(now, found) {
             Wait::Spin => {
                 device.pc = Pc::Take;
@@ -276,9 +276,9 @@ impl World<'_> {
                 let until = until.into_iter().chain(device.ring_at).min();
                 return self.doze(clock, who, until);
             }
-            Wait::Arm => device.jobs.arm(),
+            Wait::Arm => device.handed.arm(),
             Wait::Disarm => {
-                device.jobs.disarm();
+                device.handed.disarm();
                 device.pc = Pc::Take;
             }
             Wait::Look => device.pc = Pc::Take,
@@ -290,8 +290,8 @@ impl World<'_> {
     fn end_device(&mut self, clock: &mut Clock, index: u32) {
         let device = &mut self.devices[index as usize];
         device.health = Health::Dead;
-        if let Pc::Work(job, _) = device.pc {
-            let reply = self.reply(index, &job, 1);
+        if let Pc::Work(handed, _) = device.pc {
+            let reply = self.reply(index, &handed, 1);
             self.answer_later(clock, index, reply);
         }
         self.devices[index as usize].pc = Pc::Take;
@@ -332,14 +332,14 @@ impl World<'_> {
     pub(super) fn revoke(&mut self, clock: &mut Clock, index: u32) -> Health {
         let device = &mut self.devices[index as usize];
         device.killed = true;
-        if let Pc::Write(job, reply) = device.pc {
+        if let Pc::Write(handed, reply) = device.pc {
             // Past the gate: it finishes that copy first.
-            self.write(index, &job, &reply);
+            self.write(index, &handed, &reply);
         }
         let device = &mut self.devices[index as usize];
-        if let Some((job, _)) = device.queue.pop_front() {
+        if let Some((handed, _)) = device.queue.pop_front() {
             device.queue.clear();
-            let reply = self.reply(index, &job, 0);
+            let reply = self.reply(index, &handed, 0);
             self.answer_later(clock, index, reply);
         }
         let device = &mut self.devices[index as usize];

@@ -6,7 +6,7 @@
 
 mod server;
 
-use super::{Job, Port};
+use super::{Port, Request};
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::clock;
 use server::Server;
@@ -19,7 +19,7 @@ use sidecore_core::time::Nanos;
 #[derive(Debug)]
 struct Pending {
     ticket: Ticket,
-    job: Job,
+    request: Request,
     result: Result<Vec<u8>, Refusal>,
     took: Nanos,
 }
@@ -56,31 +56,31 @@ impl Emulated {
 }
 
 impl Port for Emulated {
-    fn submit(&mut self, ticket: Ticket, schedule: Schedule, job: Job) {
+    fn submit(&mut self, ticket: Ticket, schedule: Schedule, request: Request) {
         if self.dead {
             return;
         }
         // The model begins its work when the request comes, not when the sidecore last knew the time.
         let begun = clock::now();
         let mut buffer = self.spare.pop().unwrap_or_default();
-        let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch).map(|result| {
+        let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch).map(|result| {
             buffer.clear();
             buffer.extend_from_slice(result);
             buffer
         });
-        let took = self.time(job.submission.input_len());
-        self.server.submit(begun, schedule, took, Pending { ticket, job, result, took });
+        let took = self.time(request.submission.input_len());
+        self.server.submit(begun, schedule, took, Pending { ticket, request, result, took });
     }
 
-    fn poll(&mut self, now: Nanos) -> Option<(Reply, Job)> {
-        let Pending { ticket, job, result, took } = self.server.poll(now)?;
+    fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)> {
+        let Pending { ticket, request, result, took } = self.server.poll(now)?;
         let outcome = result.map(|result| {
-            deliver(&job.memory, &job.submission, &result);
+            deliver(&request.memory, &request.submission, &result);
             let len = result.len() as u32;
             self.spare.push(result);
             len
         });
-        Some((Reply { ticket, outcome, took }, job))
+        Some((Reply { ticket, outcome, took }, request))
     }
 
     /// When the next answer is there, or the next piece of a long request is done.

@@ -5,7 +5,7 @@
 //! elsewhere. Between passing the gate and queueing the reply a worker does not die of its own; if it is found dead
 //! there all the same, that one request is not replayed, because its input may have been overwritten in place.
 
-use super::{Job, Port};
+use super::{Port, Request};
 use crate::config::Place;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::{clock, cpu, wake};
@@ -57,8 +57,8 @@ struct Shared {
 /// The sidecore's end.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    jobs: Producer<(Ticket, Job)>,
-    replies: Consumer<(Reply, Job)>,
+    requests: Producer<(Ticket, Request)>,
+    replies: Consumer<(Reply, Request)>,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -66,8 +66,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(options: WorkerOptions) -> io::Result<Self> {
         let depth = options.depth as usize;
-        let (jobs, their_jobs) = RingBuffer::new(depth);
-        // An answer to each job finds room, whenever the sidecore looks.
+        let (requests, their_requests) = RingBuffer::new(depth);
+        // An answer to each request finds room, whenever the sidecore looks.
         let (their_replies, replies) = RingBuffer::new(depth);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
@@ -76,7 +76,7 @@ impl Worker {
         let thread = thread::Builder::new().name(name).spawn(move || {
             let waiter = Waiter::new(options.to_device, options.park_cost, options.place.may_spin);
             let of_loop = Loop {
-                jobs: their_jobs,
+                requests: their_requests,
                 replies: their_replies,
                 shared: theirs,
                 scratch: Scratch::new(options.max_request),
@@ -87,19 +87,19 @@ impl Worker {
             };
             of_loop.run();
         })?;
-        Ok(Self { jobs, replies, shared, thread })
+        Ok(Self { requests, replies, shared, thread })
     }
 }
 
 impl Port for Worker {
     // An operation of the crypto library cannot be suspended: it does its requests whole and as they come.
-    fn submit(&mut self, ticket: Ticket, _: Schedule, job: Job) {
+    fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
         // A full queue would mean that dispatch gave more than the device's depth.
-        let queued = self.jobs.push((ticket, job)).is_ok();
+        let queued = self.requests.push((ticket, request)).is_ok();
         debug_assert!(queued, "more requests than the device's depth");
     }
 
-    fn poll(&mut self, _: Nanos) -> Option<(Reply, Job)> {
+    fn poll(&mut self, _: Nanos) -> Option<(Reply, Request)> {
         self.replies.pop().ok()
     }
 
@@ -145,7 +145,7 @@ impl Port for Worker {
 
     /// Lets go of the requests that it never took, and of the lanes that they keep.
     fn forget(&mut self) {
-        (self.jobs, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
+        (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
 
     fn set_notify(&self, to_device: Notify, from_device: Notify) {
@@ -179,8 +179,8 @@ impl Shared {
 /// The worker's own state.
 struct Loop {
     options: WorkerOptions,
-    jobs: Consumer<(Ticket, Job)>,
-    replies: Producer<(Reply, Job)>,
+    requests: Consumer<(Ticket, Request)>,
+    replies: Producer<(Reply, Request)>,
     shared: Arc<Shared>,
     scratch: Scratch,
     waits: WaitLoop,
@@ -198,7 +198,7 @@ impl Loop {
         cpu::precise_sleep();
         while self.step().is_some() {}
         // Whoever takes the requests over has parts of its own; these would keep the memory of lanes.
-        while self.jobs.pop().is_ok() {}
+        while self.requests.pop().is_ok() {}
     }
 
     /// `None`: killed, or shut out.
@@ -206,30 +206,30 @@ impl Loop {
         if self.shared.is_killed() {
             return None;
         }
-        let Ok((ticket, job)) = self.jobs.pop() else {
+        let Ok((ticket, request)) = self.requests.pop() else {
             self.idle();
             return Some(());
         };
         if self.waits.waiter.is_waiting() {
             self.waits.waiter.end(clock::now());
         }
-        self.serve(ticket, job)
+        self.serve(ticket, request)
     }
 
     /// `None`: killed, or shut out.
-    fn serve(&mut self, ticket: Ticket, job: Job) -> Option<()> {
+    fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
-        let result = compute(&job.session, &job.memory, &job.submission, &mut self.scratch);
+        let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);
         if self.shared.is_killed() || !self.shared.gate.enter(ticket.to_word()) {
             return None;
         }
         let outcome = result.map(|result| {
-            deliver(&job.memory, &job.submission, result);
+            deliver(&request.memory, &request.submission, result);
             result.len() as u32
         });
-        let (now, urgent) = (clock::now(), job.submission.is_urgent());
+        let (now, urgent) = (clock::now(), request.submission.is_urgent());
         let reply = Reply { ticket, outcome, took: now.saturating_sub(start) };
-        self.replies.push((reply, job)).ok()?;
+        self.replies.push((reply, request)).ok()?;
         self.shared.gate.leave();
         let ring = self.moderator.completed(now, 1, urgent);
         self.announce(ring);
@@ -257,7 +257,7 @@ impl Loop {
         let ring = self.moderator.due(now);
         let ring_at = self.announce(ring);
         loop {
-            let found = !self.jobs.is_empty() || self.shared.is_killed();
+            let found = !self.requests.is_empty() || self.shared.is_killed();
             match self.waits.next(now, found) {
                 Wait::Look => return,
                 Wait::Spin => return self.spin(),
@@ -276,7 +276,7 @@ impl Loop {
 
     fn spin(&self) {
         for _ in 0..POLLS {
-            if !self.jobs.is_empty() {
+            if !self.requests.is_empty() {
                 return;
             }
             std::hint::spin_loop();

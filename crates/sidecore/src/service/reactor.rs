@@ -12,7 +12,7 @@ use super::record;
 use super::sessions::Sessions;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
-use crate::device::Job;
+use crate::device::Request;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use hands::Hands;
@@ -50,7 +50,7 @@ pub(super) struct Setup {
 /// The thread's state.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    sidecore: Sidecore<Lane, Job>,
+    sidecore: Sidecore<Lane, Request>,
     hands: Hands,
     /// Told to stop.
     stopping: bool,

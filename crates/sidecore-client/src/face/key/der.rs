@@ -90,38 +90,24 @@ fn read(der: &[u8]) -> Option<Public> {
     }
 }
 
-/// The numbers of an RSA private key, each with the most significant byte first, as PKCS#1 names them.
-pub struct RsaParts {
-    /// The modulus.
-    pub n: Zeroizing<Vec<u8>>,
-    /// The public exponent.
-    pub e: Zeroizing<Vec<u8>>,
-    /// The private exponent.
-    pub d: Zeroizing<Vec<u8>>,
-    /// Both primes.
-    pub primes: [Zeroizing<Vec<u8>>; 2],
-    /// The private exponent modulo each prime less one.
-    pub exponents: [Zeroizing<Vec<u8>>; 2],
-    /// The inverse of the second prime modulo the first.
-    pub coefficient: Zeroizing<Vec<u8>>,
-}
-
-/// An RSA private key as PKCS#8.
+/// An RSA private key as PKCS#8, of its numbers, each with the most significant byte first, in the order of PKCS#1: the
+/// modulus, the exponents, both primes, the private exponent modulo each prime less one, and the inverse of the second
+/// prime modulo the first.
 ///
 /// # Errors
-/// The parts are none of a key.
-pub fn rsa_private(parts: &RsaParts) -> Result<Secret, Failure> {
-    let number = |bytes| UintRef::new(bytes);
+/// The numbers are none of a key.
+pub fn rsa_private(numbers: [&[u8]; 8]) -> Result<Secret, Failure> {
     let encode = || -> der::Result<Secret> {
+        let [n, e, d, prime1, prime2, exponent1, exponent2, coefficient] = numbers.map(UintRef::new);
         let key = RsaPrivateKey {
-            modulus: number(&parts.n)?,
-            public_exponent: number(&parts.e)?,
-            private_exponent: number(&parts.d)?,
-            prime1: number(&parts.primes[0])?,
-            prime2: number(&parts.primes[1])?,
-            exponent1: number(&parts.exponents[0])?,
-            exponent2: number(&parts.exponents[1])?,
-            coefficient: number(&parts.coefficient)?,
+            modulus: n?,
+            public_exponent: e?,
+            private_exponent: d?,
+            prime1: prime1?,
+            prime2: prime2?,
+            exponent1: exponent1?,
+            exponent2: exponent2?,
+            coefficient: coefficient?,
             other_prime_infos: None,
         };
         let key = Zeroizing::new(key.to_der()?);

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Error, Session};
 use crate::face::aside::aside;
-use crate::face::failure::{Failure, Reason};
+use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::{Key, Private, Public};
 use crate::spec::{Scheme, SessionSpec};
 use std::sync::{Arc, Weak};
@@ -30,22 +30,14 @@ impl Open {
     }
 }
 
-/// Why there is no session.
-pub(crate) enum OpenError {
-    /// The lane is gone.
-    Gone(String),
-    /// The key cannot be used like this.
-    Failure(Failure),
-}
-
 impl Sessions {
     /// Whether there is one of this key and scheme.
     pub(crate) fn has(&self, key: &Key, scheme: &Scheme) -> bool {
         self.place(key, scheme).is_some()
     }
 
-    /// The session of this key and scheme: the one that is open, or a new one.
-    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, OpenError> {
+    /// The session of this key and scheme: the one that is open, or a new one. `Stale`: the lane is gone.
+    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, Trouble> {
         if let Some(place) = self.place(key, scheme) {
             let open = self.0.remove(place);
             let session = open.session;
@@ -84,11 +76,11 @@ impl Sessions {
     }
 }
 
-fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, OpenError> {
-    let spec = SessionSpec { scheme: scheme.clone(), key: key.material().map_err(OpenError::Failure)? };
+fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Trouble> {
+    let spec = SessionSpec { scheme: scheme.clone(), key: key.material()? };
     let told = |error: Error| match error {
-        Error::Service(reason) => OpenError::Failure(Failure::new(Reason::Key, reason)),
-        other => OpenError::Gone(other.to_string()),
+        Error::Service(reason) => Trouble::Failure(Failure::new(Reason::Key, reason)),
+        other => Trouble::Stale(other.to_string()),
     };
     let session = client.open_session(&spec).map_err(told)?;
     if let Private::Stored(name) = &key.private {
@@ -97,7 +89,7 @@ fn open(client: &mut Client, key: &Key, scheme: &Scheme) -> Result<Session, Open
         if Public::from_spki(&info.public).ok().as_ref() != Some(&key.public) {
             let _ = client.close_session(session);
             let text = format!("the key {name} was replaced by another: load it again, e.g. restart the server");
-            return Err(OpenError::Failure(Failure::new(Reason::Key, text)));
+            return Err(Trouble::Failure(Failure::new(Reason::Key, text)));
         }
     }
     Ok(session)

@@ -1,7 +1,7 @@
 //! What programs do to the libraries in them: they close descriptors, are interrupted, and open many files.
 
 use super::{Site, in_child, succeeded};
-use crate::jobs::no_number;
+use crate::jobs::NO_NUMBER;
 use crate::jobs::waiting::Waiting;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
@@ -206,7 +206,7 @@ fn jobs_wait_on_numbers_that_select_takes_or_do_not_pause() {
         let mut files = many_files();
         waiting.watch_pool(0, later()).unwrap();
         let kept = waiting.fd() < SELECT_LIMIT;
-        let refused = Waiting::new(pool).err().is_some_and(|error| error.kind() == no_number().kind());
+        let refused = Waiting::new(pool).err().is_some_and(|error| error.kind() == NO_NUMBER);
         let synchronous = site.works();
         files.retain(|file| file.as_raw_fd() != 900);
         let found = Waiting::new(pool).is_ok_and(|waiting| waiting.fd() == 900);

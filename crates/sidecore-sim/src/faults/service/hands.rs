@@ -2,7 +2,7 @@
 
 use super::{InFlight, Request};
 use crate::faults::client::{ARENA, End, MAX_REQUEST};
-use crate::faults::device::Job;
+use crate::faults::device::Handed;
 use crate::faults::sabotage::Sabotage;
 use crate::faults::scenario::class_of;
 use crate::faults::world::{Clock, Who, World};
@@ -40,7 +40,7 @@ impl Hands<'_, '_> {
 
 impl Host for Hands<'_, '_> {
     type Lane = u32;
-    type Job = Request;
+    type Request = Request;
 
     fn now(&mut self) -> Nanos {
         self.world.now
@@ -117,7 +117,7 @@ impl Host for Hands<'_, '_> {
 
     fn sampled(&mut self, _: &u32, _: usize, _: &Work, _: Plan, _: &Stamps) {}
 
-    fn job(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
+    fn request(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
         let (tag, urgent) = (submission.tag(), submission.is_urgent());
         Request { link: *link, tag, size: plan.size, urgent }
     }
@@ -178,7 +178,7 @@ impl Host for Hands<'_, '_> {
         known.handed = true;
         let (index, request) = (self.index(device), *request);
         self.world.say(|| format!("tag {} of link {} goes to device {index}", request.tag, request.link));
-        self.world.hand(index, Job { ticket, request });
+        self.world.hand(index, Handed { ticket, request });
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
@@ -188,7 +188,7 @@ impl Host for Hands<'_, '_> {
 
     fn ring_device(&mut self, device: usize) {
         let index = self.index(device);
-        if self.world.devices[index as usize].jobs.must_wake() {
+        if self.world.devices[index as usize].handed.must_wake() {
             self.world.wake(self.clock, Who::Device(index));
         }
     }

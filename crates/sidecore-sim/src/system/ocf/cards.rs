@@ -31,7 +31,7 @@ pub(super) struct Hardware {
 
 /// A request on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct Request {
     /// The software's number for it.
     pub(super) id: u32,
     /// Bytes in, and as many out.
@@ -64,9 +64,9 @@ enum Stage {
 #[derive(Debug, Default)]
 struct Card {
     /// Requests with the time at which the card was given them.
-    waiting: VecDeque<(Job, Nanos)>,
+    waiting: VecDeque<(Request, Nanos)>,
     /// The requests that end with the same interrupt; the first is under way.
-    record: VecDeque<(Job, Nanos)>,
+    record: VecDeque<(Request, Nanos)>,
     ended: Vec<Finished>,
     /// Time in which it had requests, ns, and since when it has them now.
     busy: Nanos,
@@ -98,9 +98,9 @@ impl Cards {
     }
 
     /// A request for that card.
-    pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, job: Job) {
+    pub(super) fn submit(&mut self, engine: &mut Engine<Event>, card: u32, request: Request) {
         let taken = &mut self.each[card as usize];
-        taken.waiting.push_back((job, engine.now()));
+        taken.waiting.push_back((request, engine.now()));
         if taken.record.is_empty() {
             taken.busy_since = engine.now();
             self.next_record(engine, card);
@@ -161,8 +161,8 @@ impl Cards {
     fn begin(&mut self, engine: &mut Engine<Event>, number: u32, stage: Stage) {
         let card = &mut self.each[number as usize];
         card.stage = stage;
-        let Some((job, _)) = card.record.front() else { return };
-        let size = f64::from(job.size);
+        let Some((request, _)) = card.record.front() else { return };
+        let size = f64::from(request.size);
         let first = size.min(self.hardware.buffer);
         let streamed = size - first;
         let compute = size * self.hardware.per_byte;
@@ -203,8 +203,8 @@ impl Cards {
 
     fn complete(&mut self, engine: &mut Engine<Event>, number: u32) {
         let card = &mut self.each[number as usize];
-        if let Some((job, given)) = card.record.pop_front() {
-            card.ended.push(Finished { id: job.id, card: number, given, at: engine.now() });
+        if let Some((request, given)) = card.record.pop_front() {
+            card.ended.push(Finished { id: request.id, card: number, given, at: engine.now() });
         }
         if card.record.is_empty() {
             self.done.append(&mut card.ended);

@@ -1,6 +1,6 @@
 //! The OpenBSD Cryptographic Framework: requests through `ioctl`, sessions bound to a card.
 
-use super::cards::{Finished, Job};
+use super::cards::{Finished, Request};
 use super::machine::{Event, Machine, Software, Step};
 use crate::engine::Engine;
 use crate::part::cpu::Section;
@@ -30,8 +30,8 @@ impl Kernel {
     /// The kernel's thread gave a request to its session's card, and goes on while there are more.
     fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Option<Section> {
         if let Some(client) = self.queue.pop_front() {
-            let job = Job { id: client, size: machine.set.client.size.get() };
-            machine.cards.submit(engine, client % machine.set.card.count.get(), job);
+            let request = Request { id: client, size: machine.set.client.size.get() };
+            machine.cards.submit(engine, client % machine.set.card.count.get(), request);
         }
         self.thread_awake = !self.queue.is_empty();
         self.thread_awake.then(|| Self::thread(machine))

@@ -4,7 +4,7 @@
 //! high priority on the only processor: it runs as soon as it is woken, sleeps when there is nothing to do, and looks at
 //! the cards itself while it is awake, so that cards interrupt only a sleeping sidecore.
 
-use super::cards::{Finished, Job};
+use super::cards::{Finished, Request};
 use super::machine::{Event, Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
@@ -37,7 +37,7 @@ pub(super) struct Service {
     tickets: Vec<Option<Ticket>>,
     /// Requests that the present round answers, and those that it hands over.
     completed: Vec<Work>,
-    handed: Vec<(usize, Job)>,
+    handed: Vec<(usize, Request)>,
     /// Lanes with completions whose moment has come.
     due: Vec<u32>,
     wakes: Vec<u32>,
@@ -185,14 +185,14 @@ impl Service {
             return false;
         };
         self.tickets[ticket.index()] = Some(ticket);
-        self.handed.push((device, Job { id: ticket.index() as u32, size }));
+        self.handed.push((device, Request { id: ticket.index() as u32, size }));
         true
     }
 
     /// The round's time is over: cards get their requests, lanes their completions, and the moderators are asked.
     fn served(&mut self, machine: &mut Machine, engine: &mut Engine<Event>) -> Section {
-        for (card, job) in self.handed.drain(..) {
-            machine.cards.submit(engine, card as u32, job);
+        for (card, request) in self.handed.drain(..) {
+            machine.cards.submit(engine, card as u32, request);
         }
         let answered: BTreeSet<u32> = self.completed.iter().map(|work| work.lane.0).collect();
         for Work { lane, tag, .. } in self.completed.drain(..) {

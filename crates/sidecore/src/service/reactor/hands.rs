@@ -4,7 +4,7 @@ use super::Setup;
 use super::devices::Device;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
-use crate::device::Job;
+use crate::device::Request;
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
 use crate::service::command::{Event, Lane, LaneKey};
@@ -114,7 +114,7 @@ impl Hands {
 
 impl Host for Hands {
     type Lane = Lane;
-    type Job = Job;
+    type Request = Request;
 
     #[inline]
     fn now(&mut self) -> Nanos {
@@ -217,15 +217,15 @@ impl Host for Hands {
         }
     }
 
-    fn job(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Job {
+    fn request(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Request {
         let session = lane.sessions.at(plan.token).expect("the plan was made from this table a moment ago");
-        Job { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
+        Request { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
     }
 
     #[inline]
-    fn entered(&mut self, work: &Work, job: &Job, _: Given) {
+    fn entered(&mut self, work: &Work, request: &Request, _: Given) {
         self.count(work.class, 1, u64::from(work.size));
-        if let Some(key) = self.key(Some(&job.session)) {
+        if let Some(key) = self.key(Some(&request.session)) {
             key.add(KeyCounter::Submitted, 1);
             key.add(KeyCounter::of(work.class.op()), 1);
             key.add(KeyCounter::InFlight, 1);
@@ -239,16 +239,16 @@ impl Host for Hands {
         }
     }
 
-    fn redo(&mut self, device: usize, job: &Job) -> Result<u32, Refusal> {
-        self.devices[device].count(1, job.submission.input_len());
-        execute(&job.session, &job.memory, &job.submission, &mut self.scratch)
+    fn redo(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {
+        self.devices[device].count(1, request.submission.input_len());
+        execute(&request.session, &request.memory, &request.submission, &mut self.scratch)
     }
 
     fn answered(
         &mut self,
         lane: Option<(&Lane, u32)>,
         done: &Done,
-        job: Option<Job>,
+        request: Option<Request>,
         status: Status,
         stamps: Option<&Stamps>,
     ) {
@@ -257,7 +257,7 @@ impl Host for Hands {
             Status::Refused(_) => (LaneCounter::Refused, KeyCounter::Refused),
             Status::DeviceFailed { .. } => (LaneCounter::Failed, KeyCounter::Failed),
         };
-        if let Some(key) = self.key(job.as_ref().map(|job| &job.session)) {
+        if let Some(key) = self.key(request.as_ref().map(|request| &request.session)) {
             key.sub(KeyCounter::InFlight, 1);
             key.add(of_key, 1);
             for (stage, time) in stamps.into_iter().flat_map(times) {
@@ -300,11 +300,11 @@ impl Host for Hands {
         self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
     }
 
-    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, job: &Job) {
+    fn submit(&mut self, device: usize, ticket: Ticket, schedule: Schedule, request: &Request) {
         let device = &mut self.devices[device];
-        device.count(1, job.submission.input_len());
+        device.count(1, request.submission.input_len());
         if let Some(port) = &mut device.port {
-            port.submit(ticket, schedule, job.clone());
+            port.submit(ticket, schedule, request.clone());
         }
     }
 

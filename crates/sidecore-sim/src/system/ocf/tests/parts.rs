@@ -1,13 +1,13 @@
 //! Cards, bus and memory by themselves.
 
-use super::super::cards::{Cards, Hardware, Job};
+use super::super::cards::{Cards, Hardware, Request};
 use super::super::machine::Event;
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
 struct Bench {
     cards: Cards,
-    jobs: Vec<(u32, Job)>,
+    requests: Vec<(u32, Request)>,
     /// Requests with the time at which the software could see that they are done.
     done: Vec<(u32, Nanos)>,
     slowest: f64,
@@ -18,8 +18,8 @@ impl World for Bench {
 
     fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
         if let Event::Start(index) = event {
-            let (card, job) = self.jobs[index as usize];
-            self.cards.submit(engine, card, job);
+            let (card, request) = self.requests[index as usize];
+            self.cards.submit(engine, card, request);
         } else if self.cards.handle(engine, event) {
             self.done.extend(self.cards.done.drain(..).map(|finished| (finished.id, engine.now())));
         }
@@ -32,13 +32,13 @@ fn hardware() -> Hardware {
     Hardware { cards: 4, bus: 0.1, memory: 1.0, fixed: 1_000.0, per_byte: 20.0, buffer: 100.0, command: 0.0, record: 1 }
 }
 
-fn run(hardware: Hardware, jobs: &[(u32, u32)]) -> Bench {
-    let jobs: Vec<_> = (0..).zip(jobs).map(|(id, (card, size))| (*card, Job { id, size: *size })).collect();
+fn run(hardware: Hardware, requests: &[(u32, u32)]) -> Bench {
+    let requests: Vec<_> = (0..).zip(requests).map(|(id, (card, size))| (*card, Request { id, size: *size })).collect();
     let mut engine = Engine::new(1);
-    (0..jobs.len() as u32).for_each(|index| {
+    (0..requests.len() as u32).for_each(|index| {
         engine.schedule(0, Event::Start(index));
     });
-    let mut bench = Bench { cards: Cards::new(hardware), jobs, done: Vec::new(), slowest: 0.0 };
+    let mut bench = Bench { cards: Cards::new(hardware), requests, done: Vec::new(), slowest: 0.0 };
     engine.run(&mut bench, 10_000_000);
     bench
 }

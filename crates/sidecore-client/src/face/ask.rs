@@ -1,0 +1,57 @@
+//! What the service is asked about keys: for a stored one by its name, for a new one of this program, for a public part.
+//!
+//! On a connection of its own without a lane, which is closed right after: who loads keys is often root, and whoever works
+//! with them later is not.
+
+use crate::client::{Admin, ConnectError, Error, Options};
+use crate::face::aside::aside;
+use crate::face::failure::{Failure, Reason};
+use crate::face::key::{Key, Private, Public};
+use crate::keys::Kind;
+use crate::spec::Secret;
+use std::time::Instant;
+
+/// The key of this name, as far as this process may know it.
+///
+/// # Errors
+/// There is none, this user may not use it, or the service does not answer.
+pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
+    let deadline = Instant::now() + options.patience;
+    let info = ask(options, |mut admin| admin.key_info_by(name, deadline))?;
+    Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
+}
+
+/// A new key of this program, which stays in the service. It is waited for, beyond the options' patience: RSA takes seconds.
+///
+/// # Errors
+/// The program has as many as it may have, or the service does not answer.
+pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
+    let made = ask(options, |admin| admin.make_key(kind))?;
+    Ok(Key::new(Public::from_spki(made.public())?, Private::Made(made)))
+}
+
+/// The public part of a raw private key: Ed25519, X25519 or ML-DSA-65.
+///
+/// # Errors
+/// It is no such key, or the service does not answer.
+pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
+    let (raw, deadline) = (Secret::from(raw), Instant::now() + options.patience);
+    Public::from_spki(&ask(options, |mut admin| admin.public_part(kind, raw, deadline))?)
+}
+
+/// Connects and asks.
+fn ask<T>(options: &Options, question: impl FnOnce(Admin) -> Result<T, Error>) -> Result<T, Failure> {
+    let patience = options.patience;
+    aside(|| {
+        let admin = Admin::connect(options).map_err(|error| match error {
+            ConnectError::NoAnswer(..) => Failure::late(patience),
+            other => Failure::new(Reason::Service, other.to_string()),
+        })?;
+        question(admin).map_err(|error| match error {
+            Error::Service(reason) => Failure::new(Reason::Key, reason),
+            // Of the patience, connecting took its part.
+            Error::NoAnswer(waited) => Failure::late(patience.max(waited)),
+            other => Failure::new(Reason::Service, other.to_string()),
+        })
+    })
+}
