@@ -20,7 +20,6 @@ mod opener;
 mod place;
 mod quotas;
 mod reactor;
-mod record;
 mod sessions;
 mod turns;
 

@@ -1,7 +1,6 @@
 //! Private keys in the files that other programs write.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
 use aws_lc_sys as sys;
@@ -61,13 +60,10 @@ pub(crate) fn der(file: &[u8]) -> Option<PKey> {
 
 /// Encrypted PKCS#8 in DER.
 pub(crate) fn encrypted(file: &[u8], passphrase: &[u8]) -> Option<PKey> {
-    let mut input = MaybeUninit::<sys::CBS>::uninit();
-    // SAFETY: CBS_init makes `input` valid over `file`; the passphrase is readable for its length; the key is owned.
-    unsafe {
-        sys::CBS_init(input.as_mut_ptr(), file.as_ptr(), file.len());
-        let (text, len) = (passphrase.as_ptr().cast(), passphrase.len());
-        PKey::from_owned(sys::PKCS8_parse_encrypted_private_key(input.as_mut_ptr(), text, len))
-    }
+    let mut input = sys::CBS { data: file.as_ptr(), len: file.len() };
+    let (text, len) = (passphrase.as_ptr().cast(), passphrase.len());
+    // SAFETY: `input` stands for `file`; the passphrase is readable for its length; the key is owned or null.
+    unsafe { PKey::from_owned(sys::PKCS8_parse_encrypted_private_key(&raw mut input, text, len)) }
 }
 
 /// The private key of a PKCS#12 file.

@@ -220,14 +220,10 @@ fn make(kind: Kind, seed: Option<&[u8]>) -> Option<PKey> {
 type Parse = unsafe extern "C" fn(*mut sys::CBS) -> *mut sys::EVP_PKEY;
 
 fn parse(der: &[u8], parse: Parse) -> Option<PKey> {
-    let mut input = MaybeUninit::<sys::CBS>::uninit();
-    // SAFETY: CBS_init makes `input` valid over `der`, which outlives both calls; the parser returns an owned key or null.
-    let (key, rest) = unsafe {
-        sys::CBS_init(input.as_mut_ptr(), der.as_ptr(), der.len());
-        let key = PKey::from_owned(parse(input.as_mut_ptr()));
-        (key, sys::CBS_len(input.as_ptr()))
-    };
-    key.filter(|_| rest == 0)
+    let mut input = sys::CBS { data: der.as_ptr(), len: der.len() };
+    // SAFETY: `input` stands for `der`, which outlives the call; the parser returns an owned key or null.
+    let key = unsafe { PKey::from_owned(parse(&raw mut input)) };
+    key.filter(|_| input.len == 0)
 }
 
 type Marshal = unsafe extern "C" fn(*mut sys::CBB, *const sys::EVP_PKEY) -> c_int;

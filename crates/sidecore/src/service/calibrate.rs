@@ -45,20 +45,11 @@ impl Calibration {
         Ok(Self { park_cost: park_cost()?, samples })
     }
 
-    /// Rates of this machine's cores.
-    pub(super) fn rates(&self) -> Rates {
-        self.rates_of(|sample| sample.took)
-    }
-
-    /// Rates of a device whose times are modelled.
-    pub(super) fn modelled(&self, time: impl Fn(u64) -> Nanos) -> Rates {
-        self.rates_of(|sample| time(u64::from(sample.input)))
-    }
-
-    fn rates_of(&self, took: impl Fn(&Sample) -> Nanos) -> Rates {
+    /// Rates of a device on which what takes so long here, with so many bytes of input, takes as long as `took` says.
+    pub(super) fn rates(&self, took: impl Fn(Nanos, u32) -> Nanos) -> Rates {
         let mut rates = Rates::new();
         for sample in &self.samples {
-            rates.observe(sample.class, sample.input, took(sample));
+            rates.observe(sample.class, sample.input, took(sample.took, sample.input));
         }
         rates
     }
@@ -126,11 +117,11 @@ mod tests {
     #[test]
     fn this_machine_is_measured() {
         let calibration = Calibration::measure(65_536).unwrap();
-        let rates = calibration.rates();
+        let rates = calibration.rates(|here, _| here);
         for class in Class::all() {
             assert!(rates.known(class), "{}", class.name());
         }
-        let modelled = calibration.modelled(|bytes| 1000 + bytes);
+        let modelled = calibration.rates(|_, bytes| 1000 + Nanos::from(bytes));
         let class = Class::from_name("aes-256-gcm").unwrap();
         assert!((16_000..20_000).contains(&modelled.estimate(class, 16_384)));
     }

@@ -1,6 +1,7 @@
 //! One sidecore's thread. It carries out what core's `Sidecore` decides, waits as that says, and obeys the control thread.
 //!
-//! It takes no lock and allocates nothing per request.
+//! It takes no lock and allocates nothing per request. It records into memory that it reserved at its start; the file is written
+//! when the record has ended, by the control thread or after the last round: never on the data path.
 
 mod devices;
 mod hands;
@@ -8,7 +9,6 @@ mod hands;
 use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{Event, Lane, LaneKey, Mailbox};
-use super::record;
 use super::sessions::Sessions;
 use crate::config::{Config, NotifyConfig, Place, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
@@ -22,9 +22,12 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::order::Order;
 use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
 use sidecore_core::time::Nanos;
-use std::io::{self, Write as _};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -69,7 +72,9 @@ impl Reactor {
         let poller = Poller::new()?;
         poller.add_edge(&*setup.wake, WAKE)?;
         let place = Place::new(setup.cpu, setup.config.sidecores.owned);
-        let sidecore = Sidecore::new(&settings(&setup, place), record::room(&setup.config), clock::now());
+        // Words of tape.
+        let room = setup.config.record.as_ref().map(|_| (setup.config.record_mib as usize) << 20 >> 3);
+        let sidecore = Sidecore::new(&settings(&setup, place), room, clock::now());
         let mut reactor = Self { sidecore, hands: Hands::new(setup, place, free, poller), stopping: false };
         reactor.add_configured_devices().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(reactor)
@@ -80,7 +85,7 @@ impl Reactor {
         while self.step().is_continue() {}
         let setup = &self.hands.setup;
         if let (Some(tape), Some(path)) = (self.sidecore.end_record(), setup.config.record_path(setup.index))
-            && let Err(error) = record::write(&path, *tape)
+            && let Err(error) = write_record(&path, *tape)
         {
             // Nobody is left who could be told, and perhaps nobody reads this either.
             let _ = writeln!(io::stderr(), "sidecore: the record {}: {error}", path.display());
@@ -222,4 +227,18 @@ fn settings(setup: &Setup, place: Place) -> Settings {
 fn hops(notify: NotifyConfig) -> Hops {
     let NotifyConfig { service, to_device, from_device, client } = notify;
     Hops { client, service, to_device, from_device }
+}
+
+/// Writes a record to a new file that only this user can read, in the place of an older one.
+pub(super) fn write_record(path: &Path, tape: Tape) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = BufWriter::new(file);
+    for word in tape.into_words() {
+        file.write_all(&word.to_le_bytes())?;
+    }
+    file.flush()
 }

@@ -139,15 +139,14 @@ impl Listener {
             return Ok(());
         }
         let by_number = || pidfd_open(Pid::from_raw(client.1.cast_signed()).ok_or(Errno::SRCH)?, PidfdFlags::empty());
-        let is = |error: &io::Error, other: Errno| error.raw_os_error() == Some(other.raw_os_error());
-        let process = match peer::process(&connection.socket) {
+        let process = peer::process(&connection.socket).or_else(|error| match Errno::from_io_error(&error) {
             // Before Linux 6.5 there is its number only.
-            Err(error) if is(&error, Errno::NOPROTOOPT) => by_number().map_err(io::Error::from),
-            other => other,
-        };
+            Some(Errno::NOPROTOOPT) => by_number(),
+            error => Err(error.unwrap_or(Errno::IO)),
+        });
         let process = match process {
             Ok(process) => process,
-            Err(error) if is(&error, Errno::SRCH) || is(&error, Errno::INVAL) => {
+            Err(Errno::SRCH | Errno::INVAL) => {
                 return Err("the process that connected has ended: connect again".to_owned());
             }
             // Not to be had on this system: its sockets tell, unless a child holds them.

@@ -3,8 +3,7 @@
 use super::{Listener, Reply};
 use crate::config::{HOPS, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
-use crate::service::reactor::Reactor;
-use crate::service::record;
+use crate::service::reactor::{Reactor, write_record};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -85,7 +84,7 @@ impl Listener {
             let path = self.setup.config.record_path(index);
             let path = path.ok_or("nothing is recorded: start the service with `record`")?;
             let tape = answer(sidecore, Reactor::end_record)?.ok_or("the record was ended before")?;
-            record::write(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
+            write_record(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(())
     }

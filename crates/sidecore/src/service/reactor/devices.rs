@@ -87,7 +87,7 @@ impl Reactor {
     fn port(&self, config: &DeviceConfig) -> Result<(Option<Box<dyn Port>>, Rates), String> {
         let max_request = self.hands.setup.config.limits.max_request_bytes;
         match config.kind {
-            DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates())),
+            DeviceKind::Inline => Ok((None, self.hands.setup.calibration.rates(|here, _| here))),
             DeviceKind::Worker => {
                 let worker = Worker::start(WorkerOptions {
                     name: config.name.clone(),
@@ -101,11 +101,11 @@ impl Reactor {
                     sidecore: self.hands.setup.wake.clone(),
                 })
                 .map_err(|error| error.to_string())?;
-                Ok((Some(Box::new(worker)), self.hands.setup.calibration.rates()))
+                Ok((Some(Box::new(worker)), self.hands.setup.calibration.rates(|here, _| here)))
             }
             DeviceKind::Emulated => {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
-                let rates = self.hands.setup.calibration.modelled(|bytes| emulated.time(bytes));
+                let rates = self.hands.setup.calibration.rates(|_, bytes| emulated.time(bytes.into()));
                 Ok((Some(Box::new(emulated)), rates))
             }
         }
