@@ -1,11 +1,10 @@
 //! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::series::total_per_s;
 use super::task::Task;
-use super::{Outcome, Settings, openssl_library};
+use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::bare::Exchange;
@@ -108,7 +107,7 @@ impl Point {
             .payload(sized);
         let task = Task::Inline { op: op.clone(), size, ns };
         let inline = move |crew: &mut Crew, _: &Turn<'_>| {
-            let alone = total_per_s(&crew.together(clients, |_, _| task.clone())?);
+            let alone = total_per_s(&crew.together(clients, |_| task.clone())?);
             Ok(Run::at(alone / clients as f64))
         };
         case = case.variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"));

@@ -3,9 +3,8 @@
 
 mod found;
 
-use super::Outcome;
-use super::error::BenchError;
 use super::series::ratio;
+use super::{BenchError, Outcome};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
 use found::Found;
@@ -200,7 +199,7 @@ mod tests {
     fn variants_run_in_turn_and_rows_have_medians_and_ratios_of_pairs() {
         let case = || Case::new("lane").with(Key::Op, "noop").with(Key::Size, 1_000).payload(true);
         let double = Variant::new("double", |_: &mut Vec<String>, turn: &Turn<'_>| {
-            Ok(Run::at(2.0 * turn.rate("bare").ok_or_else(|| BenchError::new("no rate"))?))
+            Ok(Run::at(2.0 * turn.rate("bare").ok_or("no rate")?))
         });
         let cases = vec![
             case()

@@ -7,9 +7,8 @@ mod reach;
 pub(super) mod setup;
 mod waiting;
 
-use super::error::BenchError;
 use super::experiment::{Case, Turn, Variant};
-use super::{Outcome, Settings, openssl_library};
+use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
 use setup::Setup;
@@ -27,7 +26,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 
 /// One operation in that many processes.
 fn case<L>(scenario: &str, setup: &Setup, op: &str, processes: usize) -> Case<'static, L> {
-    let pinned = setup.pinning.describe(processes);
+    let pinned = setup.crew.pinning.describe(processes);
     Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).with(Key::Pinned, pinned)
 }
 

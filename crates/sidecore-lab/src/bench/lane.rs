@@ -1,9 +1,8 @@
 //! The lane by itself: a no-op against a bare ping-pong of one word, and many in flight against a bare echo of slots.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::bare::Exchange;

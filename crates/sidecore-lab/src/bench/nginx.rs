@@ -2,13 +2,12 @@
 
 mod server;
 
-use super::client::private_key;
-use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::Setup;
-use super::programs::service_cpu;
+use super::programs::{service_cpu, write_pem};
 use super::task::Measured;
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
+use crate::baseline::private_key;
 use crate::progress::Progress;
 use crate::report::Key;
 use server::{Nginx, handshakes};
@@ -31,13 +30,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
-    let mut services = Services {
+    let services = Services {
         same: Setup::start_beside(&ops)?,
         other: Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?,
     };
     // A service beside a web server has no core to itself.
-    services.same.set("notify=park")?;
-    services.other.set("notify=park")?;
+    services.same.crew.set("notify=park")?;
+    services.other.crew.set("notify=park")?;
     let (repeats, seconds) = settings.pick((1, 1), (7, 2));
     let mut outcome = Outcome::default();
     for (op, reach) in keys {
@@ -64,12 +63,11 @@ struct Servers([Nginx; 3]);
 
 impl Servers {
     fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
-        let directory = services.same.directory();
-        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
-        let [der, file, certificate] = ["key.der", "key.pem", "certificate.pem"].map(|name| directory.join(name));
-        fs::write(&der, key).map_err(BenchError::new)?;
-        server::certify(&der, &file, &certificate)?;
-        let cpu = services.same.pinning.client(0);
+        let directory = services.same.crew.directory();
+        let [file, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
+        write_pem(&private_key(op)?, &file)?;
+        server::certify(&file, &certificate)?;
+        let cpu = services.same.crew.pinning.client(0);
         Ok(Self([
             Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
             provided(&services.same, op, &certificate)?,
@@ -79,15 +77,15 @@ impl Servers {
 }
 
 fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
-    let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
+    let worker = format!("worker {:?}", services.same.crew.pinning.client(0).unwrap_or(0));
     // Away from the server, as clients are.
-    let loaders = services.other.pinning.sidecores.first().copied();
+    let loaders = services.other.crew.pinning.sidecores.first().copied();
     let variant = |number: usize, name: &str, sidecores: &str| {
         let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], seconds, loaders);
         Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
     };
     let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
-    let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
+    let on_last = format!(", sidecore {:?}", services.other.crew.pinning.sidecores);
     let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
     Case::new("nginx")
         .with(Key::Op, op)
@@ -99,19 +97,18 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
 
 /// nginx with its key in that service.
 fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
-    let directory = setup.directory();
+    let directory = setup.crew.directory();
     let stored = directory.join("stored.pem");
-    let pem = setup.pem(op).ok_or_else(|| BenchError::new(format!("{op} is not stored")))?;
-    fs::write(&stored, pem).map_err(BenchError::new)?;
+    fs::write(&stored, setup.pem(op).ok_or_else(|| format!("{op} is not stored"))?)?;
     let configuration = directory.join("openssl.cnf");
-    let cpu = setup.pinning.client(0);
+    let cpu = setup.crew.pinning.client(0);
     Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
 }
 
 /// Handshakes for so many seconds.
 fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let ops = handshakes(nginx.port(), seconds, loaders)?;
+    let ops = handshakes(nginx.port, seconds, loaders)?;
     let ns = clock::now() - began;
     let cpu_ns = nginx.cpu()?.saturating_sub(worker);
     // Whom nobody asks anything uses none.

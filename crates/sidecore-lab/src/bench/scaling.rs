@@ -1,9 +1,8 @@
 //! Eight clients on one, two and four sidecores.
 
 use super::crew::{Crew, Pinning, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::NotifyConfig;

@@ -1,11 +1,11 @@
 //! The keys of a file of vectors, as the program holds them.
 
-use crate::ffi::{Error, Key};
 use crate::site::{PREFERRED, Site};
 use crate::stanza::{Stanza, bytes};
 use pkcs8::der::SecretDocument;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::read_private_key;
+use sidecore_libcrypto::{Failure, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Place {
 }
 
 /// A key of a file; why there is none.
-pub(crate) type Entry = Result<Key, Error>;
+pub(crate) type Entry = Result<Key, Failure>;
 
 /// Keys by their names.
 #[derive(Default)]
@@ -67,11 +67,11 @@ impl Keys {
             ("PrivateKeyRaw", _) => {
                 let (kind, raw) = raw(value);
                 // The store takes PKCS#8 only.
-                self.private.insert(name, Key::raw_private(context, kind, &raw, PREFERRED));
+                self.private.insert(name, Key::private_raw(context, kind, &raw, PREFERRED));
             }
             ("PublicKeyRaw", _) => {
                 let (kind, raw) = raw(value);
-                self.public.insert(name, Key::raw_public(context, kind, &raw, PREFERRED));
+                self.public.insert(name, Key::public_raw(context, kind, &raw, PREFERRED));
             }
             _ => return false,
         }
@@ -85,8 +85,8 @@ fn raw(value: &str) -> (&str, Vec<u8>) {
     (kind, bytes(parts.next().expect("a key")))
 }
 
-fn store(site: &Site, name: &str, pem: &str) -> Result<String, Error> {
-    let told = |error: &dyn fmt::Display| Error(vec![error.to_string()]);
+fn store(site: &Site, name: &str, pem: &str) -> Result<String, Failure> {
+    let told = |error: &dyn fmt::Display| Failure::new("the key", error.to_string());
     let (label, document) = SecretDocument::from_pem(pem).map_err(|error| told(&error))?;
     let pkcs8 = match label {
         "PRIVATE KEY" => Secret::from(document.as_bytes()),

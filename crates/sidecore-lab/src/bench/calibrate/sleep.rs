@@ -1,6 +1,6 @@
 //! What sleeping and waking take on two cores, and how often the host takes one away.
 
-use super::super::error::BenchError;
+use crate::bench::BenchError;
 use sidecore::sys::{clock, cpu};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;
@@ -38,7 +38,7 @@ pub(super) struct Sleep {
 /// `cores`: of the one that rings, and of the one that sleeps.
 pub(super) fn measure(cores: (usize, usize)) -> Result<Sleep, BenchError> {
     let measured = thread::spawn(move || measure_pinned(cores)).join();
-    measured.map_err(|_| BenchError::new("the measuring thread panicked"))?.map_err(BenchError::new)
+    Ok(measured.map_err(|_| "the measuring thread panicked")??)
 }
 
 fn measure_pinned((here, there): (usize, usize)) -> std::io::Result<Sleep> {

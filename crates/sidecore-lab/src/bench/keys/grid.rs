@@ -2,9 +2,8 @@
 
 use super::setup::Setup;
 use super::{BASELINE, case, own};
-use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::DeviceConfig;

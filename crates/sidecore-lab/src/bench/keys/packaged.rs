@@ -2,22 +2,19 @@
 
 use super::case;
 use super::setup::Setup;
-use crate::bench::client::private_key;
+use crate::baseline::private_key;
 use crate::bench::crew::{HEAD_START, Member};
-use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use crate::bench::programs::{done, on_core};
+use crate::bench::programs::{Server, done, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
@@ -27,8 +24,6 @@ const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
-/// For the server to make its socket.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Operations that the sidecore's process has in flight where throughput is compared: PKCS#11 has one.
 const JOBS: u32 = 8;
 
@@ -60,10 +55,10 @@ fn find(name: &str) -> Option<PathBuf> {
     places.map(|place| place.join(name)).find(|path| path.exists())
 }
 
-/// A token with the keys, its server, and a client process of it.
+/// A client process of a token with the keys, and the token's server.
 struct Remote {
     client: Member,
-    server: Child,
+    _server: Server,
     module: PathBuf,
 }
 
@@ -71,62 +66,29 @@ impl Remote {
     fn start(installed: Installed, directory: &Path, cpus: (Option<usize>, Option<usize>)) -> Result<Self, BenchError> {
         let configuration = directory.join("softhsm2.conf");
         let tokens = directory.join("tokens");
-        fs::create_dir_all(&tokens).map_err(BenchError::new)?;
+        fs::create_dir_all(&tokens)?;
         let text = format!("directories.tokendir = {}\nobjectstore.backend = file\n", tokens.display());
-        fs::write(&configuration, text).map_err(BenchError::new)?;
+        fs::write(&configuration, text)?;
         make_token(directory, &configuration)?;
         let socket = directory.join("p11-kit");
         let mut command = on_core(cpus.1, "p11-kit");
         command.args(["server", "-f", "-n"]).arg(&socket).arg("--provider").arg(&installed.softhsm).arg("pkcs11:");
-        command.env("SOFTHSM2_CONF", &configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = command.spawn().map_err(|error| BenchError::new(format!("cannot start p11-kit: {error}")))?;
-        let address = format!("unix:path={}", socket.display());
-        let client = wait_for(&socket, &mut server)
-            .and_then(|()| Member::start_with(&[("P11_KIT_SERVER_ADDRESS", address.as_ref())]));
-        match client {
-            Ok(client) => {
-                let mut remote = Self { client, server, module: installed.client };
-                if let Some(cpu) = cpus.0 {
-                    remote.client.measure(&Task::Pin { cpu })?;
-                }
-                Ok(remote)
-            }
-            Err(error) => {
-                end(&mut server);
-                Err(error)
-            }
+        let mut server = Server::start(command.env("SOFTHSM2_CONF", &configuration), "p11-kit")?;
+        if !server.wait_until(|| Ok(socket.exists()))? {
+            return Err("p11-kit server makes no socket".into());
         }
+        let address = format!("unix:path={}", socket.display());
+        let mut client = Member::start(&[("P11_KIT_SERVER_ADDRESS", address.as_ref())])?;
+        if let Some(cpu) = cpus.0 {
+            client.measure(&Task::Pin { cpu })?;
+        }
+        Ok(Self { client, _server: server, module: installed.client })
     }
 
     fn sign(&mut self, op: &str, ns: u64) -> Result<Measured, BenchError> {
-        let (label, pin) = (op.to_owned(), PIN.to_owned());
-        let start = clock::now() + HEAD_START;
-        self.client.measure(&Task::Token { module: self.module.clone(), label, pin, op: op.to_owned(), start, ns })
+        let (module, pin, op, start) = (self.module.clone(), PIN.to_owned(), op.to_owned(), clock::now() + HEAD_START);
+        self.client.measure(&Task::Token { module, pin, op, start, ns })
     }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        end(&mut self.server);
-    }
-}
-
-fn end(server: &mut Child) {
-    // It may have ended already.
-    let _ = server.kill();
-    let _ = server.wait();
-}
-
-fn wait_for(socket: &Path, server: &mut Child) -> Result<(), BenchError> {
-    let until = clock::now() + PATIENCE.as_nanos() as u64;
-    while !socket.exists() {
-        let ended = server.try_wait().map_err(BenchError::new)?.is_some();
-        if ended || clock::now() > until {
-            return Err(BenchError::new("p11-kit server makes no socket"));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// A token with the samples' keys, each under the name of its operation.
@@ -139,16 +101,8 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
     let so = ["--so-pin", PIN, "--pin", PIN];
     done(softhsm().args(["--init-token", "--free", "--label", LABEL]).args(so))?;
     for (number, op) in OPS.iter().enumerate() {
-        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
-        let (der, pem) = (directory.join("key.der"), directory.join("key.pem"));
-        fs::write(&der, key).map_err(BenchError::new)?;
-        done(
-            Command::new("openssl")
-                .args(["pkcs8", "-topk8", "-nocrypt", "-inform", "DER", "-in"])
-                .arg(&der)
-                .arg("-out")
-                .arg(&pem),
-        )?;
+        let pem = directory.join("key.pem");
+        write_pem(&private_key(op)?, &pem)?;
         let id = format!("0{}", number + 1);
         done(softhsm().arg("--import").arg(&pem).args(["--token", LABEL, "--pin", PIN, "--label", op, "--id", &id]))?;
     }
@@ -171,8 +125,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
     let setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
-    let cpus = (setup.pinning.client(0), setup.pinning.sidecores.first().copied());
-    let remote = Remote::start(installed, setup.directory(), cpus)?;
+    let pinning = &setup.crew.pinning;
+    let cpus = (pinning.client(0), pinning.sidecores.first().copied());
+    let remote = Remote::start(installed, setup.crew.directory(), cpus)?;
     let mut pair = Pair { setup, remote };
     let (repeats, ns) = settings.pick((2, 80_000_000), (7, 300_000_000));
     let cases = ops.into_iter().map(|op| one(&pair.setup, op, ns)).collect();

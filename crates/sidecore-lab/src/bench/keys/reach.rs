@@ -2,9 +2,8 @@
 
 use super::setup::Setup;
 use super::{BASELINE, case, own};
-use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::DeviceConfig;
@@ -44,7 +43,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 impl Point {
     fn case(&'static self, setup: &Setup, ns: u64) -> Case<'static, Setup> {
         let run = move |setup: &mut Setup, _: &Turn<'_>| {
-            setup.set(&format!("notify={}", self.notify))?;
+            setup.crew.set(&format!("notify={}", self.notify))?;
             setup.provided(self.op, 1, self.jobs, ns)
         };
         let sidecore = Variant::new("sidecore", run)

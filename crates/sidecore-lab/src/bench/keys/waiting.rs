@@ -6,9 +6,8 @@
 
 use super::case;
 use super::setup::Setup;
-use crate::bench::error::BenchError;
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
 use sidecore::config::DeviceConfig;
@@ -90,12 +89,12 @@ fn one(setup: &Setup, jobs: u32, settings: &Settings) -> Case<'static, Setup> {
     policies(settings, jobs).into_iter().fold(case, |case, policies| {
         let ((service, client), ns) = (policies, duration(settings, policies));
         let run = move |setup: &mut Setup, _: &Turn<'_>| {
-            setup.set(&format!("notify.client={client}"))?;
-            setup.set(&format!("notify.from_device={service}"))?;
-            setup.set(&format!("notify.service={service}"))?;
+            setup.crew.set(&format!("notify.client={client}"))?;
+            setup.crew.set(&format!("notify.from_device={service}"))?;
+            setup.crew.set(&format!("notify.service={service}"))?;
             let run = setup.provided(OP, 1, jobs, ns)?;
             // The next orders must not wait for a sleeper.
-            setup.set("notify=park")?;
+            setup.crew.set("notify=park")?;
             Ok(run)
         };
         case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))
