@@ -6,7 +6,7 @@
 use sidecore::core::session::{Algorithm, Class, Op};
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{KeyMaterial, Scheme};
-use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Key, MAX_DIGEST_BYTES, Mac, Message, Operation};
+use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Key, MAX_DIGEST_BYTES, Mac, Operation};
 
 /// Runs the operation once; a failure says which call of the library refused and why.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
@@ -86,55 +86,27 @@ impl Kind {
     }
 }
 
-/// Signs, or verifies, with a context that is set up once: digests, or the messages of keys that take none.
-pub(crate) enum Signer {
-    /// Digests.
-    Digests(Operation),
-    /// Messages.
-    Messages(Message),
+/// What signs, or verifies, by implementations of these properties: digests, or the messages of keys that take none.
+pub(crate) fn signer(
+    openssl: &Context,
+    key: &Key,
+    properties: &str,
+    digest: Option<(&str, usize)>,
+    verifies: bool,
+) -> Result<Operation, Failure> {
+    let Some((digest, _)) = digest else {
+        return Operation::on_messages(openssl, key, properties, None, verifies);
+    };
+    let action = if verifies { Action::Verify } else { Action::Sign };
+    let operation = Operation::new(openssl, key, properties, action)?;
+    operation.set("digest", digest)?;
+    Ok(operation)
 }
 
-impl Signer {
-    /// With implementations of these properties.
-    pub(crate) fn new(
-        openssl: &Context,
-        key: &Key,
-        properties: &str,
-        digest: Option<(&str, usize)>,
-        verifies: bool,
-    ) -> Result<Self, Failure> {
-        let Some((digest, _)) = digest else {
-            return Message::new(openssl, key, properties, None, verifies).map(Self::Messages);
-        };
-        let action = if verifies { Action::Verify } else { Action::Sign };
-        let operation = Operation::new(openssl, key, properties, action)?;
-        operation.set("digest", digest)?;
-        Ok(Self::Digests(operation))
-    }
-
-    /// The name of the provider that does it.
-    pub(crate) fn provider(&self) -> Option<String> {
-        match self {
-            Self::Digests(operation) => operation.provider(),
-            Self::Messages(message) => message.provider(),
-        }
-    }
-
-    /// Signs into the front of `out`; the signature's length.
-    pub(crate) fn sign(&mut self, input: &[u8], out: &mut [u8; MAX_OUTPUT_BYTES]) -> Result<usize, Failure> {
-        match self {
-            Self::Digests(operation) => operation.run(input, out),
-            Self::Messages(message) => message.again().and_then(|()| message.run(input, out)),
-        }
-    }
-
-    /// `Ok` if `signature` is one of the input.
-    pub(crate) fn verify(&mut self, signature: &[u8], input: &[u8]) -> Result<(), Failure> {
-        match self {
-            Self::Digests(operation) => operation.verify(signature, input),
-            Self::Messages(message) => message.again().and_then(|()| message.verify(signature, input)),
-        }
-    }
+/// Verifies one signature after the other.
+pub(crate) fn verify(verifier: &mut Operation, signature: &[u8], input: &[u8]) -> Result<(), Failure> {
+    verifier.again()?;
+    verifier.verify(signature, input)
 }
 
 /// `None`: the sample had to round the size to one that the mode takes.
@@ -207,13 +179,13 @@ fn signature(
         None => (None, size),
     };
     let mut input = Input { hash, message: vec![0; size], hashed: [0; _] };
-    let (mut signer, mut signature) = (Signer::new(openssl, key, "", digest, false)?, [0; _]);
+    let (mut signing, mut signature) = (signer(openssl, key, "", digest, false)?, [0; MAX_OUTPUT_BYTES]);
     if op != Op::Verify {
-        return Ok(Box::new(move || signer.sign(input.get()?, &mut [0; _]).map(drop)));
+        return Ok(Box::new(move || signing.run(input.get()?, &mut [0; MAX_OUTPUT_BYTES]).map(drop)));
     }
-    let length = signer.sign(input.get()?, &mut signature)?;
-    let mut verifier = Signer::new(openssl, key, "", digest, true)?;
-    Ok(Box::new(move || verifier.verify(&signature[..length], input.get()?)))
+    let length = signing.run(input.get()?, &mut signature)?;
+    let mut verifier = signer(openssl, key, "", digest, true)?;
+    Ok(Box::new(move || verify(&mut verifier, &signature[..length], input.get()?)))
 }
 
 /// What is signed.

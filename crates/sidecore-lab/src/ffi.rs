@@ -2,12 +2,11 @@
 
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_FUNCTION_LIST, CK_FUNCTION_LIST_PTR, CK_MECHANISM, CK_MECHANISM_TYPE, CK_OBJECT_CLASS,
-    CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CKA_CLASS, CKA_LABEL, CKF_SERIAL_SESSION, CKM_ECDSA,
-    CKM_RSA_PKCS, CKO_PRIVATE_KEY, CKR_OK, CKU_USER,
+    CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CKA_CLASS, CKA_LABEL, CKF_SERIAL_SESSION, CKO_PRIVATE_KEY,
+    CKR_OK, CKU_USER,
 };
 use libloading::Library;
 use std::ffi::c_void;
-use std::fmt;
 use std::path::Path;
 use std::ptr;
 
@@ -19,41 +18,11 @@ const MAX_SLOTS: usize = 16;
 /// `C_GetFunctionList`.
 type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
 
-/// How a private key signs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mechanism {
-    /// RSA, PKCS#1 v1.5, of a digest with its identifier in front.
-    RsaPkcs,
-    /// ECDSA of a digest; the signature is its two numbers.
-    Ecdsa,
-}
-
-impl Mechanism {
-    fn number(self) -> CK_MECHANISM_TYPE {
-        match self {
-            Self::RsaPkcs => CKM_RSA_PKCS,
-            Self::Ecdsa => CKM_ECDSA,
-        }
-    }
-}
-
 /// A session of a module, with the user logged in.
 pub(crate) struct Token {
     /// In the library, which is never unloaded: some modules do not survive it.
     functions: &'static CK_FUNCTION_LIST,
     session: CK_SESSION_HANDLE,
-}
-
-/// What a module refused.
-#[derive(Debug)]
-pub(crate) struct Refusal(String);
-
-impl std::error::Error for Refusal {}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// Calls a function of the list, which the module may have left out, and checks its answer.
@@ -62,18 +31,18 @@ macro_rules! call {
         match $list.$name {
             // SAFETY: see the caller: every argument is as the standard asks for it and lives through the call.
             Some(function) => check(stringify!($name), unsafe { function($($argument),*) }),
-            None => Err(Refusal(concat!("the module has no ", stringify!($name)).to_owned())),
+            None => Err(concat!("the module has no ", stringify!($name)).to_owned()),
         }
     };
 }
 
-fn check(call: &str, answer: CK_RV) -> Result<(), Refusal> {
-    if answer == CKR_OK { Ok(()) } else { Err(Refusal(format!("{call}: error {answer:#x}"))) }
+fn check(call: &str, answer: CK_RV) -> Result<(), String> {
+    if answer == CKR_OK { Ok(()) } else { Err(format!("{call}: error {answer:#x}")) }
 }
 
 impl Token {
     /// Loads a module, opens a session with its first token and logs in.
-    pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, Refusal> {
+    pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, String> {
         let functions = functions(module)?;
         // Null: one thread, no locks.
         call!(functions, C_Initialize(ptr::null_mut()))?;
@@ -81,7 +50,7 @@ impl Token {
         // The module writes at most `count` slots, which there are, and says how many.
         call!(functions, C_GetSlotList(1, slots.as_mut_ptr(), &raw mut count))?;
         if count == 0 {
-            return Err(Refusal(format!("{} shows no token", module.display())));
+            return Err(format!("{} shows no token", module.display()));
         }
         let mut session = 0;
         // No notifications: null for their data and function.
@@ -94,7 +63,7 @@ impl Token {
     }
 
     /// The private key with that label.
-    pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, Refusal> {
+    pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, String> {
         let (mut class, mut label): (CK_OBJECT_CLASS, _) = (CKO_PRIVATE_KEY, label.as_bytes().to_vec());
         let attribute =
             |kind, value: *mut c_void, len: usize| CK_ATTRIBUTE { type_: kind, pValue: value, ulValueLen: len as u64 };
@@ -108,19 +77,18 @@ impl Token {
         // The module writes at most one handle.
         call!(self.functions, C_FindObjects(self.session, &raw mut key, 1, &raw mut found))?;
         call!(self.functions, C_FindObjectsFinal(self.session))?;
-        if found == 1 { Ok(key) } else { Err(Refusal("the token has no such key".to_owned())) }
+        if found == 1 { Ok(key) } else { Err("the token has no such key".to_owned()) }
     }
 
-    /// The signature of `data`. Two calls: begin, and sign into room that is large enough.
+    /// The signature of `data`, for ECDSA its two numbers. Two calls: begin, and sign into room that is large enough.
     pub(crate) fn sign(
         &self,
-        mechanism: Mechanism,
+        mechanism: CK_MECHANISM_TYPE,
         key: CK_OBJECT_HANDLE,
         data: &mut [u8],
         signature: &mut [u8; MAX_SIGNATURE],
-    ) -> Result<usize, Refusal> {
-        let mut mechanism =
-            CK_MECHANISM { mechanism: mechanism.number(), pParameter: ptr::null_mut(), ulParameterLen: 0 };
+    ) -> Result<usize, String> {
+        let mut mechanism = CK_MECHANISM { mechanism, pParameter: ptr::null_mut(), ulParameterLen: 0 };
         // The module reads the mechanism.
         call!(self.functions, C_SignInit(self.session, &raw mut mechanism, key))?;
         let mut length = signature.len() as u64;
@@ -138,8 +106,8 @@ impl Drop for Token {
     }
 }
 
-fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, Refusal> {
-    let unloadable = |error: libloading::Error| Refusal(format!("{}: {error}", module.display()));
+fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, String> {
+    let unloadable = |error: libloading::Error| format!("{}: {error}", module.display());
     // SAFETY: the initialisers of a PKCS#11 module only set up its own state.
     let library = unsafe { Library::new(module) }.map_err(unloadable)?;
     // SAFETY: every module has this function with this signature.
@@ -149,5 +117,5 @@ fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, Refusal> {
     check("C_GetFunctionList", unsafe { get(&raw mut list) })?;
     std::mem::forget(library);
     // SAFETY: null or a static list of the library, which was just kept for ever.
-    unsafe { list.as_ref() }.ok_or_else(|| Refusal("the module has no functions".to_owned()))
+    unsafe { list.as_ref() }.ok_or_else(|| "the module has no functions".to_owned())
 }

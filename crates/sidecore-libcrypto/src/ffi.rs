@@ -12,7 +12,7 @@ pub use context::Context;
 pub use digest::{Digest, MAX_DIGEST_BYTES, Mac};
 pub use job::{Job, Step, wait_for_any};
 pub use key::Key;
-pub use operation::{Action, Message, Operation};
+pub use operation::{Action, Operation};
 
 use digest::Parameter;
 use libloading::Library;

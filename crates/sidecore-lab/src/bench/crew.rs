@@ -25,24 +25,21 @@ const REST: Duration = Duration::from_millis(30);
 pub(super) const HEAD_START: u64 = 5_000_000;
 
 /// Which cores are for sidecores, which for clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pinning {
     pub(crate) sidecores: Vec<usize>,
     pub(crate) clients: Vec<usize>,
 }
 
 impl Pinning {
-    /// The last `sidecores` of the cores that this process may use, and the others for clients. `None`: too few.
-    pub(crate) fn new(sidecores: usize) -> Option<Self> {
+    /// The last `sidecores` of the cores that this process may use, and the others for clients. None for anybody where
+    /// there are too few: nothing can be pinned apart then, and nothing spins.
+    pub(crate) fn new(sidecores: usize) -> Self {
         let mut clients = cpu::allowed();
-        let split = clients.len().checked_sub(sidecores).filter(|left| *left > 0)?;
-        let sidecores = clients.split_off(split);
-        Some(Self { sidecores, clients })
-    }
-
-    /// For one core, where nothing can be pinned apart and nothing spins.
-    pub(crate) fn none() -> Self {
-        Self { sidecores: Vec::new(), clients: Vec::new() }
+        match clients.len().checked_sub(sidecores).filter(|left| *left > 0) {
+            Some(split) => Self { sidecores: clients.split_off(split), clients },
+            None => Self::default(),
+        }
     }
 
     /// How that many clients should wait: polling pays only on a core of one's own.
@@ -93,7 +90,7 @@ impl Plan {
     /// One sidecore that does the work itself, with that many clients.
     pub(crate) fn inline(clients: usize) -> Self {
         Self {
-            pinning: Pinning::new(1).unwrap_or_else(Pinning::none),
+            pinning: Pinning::new(1),
             clients,
             notify: NotifyConfig::all(Notify::BreakEven),
             devices: vec![DeviceConfig::inline("inline")],

@@ -55,7 +55,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn start(sidecores: usize) -> Result<Crew, BenchError> {
-    let pinning = Pinning::new(sidecores).unwrap_or_else(Pinning::none);
+    let pinning = Pinning::new(sidecores);
     let notify = NotifyConfig { client: pinning.client_policy(CLIENTS), ..NotifyConfig::all(Notify::Spin) };
     Crew::start(&Plan { pinning, notify, ..Plan::inline(CLIENTS) })
 }

@@ -6,7 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
 use rustix::io::{Errno, read};
 use sidecore::keys::Kind;
-use sidecore_libcrypto::{Context, Failure, Job, Key, Message, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn play(cnf: &str, uri: &str) {
 }
 
 fn work((context, key): &mut (Context, Key)) -> Result<(), Failure> {
-    Message::new(context, key, REQUIRED, Some("SHA256"), false)?.sign(b"a message to sign").map(drop)
+    Operation::on_messages(context, key, REQUIRED, Some("SHA256"), false)?.result(b"a message to sign").map(drop)
 }
 
 /// Signs in jobs until one paused; what it waited on.

@@ -2,7 +2,7 @@
 
 use crate::site::{EXCHANGE, PREFERRED, REQUIRED, Site};
 use sidecore::keys::Kind;
-use sidecore_libcrypto::{Action, Key, Message, Operation};
+use sidecore_libcrypto::{Action, Key, Operation};
 
 const OPENSSL: &str = "provider=default";
 /// The first OpenSSL that has ML-KEM and ML-DSA itself. Older ones use the provider's all the same.
@@ -21,8 +21,8 @@ fn settings(kind: Kind, digest: Option<&str>) -> Vec<Vec<(&'static str, &'static
     }
 }
 
-fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool, how: &[(&str, &str)]) -> Message {
-    let message = Message::new(&site.context, key, who, digest, verifies).unwrap();
+fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool, how: &[(&str, &str)]) -> Operation {
+    let message = Operation::on_messages(&site.context, key, who, digest, verifies).unwrap();
     for (name, value) in how {
         message.set(name, value).unwrap();
     }
@@ -52,7 +52,7 @@ fn openssls_own_code_verifies_what_the_service_signs() {
         for digest in digests {
             for how in settings(kind, digest) {
                 let (text, other) = (b"a message to sign", b"another message..");
-                let signature = begin(&site, &key, REQUIRED, digest, false, &how).sign(text).unwrap();
+                let signature = begin(&site, &key, REQUIRED, digest, false, &how).result(text).unwrap();
                 for (who, key) in [(OPENSSL, &public), (REQUIRED, &public), (REQUIRED, &key)] {
                     let what = format!("{kind:?} {digest:?} {how:?} {who}");
                     let check = |message: &[u8]| begin(&site, key, who, digest, true, &how).verify(&signature, message);
@@ -87,7 +87,7 @@ fn ml_dsa_signatures_are_verified_by_every_openssl() {
     let site = Site::start();
     let (uri, public) = site.generate(Kind::MlDsa65);
     let key = Key::stored(&site.context, &uri, PREFERRED).unwrap();
-    let signature = begin(&site, &key, REQUIRED, None, false, &[]).sign(b"a message").unwrap();
+    let signature = begin(&site, &key, REQUIRED, None, false, &[]).result(b"a message").unwrap();
     let raw = public.last_chunk::<1952>().unwrap();
     let public = Key::public_raw(&site.context, "ML-DSA-65", raw, REQUIRED).unwrap();
     assert!(public.equals(&key));

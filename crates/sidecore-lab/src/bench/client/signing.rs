@@ -1,13 +1,13 @@
 //! Signatures by OpenSSL in a closed loop: with its own code, or through the provider as a server would ask for them.
 
 use super::{LONGEST, counts, wait_until};
-use crate::baseline::{Kind, MAX_OUTPUT_BYTES, Signer};
+use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
 use crate::bench::BenchError;
 use crate::bench::task::{Measured, Signatures};
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
 use sidecore::sys::clock;
-use sidecore_libcrypto::{Context, Failure, Job, Key, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -54,10 +54,12 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
         if task.provided { provided.ok_or("no provider is loaded")?.key(task, pkcs8, kind)? } else { (&own, &own_key) };
     let properties = if task.provided && task.pem.is_none() { OURS } else { "" };
     let signing = || -> Result<Signing, BenchError> {
-        let signer = Signer::new(library, key, properties, kind.digest, false)?;
+        let signer = signer(library, key, properties, kind.digest, false)?;
         match signer.provider() {
             // As was asked.
-            Some(name) if name == PROVIDER || !task.provided => Ok(Signing { signer, output: [0; _], length: 0 }),
+            Some(name) if name == PROVIDER || !task.provided => {
+                Ok(Signing { signer, output: [0; MAX_OUTPUT_BYTES], length: 0 })
+            }
             other => Err(format!("the provider {other:?} would sign, not {PROVIDER:?}").into()),
         }
     };
@@ -69,14 +71,14 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
         let measured = one_by_one((task.start, task.ns), || Ok(signing.sign()?))?;
         (measured, vec![signing.signature().to_vec()])
     };
-    let mut verifier = Signer::new(&own, &own_key, "", kind.digest, true)?;
-    signed.iter().try_for_each(|signature| verifier.verify(signature, &INPUT))?;
+    let mut verifier = signer(&own, &own_key, "", kind.digest, true)?;
+    signed.iter().try_for_each(|signature| verify(&mut verifier, signature, &INPUT))?;
     Ok(measured)
 }
 
 /// Signs the input again and again.
 struct Signing {
-    signer: Signer,
+    signer: Operation,
     output: [u8; MAX_OUTPUT_BYTES],
     length: usize,
 }
@@ -84,7 +86,7 @@ struct Signing {
 impl Signing {
     /// Signs. It may stand on the small stack of a job.
     fn sign(&mut self) -> Result<(), Failure> {
-        self.length = self.signer.sign(&INPUT, &mut self.output)?;
+        self.length = self.signer.run(&INPUT, &mut self.output)?;
         Ok(())
     }
 
@@ -205,7 +207,7 @@ fn kind(op: &str) -> Result<Kind, BenchError> {
 pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {
     let (kind, openssl) = (kind(op)?, Context::system()?);
     let key = kind.read(&openssl, pkcs8, "")?;
-    Ok(Signer::new(&openssl, &key, "", kind.digest, true)?.verify(signature, &INPUT)?)
+    Ok(verify(&mut signer(&openssl, &key, "", kind.digest, true)?, signature, &INPUT)?)
 }
 
 #[cfg(test)]

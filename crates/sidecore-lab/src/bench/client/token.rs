@@ -3,7 +3,8 @@
 use super::signing::{INPUT, check, one_by_one};
 use crate::bench::BenchError;
 use crate::bench::task::Measured;
-use crate::ffi::{Mechanism, Token};
+use crate::ffi::Token;
+use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
 
 /// `DigestInfo` of SHA-256 up to the digest, from RFC 8017, section 9.2.
 const SHA_256: [u8; 19] =
@@ -14,9 +15,9 @@ const SHA_256: [u8; 19] =
 pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
     let key = token.private_key(op)?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
-        (Mechanism::RsaPkcs, [&SHA_256[..], &INPUT].concat())
+        (CKM_RSA_PKCS, [&SHA_256[..], &INPUT].concat())
     } else {
-        (Mechanism::Ecdsa, INPUT.to_vec())
+        (CKM_ECDSA, INPUT.to_vec())
     };
     let (mut signature, mut length) = ([0; _], 0);
     let measured = one_by_one(time, || {
@@ -24,10 +25,8 @@ pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> R
         Ok(())
     })?;
     let signature = signature.get(..length).ok_or("a signature longer than its room")?;
-    match mechanism {
-        Mechanism::RsaPkcs => check(op, pkcs8, signature)?,
-        Mechanism::Ecdsa => check(op, pkcs8, &in_der(signature))?,
-    }
+    let signature = if mechanism == CKM_ECDSA { in_der(signature) } else { signature.to_vec() };
+    check(op, pkcs8, &signature)?;
     Ok(measured)
 }
 
