@@ -6,7 +6,7 @@
 use sidecore::core::session::{Algorithm, Class, Op};
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{KeyMaterial, Scheme};
-use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Key, MAX_DIGEST_BYTES, Mac, Operation};
+use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Half, Key, MAX_DIGEST_BYTES, Mac, Operation};
 
 /// Runs the operation once; a failure says which call of the library refused and why.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
@@ -78,8 +78,8 @@ impl Kind {
     /// The key in a document as the service takes it: PKCS#8, or X25519's bare bytes.
     pub(crate) fn read(self, openssl: &Context, document: &[u8], properties: &str) -> Result<Key, Failure> {
         let key = match self.name {
-            "X25519" => Key::private_raw(openssl, self.name, document, properties)?,
-            _ => Key::private_der(openssl, document, properties)?,
+            "X25519" => Key::from_raw(openssl, Half::Private, (self.name, document), properties)?,
+            _ => Key::from_der(openssl, Half::Private, document, properties)?,
         };
         let wrong = || Failure::new("the key", format!("is not of the kind {}, {} bits", self.name, self.bits));
         if key.is(self.name, self.bits) { Ok(key) } else { Err(wrong()) }

@@ -11,7 +11,7 @@ pub use cipher::{Cipher, TAG_BYTES};
 pub use context::Context;
 pub use digest::{Digest, MAX_DIGEST_BYTES, Mac};
 pub use job::{Job, Step, wait_for_any};
-pub use key::Key;
+pub use key::{Half, Key};
 pub use operation::{Action, Operation};
 
 use digest::Parameter;

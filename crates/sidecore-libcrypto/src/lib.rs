@@ -8,5 +8,6 @@
 mod ffi;
 
 pub use ffi::{
-    Action, Cipher, Context, Digest, Failure, Job, Key, MAX_DIGEST_BYTES, Mac, Operation, Step, TAG_BYTES, wait_for_any,
+    Action, Cipher, Context, Digest, Failure, Half, Job, Key, MAX_DIGEST_BYTES, Mac, Operation, Step, TAG_BYTES,
+    wait_for_any,
 };

@@ -33,9 +33,9 @@ const OVERSLEEP: u64 = 100_000;
 pub(crate) fn run() -> io::Result<()> {
     let mut crew = Member::default();
     for line in io::stdin().lock().lines() {
-        let answer = match serde_json::from_str::<Task>(&line?) {
-            Ok(task) => crew.carry_out(&task).unwrap_or_else(|error| Answer::Failed(error.to_string())),
-            Err(error) => Answer::Failed(format!("not an order: {error}")),
+        let answer: Answer = match serde_json::from_str::<Task>(&line?) {
+            Ok(task) => crew.carry_out(&task).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("not an order: {error}")),
         };
         let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, &answer)?;
@@ -54,8 +54,8 @@ struct Member {
 }
 
 impl Member {
-    fn carry_out(&mut self, task: &Task) -> Result<Answer, BenchError> {
-        let measured = match task {
+    fn carry_out(&mut self, task: &Task) -> Result<Measured, BenchError> {
+        Ok(match task {
             Task::Attach { socket, slots, bare } => {
                 let options =
                     Options { socket: socket.clone(), slots: *slots, arena_bytes: 16 << 20, ..Options::default() };
@@ -70,16 +70,16 @@ impl Member {
             Task::PingPong { ns } => self.exchange(Exchange::PingPong, 1, *ns)?,
             Task::Echo { size, depth, ns } => self.exchange(Exchange::Echo { size: *size }, *depth, *ns)?,
             Task::Inline { op, size, ns } => inline(op, *size, *ns)?,
-            Task::OpenSsl { op, size, ns } => return openssl(op, *size, *ns),
+            Task::OpenSsl { op, size, ns } => openssl(op, *size, *ns)?,
             Task::Closed { op, size, depth, start, ns } => {
-                let load = Load::new(self.client()?, &input(op, *size)?, *depth)?;
+                let load = Load::new(self.client()?, input(op, *size)?, *depth)?;
                 wait_until(*start);
                 load.closed(*ns)?
             }
             Task::Open { op, size, per_s, seed, start, ns } => {
                 let (client, sample) = (self.client()?, input(op, *size)?);
                 let slots = Load::most(client, &sample);
-                let load = Load::new(client, &sample, slots)?;
+                let load = Load::new(client, sample, slots)?;
                 wait_until(*start);
                 load.open(*per_s, *seed, *ns)?
             }
@@ -96,8 +96,7 @@ impl Member {
                 let token = self.token.as_ref().ok_or("no token")?;
                 token::sign(token, op, &private_key(op)?, (*start, *ns))?
             }
-        };
-        Ok(Answer::Measured(Box::new(measured)))
+        })
     }
 
     fn client(&mut self) -> Result<&mut Client, BenchError> {
@@ -119,15 +118,9 @@ fn input(op: &str, size: u32) -> Result<Sample, BenchError> {
     Ok(sample(class(op)?, size as usize, 1))
 }
 
-fn openssl(op: &str, size: u32, ns: u64) -> Result<Answer, BenchError> {
-    let openssl = match Context::system() {
-        Ok(openssl) => openssl,
-        Err(error) => return Ok(Answer::Unavailable(error.to_string())),
-    };
-    match operation(&openssl, class(op)?, size as usize)? {
-        Some(mut run) => Ok(Answer::Measured(Box::new(repeat(ns, || Ok(run()?))?))),
-        None => Ok(Answer::Unavailable(format!("OpenSSL has no {op}"))),
-    }
+fn openssl(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
+    let mut run = operation(&Context::system()?, class(op)?, size as usize)?.ok_or("OpenSSL does not have this")?;
+    repeat(ns, || Ok(run()?))
 }
 
 fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
@@ -170,32 +163,22 @@ fn wait_until(start: u64) {
     }
 }
 
-/// Times of sampled requests by stage.
-struct Stages {
-    total: Histogram<u64>,
-    queue: Histogram<u64>,
-    device: Histogram<u64>,
-    deliver: Histogram<u64>,
-}
+/// Times of sampled requests: in all, queue, device, delivery.
+struct Stages([Histogram<u64>; 4]);
 
 impl Stages {
     fn new() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
-        Self { total: histogram(), queue: histogram(), device: histogram(), deliver: histogram() }
+        let histogram = |_| Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
+        Self(std::array::from_fn(histogram))
     }
 
     fn record(&mut self, stamps: &Stamps, received: u64) {
-        self.total.saturating_record(stamps.total(received).max(1));
-        self.queue.saturating_record(stamps.queue().max(1));
-        self.device.saturating_record(stamps.device().max(1));
-        self.deliver.saturating_record(stamps.deliver(received).max(1));
+        let times = [stamps.total(received), stamps.queue(), stamps.device(), stamps.deliver(received)];
+        self.0.iter_mut().zip(times).for_each(|(stage, time)| stage.saturating_record(time.max(1)));
     }
 
     fn add_to(self, measured: &mut Measured) {
-        measured.total = counts(&self.total);
-        measured.queue = counts(&self.queue);
-        measured.device = counts(&self.device);
-        measured.deliver = counts(&self.deliver);
+        [measured.total, measured.queue, measured.device, measured.deliver] = self.0.map(|stage| counts(&stage));
     }
 }
 

@@ -157,11 +157,6 @@ impl Crew {
         Ok(())
     }
 
-    /// One order to the first client. Within: why it cannot be carried out here.
-    pub(crate) fn first(&mut self, task: &Task) -> Result<Result<Measured, String>, BenchError> {
-        self.members[0].ask(task)
-    }
-
     /// That many lanes of this process on which nothing happens, once they have come to rest.
     pub(crate) fn idle_lanes(&self, count: usize) -> Result<Vec<Client>, BenchError> {
         let options = Options { slots: 2, arena_bytes: 4096, ..self.options() };
@@ -190,7 +185,7 @@ impl Crew {
         let task = task(clock::now() + HEAD_START * clients.max(2) as u64 / 2);
         let members = &mut self.members[..clients];
         members.iter_mut().try_for_each(|member| member.send(&task))?;
-        members.iter_mut().map(Member::receive_measured).collect()
+        members.iter_mut().map(Member::receive).collect()
     }
 
     /// The first `clients` of them, each with always `depth` requests of that operation and size in flight.
@@ -205,16 +200,10 @@ impl Crew {
         Ok(Run::of(self.together(clients, task)?))
     }
 
-    /// A bare exchange while the service sleeps, whose core it needs; afterwards the service spins.
+    /// A bare exchange between the first client and a thread on the first sidecore's core, while the service sleeps.
+    /// Afterwards it spins.
     pub(crate) fn beside_sleeping(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Run, BenchError> {
         self.set("notify.service=park")?;
-        let rate = self.exchange(exchange, depth, ns)?.per_s();
-        self.set("notify.service=spin")?;
-        Ok(Run::at(rate))
-    }
-
-    /// A bare exchange between the first client and a thread on the first sidecore's core.
-    fn exchange(&mut self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, BenchError> {
         let task = match exchange {
             Exchange::PingPong => Task::PingPong { ns },
             Exchange::Echo { size } => Task::Echo { size, depth, ns },
@@ -222,7 +211,7 @@ impl Crew {
         let (stop, ready) = (AtomicBool::new(false), AtomicBool::new(false));
         let member = &mut self.members[0];
         let (bare, cpu) = (&self.bare, self.pinning.sidecores.first().copied());
-        thread::scope(|scope| {
+        let measured = thread::scope(|scope| {
             let peer = scope.spawn(|| {
                 if let Some(cpu) = cpu {
                     // The service could: so can this thread.
@@ -239,7 +228,9 @@ impl Crew {
             stop.store(true, Ordering::Release);
             peer.join().map_err(|_| "the thread of a bare exchange panicked")?;
             measured
-        })
+        })?;
+        self.set("notify.service=spin")?;
+        Ok(Run::at(measured.per_s()))
     }
 }
 
@@ -269,27 +260,13 @@ impl Member {
         Ok(writeln!(orders, "{line}").map_err(|error| format!("a client process ended: {error}"))?)
     }
 
-    fn receive_measured(&mut self) -> Result<Measured, BenchError> {
-        Ok(self.receive()??)
-    }
-
-    /// Within: why the order cannot be carried out here.
-    fn receive(&mut self) -> Result<Result<Measured, String>, BenchError> {
+    fn receive(&mut self) -> Result<Measured, BenchError> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        match serde_json::from_str(&line).map_err(|_| format!("a client process ended early: {line}"))? {
-            Answer::Measured(measured) => Ok(Ok(*measured)),
-            Answer::Unavailable(why) => Ok(Err(why)),
-            Answer::Failed(why) => Err(why.into()),
-        }
+        Ok(serde_json::from_str::<Answer>(&line).map_err(|_| format!("a client process ended early: {line}"))??)
     }
 
     pub(super) fn measure(&mut self, task: &Task) -> Result<Measured, BenchError> {
-        self.send(task)?;
-        self.receive_measured()
-    }
-
-    fn ask(&mut self, task: &Task) -> Result<Result<Measured, String>, BenchError> {
         self.send(task)?;
         self.receive()
     }

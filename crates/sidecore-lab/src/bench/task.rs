@@ -60,8 +60,6 @@ pub(crate) struct Measured {
     pub(crate) cpu_ns: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,
-    /// Requests refused or failed: none in a sound run.
-    pub(crate) failed: u64,
     /// Times by stage, as values in ns and their counts.
     pub(crate) total: Counts,
     /// See `total`.
@@ -77,16 +75,8 @@ pub(crate) struct Measured {
 /// Values and how often each came.
 pub(crate) type Counts = Vec<(u64, u64)>;
 
-/// The answer to one order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// Done.
-    Measured(Box<Measured>),
-    /// This cannot be measured here, e.g. an operation that OpenSSL does not have.
-    Unavailable(String),
-    /// Something went wrong.
-    Failed(String),
-}
+/// The answer to one order, or what went wrong.
+pub(crate) type Answer = Result<Measured, String>;
 
 impl Measured {
     /// Operations a second.

@@ -1,58 +1,73 @@
 //! Keys: from PEM, DER and raw bytes, and by URI.
 
-use super::{Context, Failure, FromDer, FromPem, FromRaw, Handle, Object, c_length, or_null, text};
+use super::{Context, Failure, Handle, Object, c_length, or_null, text};
 use std::ptr;
 
 /// A public key, or a private one with its public half. Whoever reads it is chosen by context and properties.
 pub struct Key(pub(super) Handle);
 
+/// Which half of a pair a document holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The private one, with which the public one comes.
+    Private,
+    /// The public one.
+    Public,
+}
+
 impl Key {
-    /// The private key in a PEM text: what servers do with the file of their configuration.
+    /// The key in a PEM text: what servers do with the file of their configuration.
     ///
     /// # Errors
     /// Nobody reads it.
-    pub fn private_pem(context: &Context, pem: &str, properties: &str) -> Result<Self, Failure> {
-        from_pem(context, pem, properties, context.api.private_from_pem, "PEM_read_bio_PrivateKey_ex")
+    pub fn from_pem(context: &Context, half: Half, pem: &str, properties: &str) -> Result<Self, Failure> {
+        let (api, none, properties) = (context.api, ptr::null_mut(), text(properties)?);
+        let (read, call) = match half {
+            Half::Private => (api.private_from_pem, "PEM_read_bio_PrivateKey_ex"),
+            Half::Public => (api.public_from_pem, "PEM_read_bio_PUBKEY_ex"),
+        };
+        // SAFETY: the library only reads the bytes, and `pem` outlives the object, which this function frees.
+        let bio = unsafe { (api.bio_new)(pem.as_ptr().cast(), c_length(pem.len(), call)?) };
+        let bio = context.own(bio, api.bio_free, "BIO_new_mem_buf")?;
+        // SAFETY: all are live; null means a new key, and no question for a pass phrase.
+        let key = unsafe { read(bio.raw(), ptr::null_mut(), none, none, context.raw(), or_null(&properties)) };
+        context.own(key, api.key_free, call).map(Self)
     }
 
-    /// The public key in a PEM text.
+    /// The key in a document in DER: PKCS#8, or `SubjectPublicKeyInfo`.
     ///
     /// # Errors
     /// Nobody reads it.
-    pub fn public_pem(context: &Context, pem: &str, properties: &str) -> Result<Self, Failure> {
-        from_pem(context, pem, properties, context.api.public_from_pem, "PEM_read_bio_PUBKEY_ex")
+    pub fn from_der(context: &Context, half: Half, der: &[u8], properties: &str) -> Result<Self, Failure> {
+        let (api, properties, mut position) = (context.api, text(properties)?, der.as_ptr());
+        let (read, call) = match half {
+            Half::Private => (api.private_from_der, "d2i_AutoPrivateKey_ex"),
+            Half::Public => (api.public_from_der, "d2i_PUBKEY_ex"),
+        };
+        let length = c_length(der.len(), call)?.into();
+        // SAFETY: the library reads at most `length` bytes from `position`, which it moves within them; the rest lives.
+        let key = unsafe { read(ptr::null_mut(), &raw mut position, length, context.raw(), or_null(&properties)) };
+        context.own(key, api.key_free, call).map(Self)
     }
 
-    /// The private key in PKCS#8.
+    /// A key of this kind, e.g. `X25519`, in its raw form.
     ///
     /// # Errors
     /// Nobody reads it.
-    pub fn private_der(context: &Context, der: &[u8], properties: &str) -> Result<Self, Failure> {
-        from_der(context, der, properties, context.api.private_from_der, "d2i_AutoPrivateKey_ex")
-    }
-
-    /// The public key in a `SubjectPublicKeyInfo`.
-    ///
-    /// # Errors
-    /// Nobody reads it.
-    pub fn public_der(context: &Context, der: &[u8], properties: &str) -> Result<Self, Failure> {
-        from_der(context, der, properties, context.api.public_from_der, "d2i_PUBKEY_ex")
-    }
-
-    /// A private key of this kind, e.g. `X25519`, in its raw form.
-    ///
-    /// # Errors
-    /// Nobody reads it.
-    pub fn private_raw(context: &Context, kind: &str, key: &[u8], properties: &str) -> Result<Self, Failure> {
-        from_raw(context, kind, key, properties, context.api.private_from_raw)
-    }
-
-    /// A public key of this kind in its raw form.
-    ///
-    /// # Errors
-    /// Nobody reads it.
-    pub fn public_raw(context: &Context, kind: &str, key: &[u8], properties: &str) -> Result<Self, Failure> {
-        from_raw(context, kind, key, properties, context.api.public_from_raw)
+    pub fn from_raw(
+        context: &Context,
+        half: Half,
+        (kind, key): (&str, &[u8]),
+        properties: &str,
+    ) -> Result<Self, Failure> {
+        let (api, kind, properties) = (context.api, text(kind)?, text(properties)?);
+        let (read, call) = match half {
+            Half::Private => (api.private_from_raw, "EVP_PKEY_new_raw_private_key_ex"),
+            Half::Public => (api.public_from_raw, "EVP_PKEY_new_raw_public_key_ex"),
+        };
+        // SAFETY: the context lives, the texts are C strings, the bytes are there.
+        let key = unsafe { read(context.raw(), kind.as_ptr(), or_null(&properties), key.as_ptr(), key.len()) };
+        context.own(key, api.key_free, call).map(Self)
     }
 
     /// The key at a URI.
@@ -106,35 +121,4 @@ impl Key {
         // SAFETY: both live.
         unsafe { (self.0.api.key_equal)(self.0.raw(), other.0.raw()) == 1 }
     }
-}
-
-fn from_pem(context: &Context, pem: &str, properties: &str, read: FromPem, call: &'static str) -> Result<Key, Failure> {
-    let (api, none, properties) = (context.api, ptr::null_mut(), text(properties)?);
-    // SAFETY: the library only reads the bytes, and `pem` outlives the object, which this function frees.
-    let bio = unsafe { (api.bio_new)(pem.as_ptr().cast(), c_length(pem.len(), call)?) };
-    let bio = context.own(bio, api.bio_free, "BIO_new_mem_buf")?;
-    // SAFETY: all are live; null means a new key, and no question for a pass phrase.
-    let key = unsafe { read(bio.raw(), ptr::null_mut(), none, none, context.raw(), or_null(&properties)) };
-    context.own(key, api.key_free, call).map(Key)
-}
-
-fn from_der(
-    context: &Context,
-    der: &[u8],
-    properties: &str,
-    read: FromDer,
-    call: &'static str,
-) -> Result<Key, Failure> {
-    let (api, properties, mut position) = (context.api, text(properties)?, der.as_ptr());
-    let length = c_length(der.len(), call)?.into();
-    // SAFETY: the library reads at most `length` bytes from `position`, which it moves within them; the rest lives.
-    let key = unsafe { read(ptr::null_mut(), &raw mut position, length, context.raw(), or_null(&properties)) };
-    context.own(key, api.key_free, call).map(Key)
-}
-
-fn from_raw(context: &Context, kind: &str, key: &[u8], properties: &str, make: FromRaw) -> Result<Key, Failure> {
-    let (api, kind, properties) = (context.api, text(kind)?, text(properties)?);
-    // SAFETY: the context lives, the texts are C strings, the bytes are there.
-    let key = unsafe { make(context.raw(), kind.as_ptr(), or_null(&properties), key.as_ptr(), key.len()) };
-    context.own(key, api.key_free, "a raw key").map(Key)
 }

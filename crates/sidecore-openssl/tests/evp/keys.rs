@@ -5,7 +5,7 @@ use crate::stanza::{Stanza, bytes};
 use pkcs8::der::SecretDocument;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::read_private_key;
-use sidecore_libcrypto::{Failure, Key};
+use sidecore_libcrypto::{Failure, Half, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -55,23 +55,23 @@ impl Keys {
         let context = &site.context;
         match (what, place) {
             ("PrivateKey", Place::Program) => {
-                self.private.insert(name, Key::private_pem(context, &stanza.pem, PREFERRED));
+                self.private.insert(name, Key::from_pem(context, Half::Private, &stanza.pem, PREFERRED));
             }
             ("PrivateKey", Place::Store) => {
                 let key = store(site, &name, &stanza.pem).and_then(|uri| Key::stored(context, &uri, PREFERRED));
                 self.private.insert(name, key);
             }
             ("PublicKey", _) => {
-                self.public.insert(name, Key::public_pem(context, &stanza.pem, PREFERRED));
+                self.public.insert(name, Key::from_pem(context, Half::Public, &stanza.pem, PREFERRED));
             }
             ("PrivateKeyRaw", _) => {
                 let (kind, raw) = raw(value);
                 // The store takes PKCS#8 only.
-                self.private.insert(name, Key::private_raw(context, kind, &raw, PREFERRED));
+                self.private.insert(name, Key::from_raw(context, Half::Private, (kind, &raw), PREFERRED));
             }
             ("PublicKeyRaw", _) => {
                 let (kind, raw) = raw(value);
-                self.public.insert(name, Key::public_raw(context, kind, &raw, PREFERRED));
+                self.public.insert(name, Key::from_raw(context, Half::Public, (kind, &raw), PREFERRED));
             }
             _ => return false,
         }

