@@ -47,11 +47,6 @@ impl Pinning {
         if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
     }
 
-    /// A core for each sidecore, if there are enough.
-    pub(super) fn sidecores(&self) -> Sidecores {
-        Sidecores { cpus: self.sidecores.clone(), owned: !self.sidecores.is_empty() }
-    }
-
     pub(super) fn client(&self, index: usize) -> Option<usize> {
         (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
     }
@@ -79,6 +74,8 @@ pub(crate) struct Crew {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) pinning: Pinning,
+    /// On their cores of the pinning, or on others.
+    pub(crate) sidecores: Sidecores,
     pub(crate) clients: usize,
     pub(crate) notify: NotifyConfig,
     pub(crate) devices: Vec<DeviceConfig>,
@@ -89,8 +86,15 @@ pub(crate) struct Plan {
 impl Plan {
     /// One sidecore that does the work itself, with that many clients.
     pub(crate) fn inline(clients: usize) -> Self {
+        Self::on(1, clients)
+    }
+
+    /// So many sidecores that do the work themselves, with that many clients.
+    pub(crate) fn on(sidecores: usize, clients: usize) -> Self {
+        let pinning = Pinning::new(sidecores);
         Self {
-            pinning: Pinning::new(1),
+            sidecores: Sidecores { cpus: pinning.sidecores.clone(), owned: !pinning.sidecores.is_empty() },
+            pinning,
             clients,
             notify: NotifyConfig::all(Notify::BreakEven),
             devices: vec![DeviceConfig::inline("inline")],
@@ -103,15 +107,15 @@ impl Plan {
 impl Crew {
     /// Starts the service in this process and the clients in theirs.
     pub(crate) fn start(plan: &Plan) -> Result<Self, BenchError> {
-        let mut crew = Self::without_clients(plan, plan.pinning.sidecores())?;
+        let mut crew = Self::without_clients(plan)?;
         let (socket, bare) = (crew.service.socket().to_owned(), crew.bare.path());
         crew.add_clients(plan.clients, &Task::Attach { socket, slots: plan.slots, bare })?;
         Ok(crew)
     }
 
-    /// Starts the service with these sidecores, which need not be those of the plan.
-    pub(super) fn without_clients(plan: &Plan, sidecores: Sidecores) -> Result<Self, BenchError> {
-        let Plan { pinning, notify, devices, sample_every, .. } = plan.clone();
+    /// Starts the service alone.
+    pub(super) fn without_clients(plan: &Plan) -> Result<Self, BenchError> {
+        let Plan { pinning, sidecores, notify, devices, sample_every, .. } = plan.clone();
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket, sidecores, notify, devices, sample_every, ..Config::default() })?;

@@ -2,6 +2,7 @@
 
 mod server;
 
+use super::crew::Plan;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::Setup;
 use super::programs::{service_cpu, write_pem};
@@ -11,8 +12,8 @@ use crate::baseline::private_key;
 use crate::progress::Progress;
 use crate::report::Key;
 use server::{Nginx, handshakes};
-use sidecore::config::DeviceConfig;
-use sidecore::sys::clock;
+use sidecore::config::Sidecores;
+use sidecore::sys::{clock, cpu};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -30,9 +31,10 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
+    let everywhere = Sidecores { cpus: cpu::allowed(), owned: false };
     let services = Services {
-        same: Setup::start_beside(&ops)?,
-        other: Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?,
+        same: Setup::start(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
+        other: Setup::start(&Plan::inline(0), &ops)?,
     };
     // A service beside a web server has no core to itself.
     services.same.crew.set("notify=park")?;

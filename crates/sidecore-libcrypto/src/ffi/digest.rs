@@ -1,7 +1,7 @@
 //! Digests and HMAC, each with a context that is reused from message to message.
 
 use super::{Context, Failure, Handle, text};
-use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::ffi::{c_char, c_uint, c_void};
 use std::ptr;
 
 /// Room for any digest and any HMAC, bytes.
@@ -23,11 +23,6 @@ pub(super) struct Parameter {
 impl Parameter {
     const END: Self =
         Self { key: ptr::null(), data_type: 0, data: ptr::null_mut(), data_size: 0, return_size: UNMODIFIED };
-
-    fn text(key: &'static CStr, value: &CStr) -> Self {
-        let (data, data_size) = (value.as_ptr().cast_mut().cast(), value.count_bytes());
-        Self { key: key.as_ptr(), data_type: UTF8_STRING, data, data_size, ..Self::END }
-    }
 }
 
 /// A digest algorithm with its context.
@@ -80,7 +75,14 @@ impl Mac {
         // SAFETY: `algorithm` is an EVP_MAC, to which the context keeps a reference of its own.
         let raw = unsafe { (api.mac_context_new)(algorithm.raw()) };
         let context = context.own(raw, api.mac_context_free, "EVP_MAC_CTX_new")?;
-        let parameters = [Parameter::text(c"digest", &digest), Parameter::END];
+        let named = Parameter {
+            key: c"digest".as_ptr(),
+            data_type: UTF8_STRING,
+            data: digest.as_ptr().cast_mut().cast(),
+            data_size: digest.count_bytes(),
+            ..Parameter::END
+        };
+        let parameters = [named, Parameter::END];
         // SAFETY: the library reads the bytes of `key` and the list of parameters up to its end, and keeps copies.
         let status = unsafe { (api.mac_init)(context.raw(), key.as_ptr(), key.len(), parameters.as_ptr()) };
         api.check(status, "EVP_MAC_init")?;

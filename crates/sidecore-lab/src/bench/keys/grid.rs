@@ -2,11 +2,11 @@
 
 use super::setup::Setup;
 use super::{BASELINE, case, own};
+use crate::bench::crew::Plan;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 
 const OPS: [&str; 6] =
     ["rsa-1024-sign", "rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
@@ -28,7 +28,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let processes: &[usize] = settings.pick(&QUICK_PROCESSES, &PROCESSES);
     let most = processes.iter().copied().max().unwrap_or(1);
-    let mut setup = Setup::start(most, vec![DeviceConfig::inline("inline")], &ops)?;
+    let mut setup = Setup::start(&Plan::inline(most), &ops)?;
     let (repeats, ns) = settings.pick((2, 60_000_000), (5, 200_000_000));
     let jobs: &[u32] = settings.pick(&QUICK_JOBS, &JOBS);
     let points = ops.into_iter().flat_map(|op| processes.iter().map(move |processes| (op, *processes)));

@@ -3,14 +3,13 @@
 use super::case;
 use super::setup::Setup;
 use crate::baseline::private_key;
-use crate::bench::crew::{HEAD_START, Member};
+use crate::bench::crew::{HEAD_START, Member, Plan};
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{Server, done, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,7 +123,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         Ok(installed) => installed,
         Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
-    let setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    let setup = Setup::start(&Plan::inline(1), &ops)?;
     let pinning = &setup.crew.pinning;
     let cpus = (pinning.client(0), pinning.sidecores.first().copied());
     let remote = Remote::start(installed, setup.crew.directory(), cpus)?;

@@ -2,11 +2,11 @@
 
 use super::setup::Setup;
 use super::{BASELINE, case, own};
+use crate::bench::crew::Plan;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 
 /// One process that signs.
 struct Point {
@@ -34,7 +34,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     if ops.is_empty() {
         return Ok(Outcome::default());
     }
-    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    let mut setup = Setup::start(&Plan::inline(1), &ops)?;
     let (repeats, ns) = settings.pick((3, 100_000_000), (9, 300_000_000));
     let cases = points.into_iter().map(|point| point.case(&setup, ns)).collect();
     measure_all(&mut setup, cases, repeats, progress)

@@ -7,11 +7,9 @@ use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
 use crate::beside;
-use sidecore::config::{DeviceConfig, Sidecores};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
-use sidecore::sys::cpu;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,25 +54,10 @@ pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> S
 }
 
 impl Setup {
-    /// A service that has the last core for itself, with those devices, that many client processes, and a stored key for
-    /// each of the operations whose keys the store takes.
-    pub(in crate::bench) fn start(
-        clients: usize,
-        devices: Vec<DeviceConfig>,
-        ops: &[&str],
-    ) -> Result<Self, BenchError> {
-        let plan = Plan { devices, ..Plan::inline(clients) };
-        Self::start_on(plan.pinning.sidecores(), &plan, ops)
-    }
-
-    /// The same with a sidecore on each core, beside the clients. They are pinned as if the service had the last core.
-    pub(in crate::bench) fn start_beside(ops: &[&str]) -> Result<Self, BenchError> {
-        Self::start_on(Sidecores { cpus: cpu::allowed(), owned: false }, &Plan::inline(0), ops)
-    }
-
-    fn start_on(sidecores: Sidecores, plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
+    /// Such a service, with a stored key for each of the operations whose keys the store takes.
+    pub(in crate::bench) fn start(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
-        let mut setup = Self { crew: Crew::without_clients(plan, sidecores)?, pems: HashMap::new() };
+        let mut setup = Self { crew: Crew::without_clients(plan)?, pems: HashMap::new() };
         setup.store_keys(ops)?;
         let configuration = setup.crew.directory().join("openssl.cnf");
         fs::write(&configuration, openssl_configuration(&module, setup.crew.socket()))?;

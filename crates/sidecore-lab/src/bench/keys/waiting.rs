@@ -6,6 +6,7 @@
 
 use super::case;
 use super::setup::Setup;
+use crate::bench::crew::Plan;
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
@@ -63,7 +64,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         return Ok(Outcome::default());
     }
     let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
-    let mut setup = Setup::start(1, cards, &[OP])?;
+    let mut setup = Setup::start(&Plan { devices: cards, ..Plan::inline(1) }, &[OP])?;
     let mut outcome = Outcome::default();
     for jobs in JOBS {
         let cases = vec![one(&setup, jobs, settings)];
