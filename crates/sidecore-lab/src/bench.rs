@@ -28,6 +28,20 @@ use std::path::Path;
 /// Why a measurement could not be made.
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
+type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
+
+/// What makes rows, in their order.
+const SCENARIOS: [(Scenario, &str, Measure); 8] = [
+    (Scenario::Lane, "lane", lane::measure),
+    (Scenario::Crypto, "crypto", crypto::measure),
+    (Scenario::Ocf, "ocf", ocf::measure),
+    (Scenario::Notify, "notify", notify::measure),
+    (Scenario::Balance, "balance", balance::measure),
+    (Scenario::Scaling, "scaling", scaling::measure),
+    (Scenario::Keys, "keys", keys::measure),
+    (Scenario::Nginx, "nginx", nginx::measure),
+];
+
 /// What a scenario is run with.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -83,12 +97,14 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     }
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
     check_ops(&settings.ops)?;
-    let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { named(&args.scenarios) };
+    let is_asked_for = |scenario: &Scenario| match &args.scenarios[..] {
+        [] => Scenario::ALL.contains(scenario),
+        named => named.contains(scenario),
+    };
     // Each scenario says how many steps it takes as it begins.
     let mut progress = Progress::new(0);
     let mut outcome = Outcome::default();
-    for scenario in scenarios {
-        let (name, measure) = find(scenario);
+    for (_, name, measure) in SCENARIOS.into_iter().filter(|(scenario, ..)| is_asked_for(scenario)) {
         progress.scenario(name);
         outcome.add(measure(&settings, &progress)?);
     }
@@ -127,11 +143,6 @@ fn write_file(
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-/// Each scenario that was named, once, in the order of all.
-fn named(scenarios: &[Scenario]) -> Vec<Scenario> {
-    Scenario::ALL.into_iter().chain(Scenario::BY_NAME).filter(|scenario| scenarios.contains(scenario)).collect()
-}
-
 fn check_ops(ops: &[String]) -> Result<(), BenchError> {
     use sidecore::core::session::Class;
     match ops.iter().find(|op| Class::from_name(op).is_none()) {
@@ -140,23 +151,6 @@ fn check_ops(ops: &[String]) -> Result<(), BenchError> {
             Err(format!("no operation {op:?}; there are {}", names.join(", ")).into())
         }
         None => Ok(()),
-    }
-}
-
-type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
-
-fn find(scenario: Scenario) -> (&'static str, Measure) {
-    match scenario {
-        Scenario::Lane => ("lane", lane::measure),
-        Scenario::Crypto => ("crypto", crypto::measure),
-        Scenario::Ocf => ("ocf", ocf::measure),
-        Scenario::Notify => ("notify", notify::measure),
-        Scenario::Balance => ("balance", balance::measure),
-        Scenario::Scaling => ("scaling", scaling::measure),
-        Scenario::Keys => ("keys", keys::measure),
-        Scenario::Nginx => ("nginx", nginx::measure),
-        // It makes no rows, and `run` does not come here with it.
-        Scenario::Calibrate => ("calibrate", |_, _| Ok(Outcome::default())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One client process of a measurement: takes orders on standard input, answers on standard output.
 
 use super::BenchError;
+use super::series::histogram;
 use super::task::{Answer, Counts, Measured, Task};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
@@ -22,9 +23,6 @@ use std::time::Duration;
 mod load;
 mod signing;
 mod token;
-
-/// Longest time that is told apart, ns.
-const LONGEST: u64 = 60_000_000_000;
 
 /// A sleep may last so much longer than it was to, ns.
 const OVERSLEEP: u64 = 100_000;
@@ -168,8 +166,7 @@ struct Stages([Histogram<u64>; 4]);
 
 impl Stages {
     fn new() -> Self {
-        let histogram = |_| Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
-        Self(std::array::from_fn(histogram))
+        Self(std::array::from_fn(|_| histogram()))
     }
 
     fn record(&mut self, stamps: &Stamps, received: u64) {

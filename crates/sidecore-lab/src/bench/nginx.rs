@@ -5,7 +5,7 @@ mod server;
 use super::crew::Plan;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::Setup;
-use super::programs::{service_cpu, write_pem};
+use super::programs::{need, service_cpu, write_pem};
 use super::task::Measured;
 use super::{BenchError, Outcome, Settings};
 use crate::baseline::private_key;
@@ -16,18 +16,14 @@ use sidecore::config::Sidecores;
 use sidecore::sys::{clock, cpu};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// Keys, with what handshakes a second of CPU time are to reach.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 const BASELINE: &str = "key in a file";
-const INSTALL: &str = "apt-get install nginx openssl";
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    for tool in ["nginx", "openssl"] {
-        if Command::new(tool).arg("-v").output().is_err() {
-            return Ok(Outcome::left_out(format!("nginx: {tool} is not installed: {INSTALL}")));
-        }
+    if let Err(why) = need(&["nginx", "openssl"], "apt-get install nginx openssl") {
+        return Ok(Outcome::left_out(format!("nginx: {why}")));
     }
     let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();

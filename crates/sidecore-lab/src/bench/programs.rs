@@ -21,6 +21,12 @@ pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     command
 }
 
+/// Fails if one of these programs is not there, with what installs it.
+pub(super) fn need(programs: &[&str], install: &str) -> Result<(), String> {
+    let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
+    missing.map_or(Ok(()), |missing| Err(format!("{missing} is not installed: {install}")))
+}
+
 /// Runs a command to its end.
 pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     let output = command.stdin(Stdio::null()).output()?;

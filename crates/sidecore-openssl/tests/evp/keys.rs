@@ -5,7 +5,7 @@ use crate::stanza::{Stanza, bytes};
 use pkcs8::der::SecretDocument;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::read_private_key;
-use sidecore_libcrypto::{Failure, Half, Key};
+use sidecore_libcrypto::{Context, Failure, Half, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -53,36 +53,30 @@ impl Keys {
         let (what, value) = stanza.first();
         let name = value.split(':').next().unwrap_or_default().to_owned();
         let context = &site.context;
-        match (what, place) {
+        let (half, key) = match (what, place) {
             ("PrivateKey", Place::Program) => {
-                self.private.insert(name, Key::from_pem(context, Half::Private, &stanza.pem, PREFERRED));
+                (Half::Private, Key::from_pem(context, Half::Private, &stanza.pem, PREFERRED))
             }
             ("PrivateKey", Place::Store) => {
-                let key = store(site, &name, &stanza.pem).and_then(|uri| Key::stored(context, &uri, PREFERRED));
-                self.private.insert(name, key);
+                let uri = store(site, &name, &stanza.pem);
+                (Half::Private, uri.and_then(|uri| Key::stored(context, &uri, PREFERRED)))
             }
-            ("PublicKey", _) => {
-                self.public.insert(name, Key::from_pem(context, Half::Public, &stanza.pem, PREFERRED));
-            }
-            ("PrivateKeyRaw", _) => {
-                let (kind, raw) = raw(value);
-                // The store takes PKCS#8 only.
-                self.private.insert(name, Key::from_raw(context, Half::Private, (kind, &raw), PREFERRED));
-            }
-            ("PublicKeyRaw", _) => {
-                let (kind, raw) = raw(value);
-                self.public.insert(name, Key::from_raw(context, Half::Public, (kind, &raw), PREFERRED));
-            }
+            ("PublicKey", _) => (Half::Public, Key::from_pem(context, Half::Public, &stanza.pem, PREFERRED)),
+            // The store takes PKCS#8 only.
+            ("PrivateKeyRaw", _) => (Half::Private, raw(context, Half::Private, value)),
+            ("PublicKeyRaw", _) => (Half::Public, raw(context, Half::Public, value)),
             _ => return false,
-        }
+        };
+        let keys = if half == Half::Private { &mut self.private } else { &mut self.public };
+        keys.insert(name, key);
         true
     }
 }
 
-fn raw(value: &str) -> (&str, Vec<u8>) {
+fn raw(context: &Context, half: Half, value: &str) -> Entry {
     let mut parts = value.split(':').skip(1);
-    let kind = parts.next().expect("a type");
-    (kind, bytes(parts.next().expect("a key")))
+    let (kind, key) = (parts.next().expect("a type"), bytes(parts.next().expect("a key")));
+    Key::from_raw(context, half, (kind, &key), PREFERRED)
 }
 
 fn store(site: &Site, name: &str, pem: &str) -> Result<String, Failure> {

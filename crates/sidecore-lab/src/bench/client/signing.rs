@@ -1,8 +1,9 @@
 //! Signatures by OpenSSL in a closed loop: with its own code, or through the provider as a server would ask for them.
 
-use super::{LONGEST, counts, wait_until};
+use super::{counts, wait_until};
 use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
 use crate::bench::BenchError;
+use crate::bench::series::histogram;
 use crate::bench::task::{Measured, Signatures};
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
@@ -176,7 +177,7 @@ struct Timing {
 
 impl Timing {
     fn begin(start: u64) -> Self {
-        let latency = Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
+        let latency = histogram();
         wait_until(start);
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }

@@ -5,7 +5,7 @@ use super::setup::Setup;
 use crate::baseline::private_key;
 use crate::bench::crew::{HEAD_START, Member, Plan};
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use crate::bench::programs::{Server, done, on_core, write_pem};
+use crate::bench::programs::{Server, done, need, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
 use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
@@ -13,11 +13,11 @@ use crate::report::Key;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
-const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules";
+const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
 /// Folders of libraries, without that of the architecture.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Of a token that protects nothing.
@@ -39,10 +39,7 @@ impl Installed {
             softhsm: file("softhsm/libsofthsm2.so").or_else(|_| file("pkcs11/libsofthsm2.so"))?,
             client: file("pkcs11/p11-kit-client.so")?,
         };
-        for tool in ["softhsm2-util", "p11-kit", "openssl"] {
-            let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            found.map_err(|_| format!("{tool} is not installed: {INSTALL} openssl"))?;
-        }
+        need(&["softhsm2-util", "p11-kit", "openssl"], INSTALL)?;
         Ok(installed)
     }
 }
