@@ -25,10 +25,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let bare = |exchange, depth| move |crew: &mut Crew, _: &Turn<'_>| crew.beside_sleeping(exchange, depth, ns);
     let lane = |depth| move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
     let beside_idle = move |crew: &mut Crew, _: &Turn<'_>| -> Result<Run, BenchError> {
-        let idle = crew.idle_lanes(IDLE_LANES)?;
-        let run = crew.closed(1, ("noop", 0), DEPTH, ns);
-        drop(idle);
-        run
+        let _idle = crew.idle_lanes(IDLE_LANES)?;
+        crew.closed(1, ("noop", 0), DEPTH, ns)
     };
     let spinning = |variant: Variant<'static, Crew>| variant.with(Key::Notify, "spin");
     let case = Case::new("lane")

@@ -2,9 +2,9 @@
 
 mod server;
 
-use super::crew::Plan;
+use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
-use super::keys::setup::Setup;
+use super::keys::setup::pem;
 use super::programs::{need, service_cpu, write_pem};
 use super::task::Measured;
 use super::{BenchError, Outcome, Settings};
@@ -29,12 +29,12 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
     let everywhere = Sidecores { cpus: cpu::allowed(), owned: false };
     let services = Services {
-        same: Setup::start(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
-        other: Setup::start(&Plan::inline(0), &ops)?,
+        same: Crew::with_keys(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
+        other: Crew::with_keys(&Plan::inline(0), &ops)?,
     };
     // A service beside a web server has no core to itself.
-    services.same.crew.set("notify=park")?;
-    services.other.crew.set("notify=park")?;
+    services.same.set("notify=park")?;
+    services.other.set("notify=park")?;
     let (repeats, seconds) = settings.pick((1, 1), (7, 2));
     let mut outcome = Outcome::default();
     for (op, reach) in keys {
@@ -52,8 +52,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 
 /// The two services that nginx is tried with.
 struct Services {
-    same: Setup,
-    other: Setup,
+    same: Crew,
+    other: Crew,
 }
 
 /// The same server three times: with its key in a file, and in each of the services.
@@ -61,11 +61,11 @@ struct Servers([Nginx; 3]);
 
 impl Servers {
     fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
-        let directory = services.same.crew.directory();
+        let directory = services.same.directory();
         let [file, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
         write_pem(&private_key(op)?, &file)?;
         server::certify(&file, &certificate)?;
-        let cpu = services.same.crew.pinning.client(0);
+        let cpu = services.same.pinning.client(0);
         Ok(Self([
             Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
             provided(&services.same, op, &certificate)?,
@@ -75,15 +75,15 @@ impl Servers {
 }
 
 fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static, Servers> {
-    let worker = format!("worker {:?}", services.same.crew.pinning.client(0).unwrap_or(0));
+    let worker = format!("worker {:?}", services.same.pinning.client(0).unwrap_or(0));
     // Away from the server, as clients are.
-    let loaders = services.other.crew.pinning.sidecores.first().copied();
+    let loaders = services.other.pinning.sidecores.first().copied();
     let variant = |number: usize, name: &str, sidecores: &str| {
         let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], seconds, loaders);
         Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
     };
     let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
-    let on_last = format!(", sidecore {:?}", services.other.crew.pinning.sidecores);
+    let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
     let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
     Case::new("nginx")
         .with(Key::Op, op)
@@ -94,12 +94,12 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
 }
 
 /// nginx with its key in that service.
-fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
-    let directory = setup.crew.directory();
+fn provided(crew: &Crew, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
+    let directory = crew.directory();
     let stored = directory.join("stored.pem");
-    fs::write(&stored, setup.pem(op).ok_or_else(|| format!("{op} is not stored"))?)?;
+    fs::write(&stored, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
     let configuration = directory.join("openssl.cnf");
-    let cpu = setup.crew.pinning.client(0);
+    let cpu = crew.pinning.client(0);
     Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
 }
 

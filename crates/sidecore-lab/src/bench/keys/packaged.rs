@@ -1,9 +1,8 @@
 //! What is packaged today for keys outside of programs: `SoftHSM` 2 in a process of its own, behind p11-kit's remoting.
 
 use super::case;
-use super::setup::Setup;
 use crate::baseline::private_key;
-use crate::bench::crew::{HEAD_START, Member, Plan};
+use crate::bench::crew::{Crew, HEAD_START, Member, Plan};
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{Server, done, need, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
@@ -107,7 +106,7 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
 
 /// Both, to be measured in turn.
 struct Pair {
-    setup: Setup,
+    crew: Crew,
     remote: Remote,
 }
 
@@ -120,13 +119,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         Ok(installed) => installed,
         Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
-    let setup = Setup::start(&Plan::inline(1), &ops)?;
-    let pinning = &setup.crew.pinning;
+    let crew = Crew::with_keys(&Plan::inline(1), &ops)?;
+    let pinning = &crew.pinning;
     let cpus = (pinning.client(0), pinning.sidecores.first().copied());
-    let remote = Remote::start(installed, setup.crew.directory(), cpus)?;
-    let mut pair = Pair { setup, remote };
+    let remote = Remote::start(installed, crew.directory(), cpus)?;
+    let mut pair = Pair { crew, remote };
     let (repeats, ns) = settings.pick((2, 80_000_000), (7, 300_000_000));
-    let cases = ops.into_iter().map(|op| one(&pair.setup, op, ns)).collect();
+    let cases = ops.into_iter().map(|op| one(&pair.crew, op, ns)).collect();
     let outcome = measure_all(&mut pair, cases, repeats, progress)?;
     Ok(outcome.noted(format!(
         "keys-packaged: {BASELINE} is called through PKCS#11 in two calls for a signature; its server is on the \
@@ -136,15 +135,15 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-fn one(setup: &Setup, op: &'static str, ns: u64) -> Case<'static, Pair> {
+fn one(crew: &Crew, op: &'static str, ns: u64) -> Case<'static, Pair> {
     let packaged = move |pair: &mut Pair, _: &Turn<'_>| Ok(Run::of(vec![pair.remote.sign(op, ns)?]));
     let sidecore = |name, jobs| {
-        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.setup.provided(op, 1, jobs, ns);
+        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.crew.provided(op, 1, jobs, ns);
         Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
     };
     // One request at a time: the time of one is the inverse of the rate.
     let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
     let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
     let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);
-    case("keys-packaged", setup, op, 1).variant(packaged).variant(latency).variant(signs)
+    case("keys-packaged", crew, op, 1).variant(packaged).variant(latency).variant(signs)
 }

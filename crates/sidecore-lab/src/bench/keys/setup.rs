@@ -10,7 +10,6 @@ use crate::beside;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -23,18 +22,8 @@ const PLACES: [&str; 2] = ["deps", "."];
 /// Time in which the service copies what clients report to the counter file.
 const REPORTED: Duration = Duration::from_millis(270);
 
-/// A service and its signing clients.
-pub(in crate::bench) struct Setup {
-    pub(in crate::bench) crew: Crew,
-    /// The file of each stored key, by operation.
-    pems: HashMap<String, String>,
-}
-
 /// The provider module that was built or installed with this program.
-///
-/// # Errors
-/// Says which command builds it.
-pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
+fn module() -> Result<PathBuf, BenchError> {
     beside::find(&MODULE, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
         let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
@@ -43,7 +32,7 @@ pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
 }
 
 /// OpenSSL's configuration: its own provider, and sidecore's with that service.
-pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> String {
+fn openssl_configuration(module: &Path, socket: &Path) -> String {
     format!(
         "openssl_conf = openssl_init\n\n[openssl_init]\nproviders = providers\n\n[providers]\ndefault = default_provider\n\
          sidecore = sidecore_provider\n\n[default_provider]\nactivate = 1\n\n[sidecore_provider]\nmodule = {}\n\
@@ -53,31 +42,28 @@ pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> S
     )
 }
 
-impl Setup {
-    /// Such a service, with a stored key for each of the operations whose keys the store takes.
-    pub(in crate::bench) fn start(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
+/// The file that stands for the stored key of an operation, if it is of a kind that the store takes.
+pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {
+    Ok(if op.starts_with("rsa-1024") { None } else { Some(Uri::new(op)?.to_pem()) })
+}
+
+/// With clients that sign.
+impl Crew {
+    /// A service with a stored key for each of the operations whose keys the store takes.
+    pub(in crate::bench) fn with_keys(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
-        let mut setup = Self { crew: Crew::without_clients(plan)?, pems: HashMap::new() };
-        setup.store_keys(ops)?;
-        let configuration = setup.crew.directory().join("openssl.cnf");
-        fs::write(&configuration, openssl_configuration(&module, setup.crew.socket()))?;
-        setup.crew.add_clients(plan.clients, &Task::Provide { configuration })?;
-        Ok(setup)
-    }
-
-    fn store_keys(&mut self, ops: &[&str]) -> Result<(), BenchError> {
-        let mut admin = self.crew.admin()?;
-        for op in ops.iter().filter(|op| !op.starts_with("rsa-1024")) {
-            let pkcs8 = Secret::new(private_key(op)?);
-            admin.keys(KeyCommand::Import { name: (*op).to_owned(), pkcs8, acl: Acl::default() })?;
-            self.pems.insert((*op).to_owned(), Uri::new(op)?.to_pem());
+        let mut crew = Self::without_clients(plan)?;
+        let mut admin = crew.admin()?;
+        for op in ops {
+            if pem(op)?.is_some() {
+                let pkcs8 = Secret::new(private_key(op)?);
+                admin.keys(KeyCommand::Import { name: (*op).to_owned(), pkcs8, acl: Acl::default() })?;
+            }
         }
-        Ok(())
-    }
-
-    /// The file that stands for the stored key of an operation.
-    pub(in crate::bench) fn pem(&self, op: &str) -> Option<&str> {
-        self.pems.get(op).map(String::as_str)
+        let configuration = crew.directory().join("openssl.cnf");
+        fs::write(&configuration, openssl_configuration(&module, crew.socket()))?;
+        crew.add_clients(plan.clients, &Task::Provide { configuration })?;
+        Ok(crew)
     }
 
     /// The first `clients` sign by the provider, with that many jobs each.
@@ -88,24 +74,24 @@ impl Setup {
         jobs: u32,
         ns: u64,
     ) -> Result<Run, BenchError> {
-        self.crew.spread(clients, false)?;
-        let before = self.crew.counters()?;
+        self.spread(clients, false)?;
+        let before = self.counters()?;
         let cpu = service_cpu()?;
-        let measured = self.together(op, clients, jobs, true, ns)?;
+        let measured = self.sign(op, clients, jobs, true, ns)?;
         let service_cpu = service_cpu()?.saturating_sub(cpu);
-        let counted = self.crew.counters()?.since(&before);
+        let counted = self.counters()?.since(&before);
         thread::sleep(REPORTED);
-        let reported = self.crew.counters()?.since(&before);
+        let reported = self.counters()?.since(&before);
         Ok(Run::of(measured).counted(Counted::with_reports(&counted, &reported, service_cpu)))
     }
 
     /// The same by OpenSSL's own code. Several processes may use the sidecore's core as well: it is there in any case.
     pub(in crate::bench) fn own(&mut self, op: &str, clients: usize, ns: u64) -> Result<Run, BenchError> {
-        self.crew.spread(clients, true)?;
-        Ok(Run::of(self.together(op, clients, 1, false, ns)?))
+        self.spread(clients, true)?;
+        Ok(Run::of(self.sign(op, clients, 1, false, ns)?))
     }
 
-    fn together(
+    fn sign(
         &mut self,
         op: &str,
         clients: usize,
@@ -113,8 +99,8 @@ impl Setup {
         provided: bool,
         ns: u64,
     ) -> Result<Vec<Measured>, BenchError> {
-        let (op, pem) = (op.to_owned(), self.pems.get(op).cloned());
-        self.crew.together(clients, |start| {
+        let (op, pem) = (op.to_owned(), pem(op)?);
+        self.together(clients, |start| {
             Task::Sign(Signatures { op: op.clone(), provided, pem: pem.clone(), jobs, start, ns })
         })
     }
