@@ -163,7 +163,6 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
+    /// What runs where none is named.
     pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
-    /// What runs only by its name.
-    pub(crate) const BY_NAME: [Self; 2] = [Self::Keys, Self::Nginx];
 }

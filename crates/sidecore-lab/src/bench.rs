@@ -5,7 +5,6 @@ mod calibrate;
 pub(crate) mod client;
 mod crew;
 mod crypto;
-mod error;
 mod experiment;
 mod keys;
 mod lane;
@@ -18,14 +17,30 @@ mod series;
 mod task;
 
 use crate::args::{Bench, Scenario};
-use crate::baseline::openssl::OpenSsl;
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::{machine, output, report};
-use error::BenchError;
+use sidecore_libcrypto::Context;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+
+/// Why a measurement could not be made.
+pub(crate) type BenchError = Box<dyn std::error::Error>;
+
+type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
+
+/// What makes rows, in their order.
+const SCENARIOS: [(Scenario, &str, Measure); 8] = [
+    (Scenario::Lane, "lane", lane::measure),
+    (Scenario::Crypto, "crypto", crypto::measure),
+    (Scenario::Ocf, "ocf", ocf::measure),
+    (Scenario::Notify, "notify", notify::measure),
+    (Scenario::Balance, "balance", balance::measure),
+    (Scenario::Scaling, "scaling", scaling::measure),
+    (Scenario::Keys, "keys", keys::measure),
+    (Scenario::Nginx, "nginx", nginx::measure),
+];
 
 /// What a scenario is run with.
 #[derive(Debug, Clone)]
@@ -77,17 +92,19 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
         return match args.scenarios[..] {
             [_] => calibrate::run(&args.plan),
-            _ => Err(BenchError::new("calibrate makes a plan and no rows: run it alone")),
+            _ => Err("calibrate makes a plan and no rows: run it alone".into()),
         };
     }
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
     check_ops(&settings.ops)?;
-    let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { named(&args.scenarios) };
+    let is_asked_for = |scenario: &Scenario| match &args.scenarios[..] {
+        [] => Scenario::ALL.contains(scenario),
+        named => named.contains(scenario),
+    };
     // Each scenario says how many steps it takes as it begins.
     let mut progress = Progress::new(0);
     let mut outcome = Outcome::default();
-    for scenario in scenarios {
-        let (name, measure) = find(scenario);
+    for (_, name, measure) in SCENARIOS.into_iter().filter(|(scenario, ..)| is_asked_for(scenario)) {
         progress.scenario(name);
         outcome.add(measure(&settings, &progress)?);
     }
@@ -106,11 +123,11 @@ fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
         left_out,
     };
     // What took so long to measure is written wherever it can be.
-    let printed = output::print(&report.to_text()).map_err(BenchError::new);
+    let printed = output::print(&report.to_text());
     write_file(args.json.as_deref(), |out| report.write_json(out))?;
     write_file(args.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
     write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
-    printed
+    Ok(printed?)
 }
 
 fn write_file(
@@ -123,12 +140,7 @@ fn write_file(
         content(&mut out)?;
         out.flush()
     });
-    written.map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))
-}
-
-/// Each scenario that was named, once, in the order of all.
-fn named(scenarios: &[Scenario]) -> Vec<Scenario> {
-    Scenario::ALL.into_iter().chain(Scenario::BY_NAME).filter(|scenario| scenarios.contains(scenario)).collect()
+    Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
 fn check_ops(ops: &[String]) -> Result<(), BenchError> {
@@ -136,31 +148,13 @@ fn check_ops(ops: &[String]) -> Result<(), BenchError> {
     match ops.iter().find(|op| Class::from_name(op).is_none()) {
         Some(op) => {
             let names: Vec<&str> = Class::all().map(Class::name).collect();
-            Err(BenchError::new(format!("no operation {op:?}; there are {}", names.join(", "))))
+            Err(format!("no operation {op:?}; there are {}", names.join(", ")).into())
         }
         None => Ok(()),
     }
 }
 
-type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
-
-fn find(scenario: Scenario) -> (&'static str, Measure) {
-    match scenario {
-        Scenario::Lane => ("lane", lane::measure),
-        Scenario::Crypto => ("crypto", crypto::measure),
-        Scenario::Ocf => ("ocf", ocf::measure),
-        Scenario::Notify => ("notify", notify::measure),
-        Scenario::Balance => ("balance", balance::measure),
-        Scenario::Scaling => ("scaling", scaling::measure),
-        Scenario::Keys => ("keys", keys::measure),
-        Scenario::Nginx => ("nginx", nginx::measure),
-        // It makes no rows, and `run` does not come here with it.
-        Scenario::Calibrate => ("calibrate", |_, _| Ok(Outcome::default())),
-    }
-}
-
 /// The baseline's library as it names itself, e.g. `openssl 3.0.19`.
 fn openssl_library() -> Option<String> {
-    let version = OpenSsl::load().ok()?.version();
-    Some(format!("openssl {}", version.split(' ').nth(1)?))
+    Some(format!("openssl {}", Context::system().ok()?.version().split(' ').nth(1)?))
 }

@@ -1,4 +1,121 @@
-//! Calls into C libraries: the only `unsafe` code of this crate, each library behind safe types.
+//! Signatures through a PKCS#11 module: what keeps keys out of programs where sidecore does not.
 
-pub(crate) mod openssl;
-pub(crate) mod pkcs11;
+use cryptoki_sys::{
+    CK_ATTRIBUTE, CK_FUNCTION_LIST, CK_FUNCTION_LIST_PTR, CK_MECHANISM, CK_MECHANISM_TYPE, CK_OBJECT_CLASS,
+    CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CKA_CLASS, CKA_LABEL, CKF_SERIAL_SESSION, CKO_PRIVATE_KEY,
+    CKR_OK, CKU_USER,
+};
+use libloading::Library;
+use std::ffi::c_void;
+use std::path::Path;
+use std::ptr;
+
+/// Room for any signature: RSA-4096 makes 512 bytes.
+const MAX_SIGNATURE: usize = 512;
+/// Most slots that are looked through.
+const MAX_SLOTS: usize = 16;
+
+/// `C_GetFunctionList`.
+type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
+
+/// A session of a module, with the user logged in.
+pub(crate) struct Token {
+    /// In the library, which is never unloaded: some modules do not survive it.
+    functions: &'static CK_FUNCTION_LIST,
+    session: CK_SESSION_HANDLE,
+}
+
+/// Calls a function of the list, which the module may have left out, and checks its answer.
+macro_rules! call {
+    ($list:expr, $name:ident ( $($argument:expr),* )) => {
+        match $list.$name {
+            // SAFETY: see the caller: every argument is as the standard asks for it and lives through the call.
+            Some(function) => check(stringify!($name), unsafe { function($($argument),*) }),
+            None => Err(concat!("the module has no ", stringify!($name)).to_owned()),
+        }
+    };
+}
+
+fn check(call: &str, answer: CK_RV) -> Result<(), String> {
+    if answer == CKR_OK { Ok(()) } else { Err(format!("{call}: error {answer:#x}")) }
+}
+
+impl Token {
+    /// Loads a module, opens a session with its first token and logs in.
+    pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, String> {
+        let functions = functions(module)?;
+        // Null: one thread, no locks.
+        call!(functions, C_Initialize(ptr::null_mut()))?;
+        let (mut slots, mut count) = ([0 as CK_SLOT_ID; MAX_SLOTS], MAX_SLOTS as u64);
+        // The module writes at most `count` slots, which there are, and says how many.
+        call!(functions, C_GetSlotList(1, slots.as_mut_ptr(), &raw mut count))?;
+        if count == 0 {
+            return Err(format!("{} shows no token", module.display()));
+        }
+        let mut session = 0;
+        // No notifications: null for their data and function.
+        let none = ptr::null_mut();
+        call!(functions, C_OpenSession(slots[0], CKF_SERIAL_SESSION, none, None, &raw mut session))?;
+        let mut pin = pin.as_bytes().to_vec();
+        // The module reads the bytes of `pin`.
+        call!(functions, C_Login(session, CKU_USER, pin.as_mut_ptr(), pin.len() as u64))?;
+        Ok(Self { functions, session })
+    }
+
+    /// The private key with that label.
+    pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, String> {
+        let (mut class, mut label): (CK_OBJECT_CLASS, _) = (CKO_PRIVATE_KEY, label.as_bytes().to_vec());
+        let attribute =
+            |kind, value: *mut c_void, len: usize| CK_ATTRIBUTE { type_: kind, pValue: value, ulValueLen: len as u64 };
+        let mut wanted = [
+            attribute(CKA_CLASS, (&raw mut class).cast(), size_of::<CK_OBJECT_CLASS>()),
+            attribute(CKA_LABEL, label.as_mut_ptr().cast(), label.len()),
+        ];
+        // The module reads the attributes and what they point to, all of it in this frame.
+        call!(self.functions, C_FindObjectsInit(self.session, wanted.as_mut_ptr(), wanted.len() as u64))?;
+        let (mut key, mut found) = (0, 0);
+        // The module writes at most one handle.
+        call!(self.functions, C_FindObjects(self.session, &raw mut key, 1, &raw mut found))?;
+        call!(self.functions, C_FindObjectsFinal(self.session))?;
+        if found == 1 { Ok(key) } else { Err("the token has no such key".to_owned()) }
+    }
+
+    /// The signature of `data`, for ECDSA its two numbers. Two calls: begin, and sign into room that is large enough.
+    pub(crate) fn sign(
+        &self,
+        mechanism: CK_MECHANISM_TYPE,
+        key: CK_OBJECT_HANDLE,
+        data: &mut [u8],
+        signature: &mut [u8; MAX_SIGNATURE],
+    ) -> Result<usize, String> {
+        let mut mechanism = CK_MECHANISM { mechanism, pParameter: ptr::null_mut(), ulParameterLen: 0 };
+        // The module reads the mechanism.
+        call!(self.functions, C_SignInit(self.session, &raw mut mechanism, key))?;
+        let mut length = signature.len() as u64;
+        let (data, len, out) = (data.as_mut_ptr(), data.len() as u64, signature.as_mut_ptr());
+        // The module reads the bytes of `data`, and writes at most `length` bytes to `signature`.
+        call!(self.functions, C_Sign(self.session, data, len, out, &raw mut length))?;
+        Ok(length as usize)
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        // The session ends with the module: a failure leaves nothing behind in this process.
+        let _ = call!(self.functions, C_Finalize(ptr::null_mut()));
+    }
+}
+
+fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, String> {
+    let unloadable = |error: libloading::Error| format!("{}: {error}", module.display());
+    // SAFETY: the initialisers of a PKCS#11 module only set up its own state.
+    let library = unsafe { Library::new(module) }.map_err(unloadable)?;
+    // SAFETY: every module has this function with this signature.
+    let get: GetList = *unsafe { library.get::<GetList>(b"C_GetFunctionList\0") }.map_err(unloadable)?;
+    let mut list: CK_FUNCTION_LIST_PTR = ptr::null_mut();
+    // SAFETY: it writes one pointer.
+    check("C_GetFunctionList", unsafe { get(&raw mut list) })?;
+    std::mem::forget(library);
+    // SAFETY: null or a static list of the library, which was just kept for ever.
+    unsafe { list.as_ref() }.ok_or_else(|| "the module has no functions".to_owned())
+}

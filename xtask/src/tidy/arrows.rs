@@ -9,7 +9,7 @@ use crate::Result;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("sidecore-core", &[]),
     ("sidecore-client", &["sidecore-core"]),
     ("sidecore", &["sidecore-client", "sidecore-core"]),
@@ -18,13 +18,15 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("sidecore-preload", &["sidecore-client", "sidecore-core"]),
     // What root runs links nothing that simulates.
     ("sidecore-cli", &["sidecore", "sidecore-core"]),
-    ("sidecore-lab", &["sidecore", "sidecore-sim", "sidecore-openssl", "sidecore-core"]),
+    ("sidecore-lab", &["sidecore", "sidecore-sim", "sidecore-openssl", "sidecore-libcrypto", "sidecore-core"]),
+    ("sidecore-libcrypto", &[]),
     ("xtask", &[]),
     ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
 ];
 
-/// What tests may use besides: faces are tried against a service.
-const FOR_TESTS: [(&str, &str); 2] = [("sidecore-openssl", "sidecore"), ("sidecore-preload", "sidecore")];
+/// What tests may use besides: faces are tried against a service, and as programs call them.
+const FOR_TESTS: [(&str, &str); 3] =
+    [("sidecore-openssl", "sidecore"), ("sidecore-openssl", "sidecore-libcrypto"), ("sidecore-preload", "sidecore")];
 
 /// Finds arrows that point the wrong way, as cargo sees them.
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {

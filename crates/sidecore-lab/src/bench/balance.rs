@@ -1,9 +1,8 @@
 //! Balance policies on emulated devices of unequal speed, against the sum of what the devices' model allows.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::{DeviceConfig, NotifyConfig};

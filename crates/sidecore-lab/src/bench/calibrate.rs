@@ -6,8 +6,8 @@
 mod plan;
 mod sleep;
 
+use super::BenchError;
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::series::median;
 use super::task::Task;
 use crate::output;
@@ -41,13 +41,13 @@ type Curve = [f64; 3];
 pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     let crew_plan = Plan { notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(1) };
     if crew_plan.pinning.clients.is_empty() {
-        return Err(BenchError::new("calibrate needs two cores, one for a client and one for a sidecore"));
+        return Err("calibrate needs two cores, one for a client and one for a sidecore".into());
     }
     let mut progress = Progress::new(SIZED.len() + FIXED.len() + 3);
     progress.scenario("calibrate");
     let cores = (crew_plan.pinning.clients[0], crew_plan.pinning.sidecores[0]);
     progress.begin("sleeping and waking");
-    let park_cost = sidecore::service::park_cost().map_err(BenchError::new)? as f64;
+    let park_cost = sidecore::service::park_cost()? as f64;
     let mut machine = Machine { sleep: sleep::measure(cores)?, park_cost, ..Machine::default() };
     progress.advance();
     let mut crew = Crew::start(&crew_plan)?;
@@ -70,46 +70,37 @@ pub(super) fn run(path: &Path) -> Result<(), BenchError> {
     progress.advance();
     drop(progress);
     let text = machine.to_toml();
-    fs::write(path, &text).map_err(|error| BenchError::new(format!("cannot write {}: {error}", path.display())))?;
+    fs::write(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     let (found, path) = (machine.to_grid().to_text(), path.display());
-    output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n")).map_err(BenchError::new)
+    Ok(output::print(&format!("{found}\nWritten to {path}: run it with `sidecore sim {path}`.\n"))?)
+}
+
+/// Time of an operation, from repeated measurements of its rate.
+fn time(mut rate: impl FnMut() -> Result<f64, BenchError>) -> Result<f64, BenchError> {
+    let times = (0..REPEATS).map(|_| Ok(1e9 / rate()?)).collect::<Result<Vec<_>, BenchError>>()?;
+    Ok(median(&times))
 }
 
 /// Time of an operation inside the client's process, by size.
 fn inline(crew: &mut Crew, op: &str, sizes: [u32; 3]) -> Result<Curve, BenchError> {
     let mut curve = Curve::default();
     for (index, size) in sizes.into_iter().enumerate() {
-        if index > 0 && size == sizes[0] {
-            curve[index] = curve[0];
-            continue;
-        }
-        let mut times = Vec::new();
-        for _ in 0..REPEATS {
-            let task = Task::Inline { op: op.to_owned(), size, ns: NS };
-            times.push(1e9 / crew.first(&task)?.map_err(BenchError::new)?.per_s());
-        }
-        curve[index] = median(&times);
+        let task = Task::Inline { op: op.to_owned(), size, ns: NS };
+        let is_known = index > 0 && size == sizes[0];
+        curve[index] = if is_known { curve[0] } else { time(|| Ok(crew.together(1, |_| task.clone())?[0].per_s()))? };
     }
     Ok(curve)
 }
 
 /// Time of one request through the lane with so many in flight.
 fn through(crew: &mut Crew, op: &str, size: u32, depth: u32) -> Result<f64, BenchError> {
-    let mut times = Vec::new();
-    for _ in 0..REPEATS {
-        times.push(1e9 / crew.closed(1, (op, size), depth, NS)?.rate());
-    }
-    Ok(median(&times))
+    time(|| Ok(crew.closed(1, (op, size), depth, NS)?.rate()))
 }
 
 /// Time of one no-op whose client submits at times of its own, as fast as it can.
 fn open(crew: &mut Crew) -> Result<f64, BenchError> {
-    let mut times = Vec::new();
-    for _ in 0..REPEATS {
-        let task = |_, start| Task::Open { op: NOOP.to_owned(), size: 0, per_s: 1e9, seed: 1, start, ns: NS };
-        times.push(1e9 / crew.together(1, task)?[0].per_s());
-    }
-    Ok(median(&times))
+    let task = |start| Task::Open { op: NOOP.to_owned(), size: 0, per_s: 1e9, seed: 1, start, ns: NS };
+    time(|| Ok(crew.together(1, task)?[0].per_s()))
 }
 
 /// What the lane adds: from no-ops the parts of both sides and the hop; from no-ops with payload what copying costs the

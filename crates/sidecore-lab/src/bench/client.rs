@@ -1,29 +1,28 @@
 //! One client process of a measurement: takes orders on standard input, answers on standard output.
 
+use super::BenchError;
+use super::series::histogram;
 use super::task::{Answer, Counts, Measured, Task};
-use crate::baseline::openssl::OpenSsl;
-use crate::ffi::pkcs11::Token;
+use crate::baseline::{operation, private_key};
+use crate::ffi::Token;
 use hdrhistogram::Histogram;
 use load::Load;
 use sidecore::bare::{Bare, Exchange};
-use sidecore::client::{Admin, Client, Options};
+use sidecore::client::{Client, Options};
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stamps;
 use sidecore::engine::crypto::Session;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
-use signing::Signing;
+use sidecore_libcrypto::Context;
+use signing::Provided;
 use std::io::{self, BufRead, Write};
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 mod load;
 mod signing;
 mod token;
-
-/// Longest time that is told apart, ns.
-const LONGEST: u64 = 60_000_000_000;
 
 /// A sleep may last so much longer than it was to, ns.
 const OVERSLEEP: u64 = 100_000;
@@ -32,9 +31,9 @@ const OVERSLEEP: u64 = 100_000;
 pub(crate) fn run() -> io::Result<()> {
     let mut crew = Member::default();
     for line in io::stdin().lock().lines() {
-        let answer = match serde_json::from_str::<Task>(&line?) {
-            Ok(task) => crew.carry_out(&task).unwrap_or_else(Answer::Failed),
-            Err(error) => Answer::Failed(format!("not an order: {error}")),
+        let answer: Answer = match serde_json::from_str::<Task>(&line?) {
+            Ok(task) => crew.carry_out(&task).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("not an order: {error}")),
         };
         let mut out = io::stdout().lock();
         serde_json::to_writer(&mut out, &answer)?;
@@ -47,151 +46,93 @@ pub(crate) fn run() -> io::Result<()> {
 #[derive(Default)]
 struct Member {
     client: Option<Client>,
-    /// How the client was connected.
-    options: Option<Options>,
     bare: Option<Bare>,
-    openssl: Option<OpenSsl>,
-    signing: Option<Signing>,
+    provided: Option<Provided>,
     token: Option<Token>,
 }
 
 impl Member {
-    fn carry_out(&mut self, task: &Task) -> Result<Answer, String> {
-        let measured = match task {
-            Task::Attach { socket, cpu, slots } => self.attach(socket, *cpu, *slots)?,
-            Task::Pin { cpu } => {
-                cpu::pin(*cpu).map_err(text)?;
+    fn carry_out(&mut self, task: &Task) -> Result<Measured, BenchError> {
+        Ok(match task {
+            Task::Attach { socket, slots, bare } => {
+                let options =
+                    Options { socket: socket.clone(), slots: *slots, arena_bytes: 16 << 20, ..Options::default() };
+                self.client = Some(Client::connect(&options)?);
+                self.bare = bare.as_deref().map(Bare::open).transpose()?;
                 Measured::default()
             }
-            Task::OpenBare { path } => {
-                self.bare = Some(Bare::open(path).map_err(text)?);
+            Task::Pin { cpu } => {
+                cpu::pin(*cpu)?;
                 Measured::default()
             }
             Task::PingPong { ns } => self.exchange(Exchange::PingPong, 1, *ns)?,
             Task::Echo { size, depth, ns } => self.exchange(Exchange::Echo { size: *size }, *depth, *ns)?,
             Task::Inline { op, size, ns } => inline(op, *size, *ns)?,
-            Task::OpenSsl { op, size, ns } => return self.openssl(op, *size, *ns),
+            Task::OpenSsl { op, size, ns } => openssl(op, *size, *ns)?,
             Task::Closed { op, size, depth, start, ns } => {
-                let load = Load::new(self.client()?, &input(op, *size)?, *depth)?;
+                let load = Load::new(self.client()?, input(op, *size)?, *depth)?;
                 wait_until(*start);
                 load.closed(*ns)?
             }
             Task::Open { op, size, per_s, seed, start, ns } => {
                 let (client, sample) = (self.client()?, input(op, *size)?);
                 let slots = Load::most(client, &sample);
-                let load = Load::new(client, &sample, slots)?;
+                let load = Load::new(client, sample, slots)?;
                 wait_until(*start);
                 load.open(*per_s, *seed, *ns)?
             }
-            Task::Provide { configuration, cpu } => {
-                if let Some(cpu) = cpu {
-                    cpu::pin(*cpu).map_err(text)?;
-                }
-                self.signing()?.provide(configuration)?;
+            Task::Provide { configuration } => {
+                self.provided = None;
+                self.provided = Some(Provided::load(configuration)?);
                 Measured::default()
             }
-            Task::Sign(signatures) => {
-                let key = private_key(&signatures.op).ok_or("no key for this operation")?;
-                self.signing()?.run(signatures, &key)?
-            }
-            Task::Token { module, label, pin, op, start, ns } => {
+            Task::Sign(signatures) => signing::sign(self.provided.as_mut(), signatures, &private_key(&signatures.op)?)?,
+            Task::Token { module, pin, op, start, ns } => {
                 if self.token.is_none() {
-                    self.token = Some(Token::open(module, pin).map_err(text)?);
+                    self.token = Some(Token::open(module, pin)?);
                 }
                 let token = self.token.as_ref().ok_or("no token")?;
-                let key = private_key(op).ok_or("no key for this operation")?;
-                token::sign(token, label, op, &key, (*start, *ns))?
+                token::sign(token, op, &private_key(op)?, (*start, *ns))?
             }
-            Task::Set { setting } => {
-                self.admin()?.set(setting).map_err(text)?;
-                Measured::default()
-            }
-        };
-        Ok(Answer::Measured(Box::new(measured)))
+        })
     }
 
-    fn attach(&mut self, socket: &Path, cpu: Option<usize>, slots: u32) -> Result<Measured, String> {
-        if let Some(cpu) = cpu {
-            cpu::pin(cpu).map_err(text)?;
-        }
-        let options = Options { socket: socket.to_owned(), slots, arena_bytes: 16 << 20, ..Options::default() };
-        self.client = Some(Client::connect(&options).map_err(text)?);
-        self.options = Some(options);
-        Ok(Measured::default())
+    fn client(&mut self) -> Result<&mut Client, BenchError> {
+        Ok(self.client.as_mut().ok_or("not attached")?)
     }
 
-    fn client(&mut self) -> Result<&mut Client, String> {
-        self.client.as_mut().ok_or_else(|| "not attached".to_owned())
-    }
-
-    /// For one change: an idle connection would count among those without a lane.
-    fn admin(&self) -> Result<Admin, String> {
-        Admin::connect(self.options.as_ref().ok_or("not attached")?).map_err(text)
-    }
-
-    fn signing(&mut self) -> Result<&mut Signing, String> {
-        if self.signing.is_none() {
-            self.signing = Some(Signing::new()?);
-        }
-        self.signing.as_mut().ok_or_else(|| "no OpenSSL".to_owned())
-    }
-
-    fn exchange(&self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, String> {
-        let bare = self.bare.as_ref().ok_or("no bare memory")?;
-        let exchanged = bare.ask(exchange, depth, ns);
+    fn exchange(&self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, BenchError> {
+        let exchanged = self.bare.as_ref().ok_or("no bare memory")?.ask(exchange, depth, ns);
         Ok(Measured { ops: exchanged.count, ns: exchanged.took, ..Measured::default() })
     }
+}
 
-    fn openssl(&mut self, op: &str, size: u32, ns: u64) -> Result<Answer, String> {
-        if self.openssl.is_none() {
-            match OpenSsl::load() {
-                Ok(openssl) => self.openssl = Some(openssl),
-                Err(error) => return Ok(Answer::Unavailable(error.to_string())),
-            }
-        }
-        let openssl = self.openssl.as_ref().ok_or("no OpenSSL")?;
-        let key = private_key(op);
-        match openssl.operation(op, size as usize, key.as_deref()) {
-            Ok(Some(mut operation)) => {
-                let measured = repeat(ns, || operation().map_err(text))?;
-                Ok(Answer::Measured(Box::new(measured)))
-            }
-            Ok(None) => Ok(Answer::Unavailable(format!("OpenSSL has no {op}"))),
-            Err(error) => Err(error.to_string()),
-        }
-    }
+fn class(op: &str) -> Result<Class, BenchError> {
+    Ok(Class::from_name(op).ok_or_else(|| format!("no operation {op:?}"))?)
 }
 
 /// A valid request of that class, by name.
-fn input(op: &str, size: u32) -> Result<Sample, String> {
-    let class = Class::from_name(op).ok_or_else(|| format!("no operation {op:?}"))?;
-    Ok(sample(class, size as usize, 1))
+fn input(op: &str, size: u32) -> Result<Sample, BenchError> {
+    Ok(sample(class(op)?, size as usize, 1))
 }
 
-/// The key of the sample, so that both libraries work with the same one.
-pub(super) fn private_key(op: &str) -> Option<Vec<u8>> {
-    use sidecore::engine::crypto::KeyMaterial;
-    let class = Class::from_name(op)?;
-    let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
-    let class = signing.and_then(|name| Class::from_name(&name)).unwrap_or(class);
-    match sample(class, 64, 1).spec.key {
-        KeyMaterial::Private(secret) => Some(secret.expose().to_vec()),
-        _ => None,
-    }
+fn openssl(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
+    let mut run = operation(&Context::system()?, class(op)?, size as usize)?.ok_or("OpenSSL does not have this")?;
+    repeat(ns, || Ok(run()?))
 }
 
-fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, String> {
-    let Sample { spec, op, head_len, input, .. } = input(op, size)?;
-    let session = Session::open(&spec).map_err(text)?;
-    let mut output = vec![0; session.output_len(op, head_len, input.len()).map_err(|r| r.message().to_owned())?];
+fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
+    let Sample { spec, op, head_len, input, output_len } = input(op, size)?;
+    let session = Session::open(&spec)?;
+    let mut output = vec![0; output_len];
     repeat(ns, || match session.run(op, head_len, &input, &mut output) {
         Ok(_) => Ok(()),
-        Err(refusal) => Err(refusal.message().to_owned()),
+        Err(refusal) => Err(refusal.message().into()),
     })
 }
 
 /// Does something again and again for so long. The clock is read every few times only, where once is short.
-fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), String>) -> Result<Measured, String> {
+fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), BenchError>) -> Result<Measured, BenchError> {
     let (start, cpu) = (clock::now(), clock::thread_cpu());
     once()?;
     let probe = clock::now();
@@ -205,13 +146,8 @@ fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), String>) -> Result<Measu
         ops += batch;
         let took = clock::now() - start;
         if took >= ns {
-            return Ok(Measured {
-                ops,
-                ns: took,
-                began: start,
-                cpu_ns: clock::thread_cpu() - cpu,
-                ..Measured::default()
-            });
+            let cpu_ns = clock::thread_cpu() - cpu;
+            return Ok(Measured { ops, ns: took, began: start, cpu_ns, ..Measured::default() });
         }
     }
 }
@@ -225,39 +161,24 @@ fn wait_until(start: u64) {
     }
 }
 
-/// Times of sampled requests by stage.
-struct Stages {
-    total: Histogram<u64>,
-    queue: Histogram<u64>,
-    device: Histogram<u64>,
-    deliver: Histogram<u64>,
-}
+/// Times of sampled requests: in all, queue, device, delivery.
+struct Stages([Histogram<u64>; 4]);
 
 impl Stages {
     fn new() -> Self {
-        let histogram = || Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
-        Self { total: histogram(), queue: histogram(), device: histogram(), deliver: histogram() }
+        Self(std::array::from_fn(|_| histogram()))
     }
 
     fn record(&mut self, stamps: &Stamps, received: u64) {
-        self.total.saturating_record(stamps.total(received).max(1));
-        self.queue.saturating_record(stamps.queue().max(1));
-        self.device.saturating_record(stamps.device().max(1));
-        self.deliver.saturating_record(stamps.deliver(received).max(1));
+        let times = [stamps.total(received), stamps.queue(), stamps.device(), stamps.deliver(received)];
+        self.0.iter_mut().zip(times).for_each(|(stage, time)| stage.saturating_record(time.max(1)));
     }
 
     fn add_to(self, measured: &mut Measured) {
-        measured.total = counts(&self.total);
-        measured.queue = counts(&self.queue);
-        measured.device = counts(&self.device);
-        measured.deliver = counts(&self.deliver);
+        [measured.total, measured.queue, measured.device, measured.deliver] = self.0.map(|stage| counts(&stage));
     }
 }
 
 fn counts(histogram: &Histogram<u64>) -> Counts {
     histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }

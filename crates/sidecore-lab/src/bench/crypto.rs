@@ -1,16 +1,18 @@
 //! Operations through the lane against the same library inline, OpenSSL inline, and inline plus moving the bytes.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::series::total_per_s;
 use super::task::Task;
-use super::{Outcome, Settings, openssl_library};
+use super::{BenchError, Outcome, Settings, openssl_library};
+use crate::baseline::operation;
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::bare::Exchange;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use sidecore::core::session::Class;
+use sidecore_libcrypto::Context;
 
 /// In flight for each client.
 const DEPTH: u32 = 64;
@@ -68,7 +70,7 @@ fn points(settings: &Settings) -> Vec<Point> {
     let counts: &[usize] = if settings.quick { &[1] } else { &[1, 2, 4] };
     let mut points = Vec::new();
     for op in named {
-        let sized = !FIXED.contains(&op.as_str()) && !is_asymmetric(&op);
+        let sized = !is_asymmetric(&op);
         let of_these = if sized { all_sizes } else { &[MESSAGE] };
         for (size, clients) in of_these.iter().flat_map(|size| counts.iter().map(|clients| (*size, *clients))) {
             points.push(Point { op: op.clone(), size, clients, sized });
@@ -79,6 +81,16 @@ fn points(settings: &Settings) -> Vec<Point> {
 
 fn is_asymmetric(op: &str) -> bool {
     ["rsa-", "p-256", "p-384", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
+}
+
+/// Why OpenSSL cannot do that here, if so.
+fn not_in_openssl(op: &str, size: u32) -> Option<String> {
+    let openssl = match Context::system() {
+        Ok(openssl) => openssl,
+        Err(error) => return Some(error.to_string()),
+    };
+    let run = Class::from_name(op).map(|class| operation(&openssl, class, size as usize));
+    matches!(run, None | Some(Ok(None))).then(|| format!("OpenSSL has no {op}"))
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
@@ -108,14 +120,16 @@ impl Point {
             .payload(sized);
         let task = Task::Inline { op: op.clone(), size, ns };
         let inline = move |crew: &mut Crew, _: &Turn<'_>| {
-            let alone = total_per_s(&crew.together(clients, |_, _| task.clone())?);
+            let alone = total_per_s(&crew.together(clients, |_| task.clone())?);
             Ok(Run::at(alone / clients as f64))
         };
         case = case.variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"));
         if clients == 1 {
             let task = Task::OpenSsl { op: op.clone(), size, ns };
-            let openssl = move |crew: &mut Crew, _: &Turn<'_>| {
-                Ok(crew.first(&task)?.map_or_else(Run::missing, |measured| Run::of(vec![measured])))
+            let missing = not_in_openssl(&op, size);
+            let openssl = move |crew: &mut Crew, _: &Turn<'_>| match &missing {
+                Some(why) => Ok(Run::missing(why)),
+                None => Ok(Run::of(crew.together(1, |_| task.clone())?)),
             };
             case = case.variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()));
         }

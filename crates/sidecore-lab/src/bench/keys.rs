@@ -7,12 +7,11 @@ mod reach;
 pub(super) mod setup;
 mod waiting;
 
-use super::error::BenchError;
+use super::crew::Crew;
 use super::experiment::{Case, Turn, Variant};
-use super::{Outcome, Settings, openssl_library};
+use super::{BenchError, Outcome, Settings, openssl_library};
 use crate::progress::Progress;
 use crate::report::Key;
-use setup::Setup;
 
 /// What the rows are measured against.
 const BASELINE: &str = "openssl";
@@ -26,13 +25,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// One operation in that many processes.
-fn case<L>(scenario: &str, setup: &Setup, op: &str, processes: usize) -> Case<'static, L> {
-    let pinned = setup.pinning.describe(processes);
+fn case<L>(scenario: &str, crew: &Crew, op: &str, processes: usize) -> Case<'static, L> {
+    let pinned = crew.pinning.describe(processes);
     Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).with(Key::Pinned, pinned)
 }
 
 /// OpenSSL's own code in the same processes.
-fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Setup> {
-    let run = move |setup: &mut Setup, _: &Turn<'_>| setup.own(op, processes, ns);
+fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Crew> {
+    let run = move |crew: &mut Crew, _: &Turn<'_>| crew.own(op, processes, ns);
     Variant::new(BASELINE, run).with(Key::Library, openssl_library())
 }

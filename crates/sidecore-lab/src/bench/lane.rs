@@ -1,9 +1,8 @@
 //! The lane by itself: a no-op against a bare ping-pong of one word, and many in flight against a bare echo of slots.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::bare::Exchange;
@@ -26,10 +25,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let bare = |exchange, depth| move |crew: &mut Crew, _: &Turn<'_>| crew.beside_sleeping(exchange, depth, ns);
     let lane = |depth| move |crew: &mut Crew, _: &Turn<'_>| crew.closed(1, ("noop", 0), depth, ns);
     let beside_idle = move |crew: &mut Crew, _: &Turn<'_>| -> Result<Run, BenchError> {
-        let idle = crew.idle_lanes(IDLE_LANES)?;
-        let run = crew.closed(1, ("noop", 0), DEPTH, ns);
-        drop(idle);
-        run
+        let _idle = crew.idle_lanes(IDLE_LANES)?;
+        crew.closed(1, ("noop", 0), DEPTH, ns)
     };
     let spinning = |variant: Variant<'static, Crew>| variant.with(Key::Notify, "spin");
     let case = Case::new("lane")

@@ -2,38 +2,35 @@
 
 mod server;
 
-use super::client::private_key;
-use super::error::BenchError;
+use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
-use super::keys::setup::Setup;
-use super::programs::service_cpu;
+use super::keys::setup::pem;
+use super::programs::{need, service_cpu, write_pem};
 use super::task::Measured;
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
+use crate::baseline::private_key;
 use crate::progress::Progress;
 use crate::report::Key;
 use server::{Nginx, handshakes};
-use sidecore::config::DeviceConfig;
-use sidecore::sys::clock;
+use sidecore::config::Sidecores;
+use sidecore::sys::{clock, cpu};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// Keys, with what handshakes a second of CPU time are to reach.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 const BASELINE: &str = "key in a file";
-const INSTALL: &str = "apt-get install nginx openssl";
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    for tool in ["nginx", "openssl"] {
-        if Command::new(tool).arg("-v").output().is_err() {
-            return Ok(Outcome::left_out(format!("nginx: {tool} is not installed: {INSTALL}")));
-        }
+    if let Err(why) = need(&["nginx", "openssl"], "apt-get install nginx openssl") {
+        return Ok(Outcome::left_out(format!("nginx: {why}")));
     }
     let keys: Vec<_> = KEYS.into_iter().filter(|(op, _)| settings.wants(op)).collect();
     let ops: Vec<&str> = keys.iter().map(|(op, _)| *op).collect();
-    let mut services = Services {
-        same: Setup::start_beside(&ops)?,
-        other: Setup::start(0, vec![DeviceConfig::inline("inline")], &ops)?,
+    let everywhere = Sidecores { cpus: cpu::allowed(), owned: false };
+    let services = Services {
+        same: Crew::with_keys(&Plan { sidecores: everywhere, ..Plan::inline(0) }, &ops)?,
+        other: Crew::with_keys(&Plan::inline(0), &ops)?,
     };
     // A service beside a web server has no core to itself.
     services.same.set("notify=park")?;
@@ -55,8 +52,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 
 /// The two services that nginx is tried with.
 struct Services {
-    same: Setup,
-    other: Setup,
+    same: Crew,
+    other: Crew,
 }
 
 /// The same server three times: with its key in a file, and in each of the services.
@@ -65,10 +62,9 @@ struct Servers([Nginx; 3]);
 impl Servers {
     fn start(services: &Services, op: &str) -> Result<Self, BenchError> {
         let directory = services.same.directory();
-        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
-        let [der, file, certificate] = ["key.der", "key.pem", "certificate.pem"].map(|name| directory.join(name));
-        fs::write(&der, key).map_err(BenchError::new)?;
-        server::certify(&der, &file, &certificate)?;
+        let [file, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
+        write_pem(&private_key(op)?, &file)?;
+        server::certify(&file, &certificate)?;
         let cpu = services.same.pinning.client(0);
         Ok(Self([
             Nginx::start(&directory.join("own"), (&certificate, &file), None, cpu)?,
@@ -98,20 +94,19 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
 }
 
 /// nginx with its key in that service.
-fn provided(setup: &Setup, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
-    let directory = setup.directory();
+fn provided(crew: &Crew, op: &str, certificate: &Path) -> Result<Nginx, BenchError> {
+    let directory = crew.directory();
     let stored = directory.join("stored.pem");
-    let pem = setup.pem(op).ok_or_else(|| BenchError::new(format!("{op} is not stored")))?;
-    fs::write(&stored, pem).map_err(BenchError::new)?;
+    fs::write(&stored, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
     let configuration = directory.join("openssl.cnf");
-    let cpu = setup.pinning.client(0);
+    let cpu = crew.pinning.client(0);
     Nginx::start(&directory.join("provided"), (certificate, &stored), Some(&configuration), cpu)
 }
 
 /// Handshakes for so many seconds.
 fn run(nginx: &Nginx, seconds: u64, loaders: Option<usize>) -> Result<Run, BenchError> {
     let (worker, service, began) = (nginx.cpu()?, service_cpu()?, clock::now());
-    let ops = handshakes(nginx.port(), seconds, loaders)?;
+    let ops = handshakes(nginx.port, seconds, loaders)?;
     let ns = clock::now() - began;
     let cpu_ns = nginx.cpu()?.saturating_sub(worker);
     // Whom nobody asks anything uses none.

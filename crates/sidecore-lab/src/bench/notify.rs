@@ -1,10 +1,9 @@
 //! Notify policies under load: what each costs in latency and in CPU time.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::task::Task;
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
 
@@ -112,7 +111,7 @@ impl Arrival {
                 crew.set(&format!("notify={policy}"))?;
                 let seed = seed.wrapping_add(turn.repeat as u64);
                 let before = crew.counters()?;
-                let measured = crew.together(self.clients(), |_, start| self.task(capacity, seed, start, ns))?;
+                let measured = crew.together(self.clients(), |start| self.task(capacity, seed, start, ns))?;
                 Ok(Run::of(measured).counted(Counted::of(&crew.counters()?.since(&before))))
             };
             case.variant(Variant::new(variant, run).with(Key::Notify, policy).against(By::Median, POLICIES[0]))

@@ -1,10 +1,9 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
 use super::crew::{Crew, Plan};
-use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::task::Task;
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 
@@ -35,7 +34,7 @@ fn case(crew: &Crew, clients: usize, size: u32, settings: &Settings) -> Case<'st
     let inline = move |crew: &mut Crew, _: &Turn<'_>| {
         crew.set("notify=park")?;
         crew.spread(clients, true)?;
-        Ok(Run::of(crew.together(clients, |_, _| Task::Inline { op: OP.to_owned(), size, ns })?))
+        Ok(Run::of(crew.together(clients, |_| Task::Inline { op: OP.to_owned(), size, ns })?))
     };
     let lane = move |crew: &mut Crew, _: &Turn<'_>| {
         crew.spread(clients, false)?;

@@ -1,11 +1,17 @@
 //! Other programs that a measurement needs, and what they and the service cost.
 
-use super::error::BenchError;
+use super::BenchError;
+use sidecore::sys::clock;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// What the names of the service's threads begin with.
 const SERVICE_THREADS: &str = "sidecore";
+/// For a program to get ready, and to end, ns.
+const PATIENCE: u64 = 5_000_000_000;
 
 /// A command tied to a core, if one is given.
 pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
@@ -15,30 +21,81 @@ pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     command
 }
 
+/// Fails if one of these programs is not there, with what installs it.
+pub(super) fn need(programs: &[&str], install: &str) -> Result<(), String> {
+    let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
+    missing.map_or(Ok(()), |missing| Err(format!("{missing} is not installed: {install}")))
+}
+
 /// Runs a command to its end.
 pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
-    let output = command.stdin(Stdio::null()).output().map_err(BenchError::new)?;
+    let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(BenchError::new(format!("{} failed: {}", command.get_program().display(), said.trim())))
+    Err(format!("{} failed: {}", command.get_program().display(), said.trim()).into())
+}
+
+/// Writes a key in PKCS#8 as programs take it.
+pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
+    let der = pem.with_extension("der");
+    fs::write(&der, key)?;
+    let mut convert = Command::new("openssl");
+    convert.args(["pkcs8", "-topk8", "-nocrypt", "-inform", "DER", "-in"]).arg(&der).arg("-out").arg(pem);
+    done(&mut convert)
+}
+
+/// A program that serves something, and ends with this.
+pub(super) struct Server(pub(super) Child);
+
+impl Server {
+    /// Starts a program, of which nobody hears anything.
+    pub(super) fn start(command: &mut Command, name: &str) -> Result<Self, BenchError> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Ok(Self(started.map_err(|error| format!("cannot start {name}: {error}"))?))
+    }
+
+    /// Whether something comes true while the program runs, in five seconds.
+    pub(super) fn wait_until(
+        &mut self,
+        mut is_true: impl FnMut() -> Result<bool, BenchError>,
+    ) -> Result<bool, BenchError> {
+        let until = clock::now() + PATIENCE;
+        while !is_true()? {
+            if self.0.try_wait()?.is_some() || clock::now() > until {
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGTERM first, on which nginx ends its worker; `Child::kill` would leave it behind.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
+        let _ = self.wait_until(|| Ok(false));
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// CPU time that a thread used so far, ns: of a process with one thread all of it.
 pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
-    let text = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let ran = text.split(' ').next().and_then(|ns| ns.parse().ok());
-    ran.ok_or_else(|| BenchError::new(format!("{path} does not begin with a time")))
+    Ok(ran.ok_or_else(|| format!("{path} does not begin with a time"))?)
 }
 
 /// CPU time that the threads of the service in this process used so far, ns.
 pub(super) fn service_cpu() -> Result<u64, BenchError> {
     let process = std::process::id();
     let mut sum = 0;
-    for thread in fs::read_dir("/proc/self/task").map_err(BenchError::new)? {
-        let path = thread.map_err(BenchError::new)?.path();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let path = thread?.path();
         let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
         let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
         // The main thread has the command's name, and only waits and counts.

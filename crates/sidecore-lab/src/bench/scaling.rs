@@ -1,9 +1,8 @@
 //! Eight clients on one, two and four sidecores.
 
-use super::crew::{Crew, Pinning, Plan};
-use super::error::BenchError;
+use super::crew::{Crew, Plan};
 use super::experiment::{By, Case, Turn, Variant, measure_all};
-use super::{Outcome, Settings};
+use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use sidecore::config::NotifyConfig;
@@ -56,9 +55,9 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn start(sidecores: usize) -> Result<Crew, BenchError> {
-    let pinning = Pinning::new(sidecores).unwrap_or_else(Pinning::none);
-    let notify = NotifyConfig { client: pinning.client_policy(CLIENTS), ..NotifyConfig::all(Notify::Spin) };
-    Crew::start(&Plan { pinning, notify, ..Plan::inline(CLIENTS) })
+    let plan = Plan::on(sidecores, CLIENTS);
+    let notify = NotifyConfig { client: plan.pinning.client_policy(CLIENTS), ..NotifyConfig::all(Notify::Spin) };
+    Crew::start(&Plan { notify, ..plan })
 }
 
 fn one_case(crews: &[Crew], counts: &[usize], (op, size): (&'static str, u32), ns: u64) -> Case<'static, Vec<Crew>> {

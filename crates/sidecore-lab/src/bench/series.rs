@@ -4,8 +4,10 @@ use super::task::{Counts, Measured};
 use crate::report::Times;
 use hdrhistogram::Histogram;
 
-/// Longest time that is told apart, ns.
-const LONGEST: u64 = 60_000_000_000;
+/// For times up to a minute, ns.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constants that the library allows")
+}
 
 /// The middle of some numbers; 0 of none.
 pub(crate) fn median(values: &[f64]) -> f64 {
@@ -41,7 +43,7 @@ pub(crate) fn total_per_s(measured: &[Measured]) -> f64 {
 
 /// Mean and percentiles over several clients or repeats, us. `None`: nothing was sampled.
 pub(crate) fn times<'c>(counts: impl IntoIterator<Item = &'c Counts>) -> Option<Times> {
-    let mut histogram = Histogram::<u64>::new_with_bounds(1, LONGEST, 3).ok()?;
+    let mut histogram = histogram();
     for (value, count) in counts.into_iter().flatten() {
         histogram.saturating_record_n((*value).max(1), *count);
     }

@@ -6,12 +6,10 @@ use std::path::PathBuf;
 /// One order to a client process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Tie the process to one core, if one is given, and attach to this service.
-    Attach { socket: PathBuf, cpu: Option<usize>, slots: u32 },
-    /// Move the process to another core.
+    /// Attach to this service, and open the memory of the bare exchanges, if there is any.
+    Attach { socket: PathBuf, slots: u32, bare: Option<PathBuf> },
+    /// Move the process to this core.
     Pin { cpu: usize },
-    /// Open the memory of the bare exchanges.
-    OpenBare { path: PathBuf },
     /// Ping-pong of one word.
     PingPong { ns: u64 },
     /// Echo of slots with payload.
@@ -24,14 +22,12 @@ pub(crate) enum Task {
     Closed { op: String, size: u32, depth: u32, start: u64, ns: u64 },
     /// Through the lane, at random times of this rate, whatever is in flight.
     Open { op: String, size: u32, per_s: f64, seed: u64, start: u64, ns: u64 },
-    /// Load the provider as this configuration file of OpenSSL says, tied to one core if one is given.
-    Provide { configuration: PathBuf, cpu: Option<usize> },
+    /// Load the provider as this configuration file of OpenSSL says.
+    Provide { configuration: PathBuf },
     /// Signatures by OpenSSL.
     Sign(Signatures),
-    /// Signatures by the key of this label of a PKCS#11 module's first token.
-    Token { module: PathBuf, label: String, pin: String, op: String, start: u64, ns: u64 },
-    /// Change the service.
-    Set { setting: String },
+    /// Signatures by the key that has the operation's name as its label, of a PKCS#11 module's first token.
+    Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
 }
 
 /// Signatures to make with the sample's key.
@@ -64,8 +60,6 @@ pub(crate) struct Measured {
     pub(crate) cpu_ns: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,
-    /// Requests refused or failed: none in a sound run.
-    pub(crate) failed: u64,
     /// Times by stage, as values in ns and their counts.
     pub(crate) total: Counts,
     /// See `total`.
@@ -81,16 +75,8 @@ pub(crate) struct Measured {
 /// Values and how often each came.
 pub(crate) type Counts = Vec<(u64, u64)>;
 
-/// The answer to one order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// Done.
-    Measured(Box<Measured>),
-    /// This cannot be measured here, e.g. an operation that OpenSSL does not have.
-    Unavailable(String),
-    /// Something went wrong.
-    Failed(String),
-}
+/// The answer to one order, or what went wrong.
+pub(crate) type Answer = Result<Measured, String>;
 
 impl Measured {
     /// Operations a second.

@@ -1,14 +1,17 @@
 //! A program with asynchronous jobs that closes all descriptors between two of them.
 
-use crate::ffi::{Context, Key, Message, WaitContext, becomes_readable, close_all};
+use crate::ffi::close_all;
 use crate::site::{PREFERRED, REQUIRED, Site};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
 use rustix::io::{Errno, read};
 use sidecore::keys::Kind;
+use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
+/// Longer than a signature takes, and short enough to find a hang, ms.
+const PATIENCE: i32 = 60_000;
 /// Says to this program, started again, what the configuration and the key are.
 const CNF: &str = "SIDECORE_TEST_CNF";
 const URI: &str = "SIDECORE_TEST_URI";
@@ -27,38 +30,39 @@ fn jobs_go_on_after_a_program_closed_all_descriptors_and_harm_none_of_its_own() 
 }
 
 fn play(cnf: &str, uri: &str) {
-    let context = Context::load(cnf.as_ref()).unwrap();
+    let context = Context::load(cnf.as_ref(), "sidecore").unwrap();
     let key = Key::stored(&context, uri, PREFERRED).unwrap();
-    let waits = WaitContext::new();
-    let before = sign(&context, &key, &waits);
+    let mut job = Job::new((context, key), work).unwrap();
+    let before = sign(&mut job);
     close_all();
     let events: Vec<OwnedFd> =
         (0..40).map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()).collect();
     let inode = fstat(&events[0]).unwrap().st_ino;
     assert!(events.iter().any(|event| event.as_raw_fd() == before), "the number is the program's now");
-    let after = sign(&context, &key, &waits);
+    let after = sign(&mut job);
     assert!(events.iter().all(|event| event.as_raw_fd() != after));
-    drop((waits, key, context));
+    drop(job);
     for event in &events {
         assert_eq!(read(event, &mut [0; 8]), Err(Errno::AGAIN), "nobody rang");
         assert_eq!(fstat(event).unwrap().st_ino, inode, "nobody closed it");
     }
 }
 
+fn work((context, key): &mut (Context, Key)) -> Result<(), Failure> {
+    Operation::on_messages(context, key, REQUIRED, Some("SHA256"), false)?.result(b"a message to sign").map(drop)
+}
+
 /// Signs in jobs until one paused; what it waited on.
-fn sign(context: &Context, key: &Key, waits: &WaitContext) -> RawFd {
+fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
     let mut waited = None;
-    while waited.is_none() {
-        let mut work = || {
-            let message = Message::new(context, key, REQUIRED, Some("SHA256"), false);
-            message.and_then(|message| message.sign(b"a message to sign")).is_ok()
-        };
-        let paused = |descriptors: &[RawFd]| {
-            let [descriptor] = *descriptors else { panic!("one descriptor: {descriptors:?}") };
-            waited = Some(descriptor);
-            assert!(becomes_readable(descriptor), "the job is resumed");
-        };
-        assert!(waits.run(&mut work, paused).unwrap(), "the job signs");
+    loop {
+        if job.step().expect("the job signs") == Step::Paused {
+            waited = Some(job.descriptor().expect("one descriptor"));
+            let mut ready = Vec::new();
+            wait_for_any(std::slice::from_ref(job), PATIENCE, &mut ready).unwrap();
+            assert_eq!(ready, [0], "the job is resumed");
+        } else if let Some(waited) = waited {
+            return waited;
+        }
     }
-    waited.unwrap()
 }

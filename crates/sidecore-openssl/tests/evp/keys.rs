@@ -1,11 +1,11 @@
 //! The keys of a file of vectors, as the program holds them.
 
-use crate::ffi::{Error, Key};
 use crate::site::{PREFERRED, Site};
 use crate::stanza::{Stanza, bytes};
 use pkcs8::der::SecretDocument;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::read_private_key;
+use sidecore_libcrypto::{Context, Failure, Half, Key};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Place {
 }
 
 /// A key of a file; why there is none.
-pub(crate) type Entry = Result<Key, Error>;
+pub(crate) type Entry = Result<Key, Failure>;
 
 /// Keys by their names.
 #[derive(Default)]
@@ -53,40 +53,34 @@ impl Keys {
         let (what, value) = stanza.first();
         let name = value.split(':').next().unwrap_or_default().to_owned();
         let context = &site.context;
-        match (what, place) {
+        let (half, key) = match (what, place) {
             ("PrivateKey", Place::Program) => {
-                self.private.insert(name, Key::private_pem(context, &stanza.pem, PREFERRED));
+                (Half::Private, Key::from_pem(context, Half::Private, &stanza.pem, PREFERRED))
             }
             ("PrivateKey", Place::Store) => {
-                let key = store(site, &name, &stanza.pem).and_then(|uri| Key::stored(context, &uri, PREFERRED));
-                self.private.insert(name, key);
+                let uri = store(site, &name, &stanza.pem);
+                (Half::Private, uri.and_then(|uri| Key::stored(context, &uri, PREFERRED)))
             }
-            ("PublicKey", _) => {
-                self.public.insert(name, Key::public_pem(context, &stanza.pem, PREFERRED));
-            }
-            ("PrivateKeyRaw", _) => {
-                let (kind, raw) = raw(value);
-                // The store takes PKCS#8 only.
-                self.private.insert(name, Key::raw_private(context, kind, &raw, PREFERRED));
-            }
-            ("PublicKeyRaw", _) => {
-                let (kind, raw) = raw(value);
-                self.public.insert(name, Key::raw_public(context, kind, &raw, PREFERRED));
-            }
+            ("PublicKey", _) => (Half::Public, Key::from_pem(context, Half::Public, &stanza.pem, PREFERRED)),
+            // The store takes PKCS#8 only.
+            ("PrivateKeyRaw", _) => (Half::Private, raw(context, Half::Private, value)),
+            ("PublicKeyRaw", _) => (Half::Public, raw(context, Half::Public, value)),
             _ => return false,
-        }
+        };
+        let keys = if half == Half::Private { &mut self.private } else { &mut self.public };
+        keys.insert(name, key);
         true
     }
 }
 
-fn raw(value: &str) -> (&str, Vec<u8>) {
+fn raw(context: &Context, half: Half, value: &str) -> Entry {
     let mut parts = value.split(':').skip(1);
-    let kind = parts.next().expect("a type");
-    (kind, bytes(parts.next().expect("a key")))
+    let (kind, key) = (parts.next().expect("a type"), bytes(parts.next().expect("a key")));
+    Key::from_raw(context, half, (kind, &key), PREFERRED)
 }
 
-fn store(site: &Site, name: &str, pem: &str) -> Result<String, Error> {
-    let told = |error: &dyn fmt::Display| Error(vec![error.to_string()]);
+fn store(site: &Site, name: &str, pem: &str) -> Result<String, Failure> {
+    let told = |error: &dyn fmt::Display| Failure::new("the key", error.to_string());
     let (label, document) = SecretDocument::from_pem(pem).map_err(|error| told(&error))?;
     let pkcs8 = match label {
         "PRIVATE KEY" => Secret::from(document.as_bytes()),

@@ -1,8 +1,8 @@
 //! What the service signs, OpenSSL's own code verifies; what OpenSSL's own code encrypts, the service decrypts.
 
-use crate::ffi::{Action, Key, Message, Operation, version};
 use crate::site::{EXCHANGE, PREFERRED, REQUIRED, Site};
 use sidecore::keys::Kind;
+use sidecore_libcrypto::{Action, Half, Key, Operation};
 
 const OPENSSL: &str = "provider=default";
 /// The first OpenSSL that has ML-KEM and ML-DSA itself. Older ones use the provider's all the same.
@@ -21,8 +21,8 @@ fn settings(kind: Kind, digest: Option<&str>) -> Vec<Vec<(&'static str, &'static
     }
 }
 
-fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool, how: &[(&str, &str)]) -> Message {
-    let message = Message::new(&site.context, key, who, digest, verifies).unwrap();
+fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool, how: &[(&str, &str)]) -> Operation {
+    let message = Operation::on_messages(&site.context, key, who, digest, verifies).unwrap();
     for (name, value) in how {
         message.set(name, value).unwrap();
     }
@@ -33,14 +33,17 @@ fn begin(site: &Site, key: &Key, who: &str, digest: Option<&str>, verifies: bool
 /// A key of the service's, by URI, and its public part, as OpenSSL's own code reads it.
 fn pair(site: &Site, kind: Kind) -> (Key, Key) {
     let (uri, public) = site.generate(kind);
-    (Key::stored(&site.context, &uri, PREFERRED).unwrap(), Key::public_der(&site.context, &public, OPENSSL).unwrap())
+    (
+        Key::stored(&site.context, &uri, PREFERRED).unwrap(),
+        Key::from_der(&site.context, Half::Public, &public, OPENSSL).unwrap(),
+    )
 }
 
 #[test]
 fn openssls_own_code_verifies_what_the_service_signs() {
     let site = Site::start();
     let mut kinds = vec![Kind::Rsa2048, Kind::Rsa3072, Kind::Rsa4096, Kind::P256, Kind::P384, Kind::Ed25519];
-    if version() >= LATTICES {
+    if site.context.release() >= LATTICES {
         kinds.push(Kind::MlDsa65);
     }
     for kind in kinds {
@@ -52,7 +55,7 @@ fn openssls_own_code_verifies_what_the_service_signs() {
         for digest in digests {
             for how in settings(kind, digest) {
                 let (text, other) = (b"a message to sign", b"another message..");
-                let signature = begin(&site, &key, REQUIRED, digest, false, &how).sign(text).unwrap();
+                let signature = begin(&site, &key, REQUIRED, digest, false, &how).result(text).unwrap();
                 for (who, key) in [(OPENSSL, &public), (REQUIRED, &public), (REQUIRED, &key)] {
                     let what = format!("{kind:?} {digest:?} {how:?} {who}");
                     let check = |message: &[u8]| begin(&site, key, who, digest, true, &how).verify(&signature, message);
@@ -77,8 +80,8 @@ fn the_service_decrypts_what_openssls_own_code_encrypts() {
             }
             operation
         };
-        let ciphertext = operation(&public, OPENSSL, Action::Encrypt).encrypt(b"a secret").unwrap();
-        assert_eq!(operation(&key, REQUIRED, Action::Decrypt).decrypt(&ciphertext).unwrap(), b"a secret", "{how:?}");
+        let ciphertext = operation(&public, OPENSSL, Action::Encrypt).result(b"a secret").unwrap();
+        assert_eq!(operation(&key, REQUIRED, Action::Decrypt).result(&ciphertext).unwrap(), b"a secret", "{how:?}");
     }
 }
 
@@ -87,9 +90,9 @@ fn ml_dsa_signatures_are_verified_by_every_openssl() {
     let site = Site::start();
     let (uri, public) = site.generate(Kind::MlDsa65);
     let key = Key::stored(&site.context, &uri, PREFERRED).unwrap();
-    let signature = begin(&site, &key, REQUIRED, None, false, &[]).sign(b"a message").unwrap();
+    let signature = begin(&site, &key, REQUIRED, None, false, &[]).result(b"a message").unwrap();
     let raw = public.last_chunk::<1952>().unwrap();
-    let public = Key::raw_public(&site.context, "ML-DSA-65", raw, REQUIRED).unwrap();
+    let public = Key::from_raw(&site.context, Half::Public, ("ML-DSA-65", raw), REQUIRED).unwrap();
     assert!(public.equals(&key));
     let check = |message: &[u8]| begin(&site, &public, REQUIRED, None, true, &[]).verify(&signature, message);
     assert!(check(b"a message").is_ok());
@@ -104,17 +107,17 @@ fn a_stored_key_decapsulates_what_its_public_part_encapsulates() {
     let key = Key::stored(&site.context, &uri, PREFERRED).unwrap();
     let raw = public.last_chunk::<1184>().unwrap();
     let mut encapsulators = vec![EXCHANGE];
-    if version() >= LATTICES {
+    if site.context.release() >= LATTICES {
         encapsulators.push(OPENSSL);
     }
     for who in encapsulators {
-        let public = Key::raw_public(&site.context, "ML-KEM-768", raw, who).unwrap();
+        let public = Key::from_raw(&site.context, Half::Public, ("ML-KEM-768", raw), who).unwrap();
         let operation = Operation::new(&site.context, &public, who, Action::Encapsulate).unwrap();
         let (ciphertext, secret) = operation.encapsulate().unwrap();
         // As a program does that knows nothing of the provider.
         let operation = Operation::new(&site.context, &key, "", Action::Decapsulate).unwrap();
         assert_eq!(operation.provider().as_deref(), Some("sidecore"));
-        assert_eq!(operation.decapsulate(&ciphertext).unwrap(), secret);
-        assert!(operation.decapsulate(&ciphertext[1..]).is_err());
+        assert_eq!(operation.result(&ciphertext).unwrap(), secret);
+        assert!(operation.result(&ciphertext[1..]).is_err());
     }
 }

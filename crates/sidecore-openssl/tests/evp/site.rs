@@ -1,11 +1,11 @@
 //! A service, and a library context with the provider that uses it.
 
-use crate::ffi::Context;
 use sidecore::client::{Admin, Options};
 use sidecore::config::Config;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
+use sidecore_libcrypto::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,17 +28,17 @@ pub(crate) struct Site {
 impl Site {
     /// The default provider first, then ours, as `openssl-sidecore.cnf` has it.
     pub(crate) fn start() -> Self {
-        Self::with(&["default", "sidecore"], None)
+        Self::with(&["default", "sidecore"], "")
     }
 
-    /// Providers in this order, and properties that each fetch of an algorithm has.
-    pub(crate) fn with(providers: &[&str], properties: Option<&str>) -> Self {
+    /// Providers in this order, and properties that each fetch of an algorithm has, if any.
+    pub(crate) fn with(providers: &[&str], properties: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket: socket.clone(), ..Config::default() }).unwrap();
         let cnf = directory.path().join("openssl.cnf");
         fs::write(&cnf, configuration(&socket, providers, properties)).unwrap();
-        let context = Context::load(&cnf).unwrap();
+        let context = Context::load(&cnf, "sidecore").unwrap();
         Self { context, _service: service, directory }
     }
 
@@ -60,9 +60,7 @@ impl Site {
         self.admin().keys(command).map_err(|error| error.to_string())?;
         Ok(format!("sidecore:{name}"))
     }
-}
 
-impl Site {
     /// Has the service make a key; its URI and public part.
     pub(crate) fn generate(&self, kind: Kind) -> (String, Vec<u8>) {
         let name = format!("generated-{}", kind.name());
@@ -73,10 +71,10 @@ impl Site {
     }
 }
 
-fn configuration(socket: &Path, providers: &[&str], properties: Option<&str>) -> String {
+fn configuration(socket: &Path, providers: &[&str], properties: &str) -> String {
     let list: Vec<String> = providers.iter().map(|name| format!("{name} = {name}_section\n")).collect();
     let list = list.concat();
-    let properties = properties.map_or(String::new(), |properties| format!("default_properties = {properties}\n"));
+    let properties = if properties.is_empty() { String::new() } else { format!("default_properties = {properties}\n") };
     format!(
         "openssl_conf = main\n[main]\nproviders = providers\nalg_section = algorithms\n[algorithms]\n{properties}\
          [providers]\n{list}[default_section]\nactivate = 1\n\

@@ -1,21 +1,21 @@
 //! What became of vectors.
 
-use crate::ffi::Error;
+use sidecore_libcrypto::Failure;
 use std::collections::BTreeMap;
 
 /// Why a vector was not done.
 pub(crate) enum Trouble {
-    /// An error of OpenSSL.
-    Error(Error),
+    /// A failure of OpenSSL.
+    Failure(Failure),
     /// No implementation with these properties: its name.
     NotOffered(&'static str),
     /// A wrong result.
     Wrong(String),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
     }
 }
 
@@ -53,17 +53,17 @@ impl Tally {
         match (outcome, failure.is_some()) {
             (Err(Trouble::Wrong(_)), true) if failure == Some("SIGNATURE_MISMATCH") => row.failed += 1,
             (Ok(()), false) => row.right += 1,
-            (Err(Trouble::Error(error)), true) if !is_broken(&error) => row.failed += 1,
+            (Err(Trouble::Failure(failure)), true) if !is_broken(&failure) => row.failed += 1,
             (Err(Trouble::NotOffered(_)), true) => row.failed += 1,
             (Ok(()), true) => self.wrong.push(format!("{set} {vector}: succeeded, and should not")),
-            (Err(Trouble::Error(error)), false) if is_clean(&error) => {
-                let reason = error.0.into_iter().next().unwrap_or_default();
+            (Err(Trouble::Failure(failure)), false) if is_clean(&failure) => {
+                let reason = failure.reasons.into_iter().next().unwrap_or_default();
                 *row.declined.entry(reason).or_default() += 1;
             }
             (Err(Trouble::NotOffered(what)), false) => {
                 *row.declined.entry(format!("not offered: {what}")).or_default() += 1;
             }
-            (Err(Trouble::Error(error)), _) => self.wrong.push(format!("{set} {vector}: {error:?}")),
+            (Err(Trouble::Failure(failure)), _) => self.wrong.push(format!("{set} {vector}: {failure}")),
             (Err(Trouble::Wrong(what)), _) => self.wrong.push(format!("{set} {vector}: {what:.300}")),
         }
     }
@@ -90,12 +90,12 @@ impl Tally {
 }
 
 /// Whether it says that this is not offered.
-pub(crate) fn is_clean(error: &Error) -> bool {
+pub(crate) fn is_clean(failure: &Failure) -> bool {
     let clean = |text: &String| CLEAN.iter().any(|clean| text.starts_with(clean));
-    error.0.iter().any(clean)
+    failure.reasons.iter().any(clean)
 }
 
 /// Whether it says that the service failed, which is never how a vector is to fail.
-fn is_broken(error: &Error) -> bool {
-    error.0.iter().any(|text| text.starts_with("the sidecore service did not do it"))
+fn is_broken(failure: &Failure) -> bool {
+    failure.reasons.iter().any(|text| text.starts_with("the sidecore service did not do it"))
 }

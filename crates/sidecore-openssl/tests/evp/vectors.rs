@@ -1,10 +1,10 @@
 //! OpenSSL's vectors of keys.
 
-use crate::ffi::{Action, Error, Key, Message, Operation};
 use crate::keys::{Entry, Keys, Place};
 use crate::site::{EXCHANGE, REQUIRED, Site};
 use crate::stanza::{Stanza, bytes, stanzas};
 use crate::tally::{Tally, Trouble};
+use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 
 /// Runs a file of vectors with the keys at either place.
 pub(crate) fn run(site: &Site, file: &str, text: &str, tally: &mut Tally) {
@@ -41,7 +41,7 @@ fn try_out(site: &Site, keys: &Keys, place: Place, stanza: &Stanza) -> Option<Re
 }
 
 fn usable(entry: Option<&Entry>) -> Result<&Key, Trouble> {
-    Ok(entry.expect("a key of the file").as_ref().map_err(Error::clone)?)
+    Ok(entry.expect("a key of the file").as_ref().map_err(Failure::clone)?)
 }
 
 fn settings(stanza: &Stanza) -> impl Iterator<Item = (&str, &str)> {
@@ -69,13 +69,11 @@ fn direct(site: &Site, keys: &Keys, stanza: &Stanza, what: &str, key: &str) -> R
     let (input, output) = (stanza.bytes("Input"), stanza.bytes("Output"));
     match action {
         Action::Verify => Ok(operation.verify(&output, &input)?),
-        Action::Sign => same(&operation.sign(&input)?, &output),
-        Action::VerifyRecover => same(&operation.recover(&input)?, &output),
-        Action::Decrypt => same(&operation.decrypt(&input)?, &output),
-        _ => {
-            let peer = usable(keys.any(stanza.get("PeerKey").expect("a peer")))?;
-            same(&operation.derive(peer)?, &stanza.bytes("SharedSecret"))
+        Action::Derive => {
+            operation.set_peer(usable(keys.any(stanza.get("PeerKey").expect("a peer")))?)?;
+            same(&operation.result(&[])?, &stanza.bytes("SharedSecret"))
         }
+        _ => same(&operation.result(&input)?, &output),
     }
 }
 
@@ -92,7 +90,7 @@ fn pair(keys: &Keys, names: &str) -> Result<(), Trouble> {
     if private.provider().as_deref() != Some("sidecore") {
         return Err(Trouble::NotOffered("comparing a key that OpenSSL's own code reads"));
     }
-    if private.equals(public) { Ok(()) } else { Err(Trouble::Error(Error(vec!["different keys".to_owned()]))) }
+    if private.equals(public) { Ok(()) } else { Err(Failure::new("EVP_PKEY_eq", "different keys").into()) }
 }
 
 fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), Trouble> {
@@ -100,7 +98,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     let verifies = what.ends_with("Verify");
     let entry = if verifies { keys.any(key) } else { keys.private(key) };
     let digest = Some(digest).filter(|digest| *digest != "NULL");
-    let message = Message::new(&site.context, usable(entry)?, REQUIRED, digest, verifies)?;
+    let message = Operation::on_messages(&site.context, usable(entry)?, REQUIRED, digest, verifies)?;
     is_ours(message.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         message.set(name, value)?;
@@ -112,7 +110,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
     let (input, output) = (pieces.concat(), stanza.bytes("Output"));
     match (what.starts_with("OneShot"), verifies) {
         (true, true) => return Ok(message.verify(&output, &input)?),
-        (true, false) => return same(&message.sign(&input)?, &output),
+        (true, false) => return same(&message.result(&input)?, &output),
         _ => {}
     }
     for piece in pieces {
@@ -123,7 +121,7 @@ fn message(site: &Site, keys: &Keys, stanza: &Stanza, key: &str) -> Result<(), T
 
 fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Result<(), Trouble> {
     let (_, key) = name.split_once(':').expect("algorithm and key");
-    let message = Message::new(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
+    let message = Operation::on_messages(&site.context, usable(keys.any(key))?, REQUIRED, None, true)?;
     is_ours(message.provider().as_deref())?;
     for (name, value) in settings(stanza) {
         message.set(name, value)?;
@@ -132,8 +130,8 @@ fn verify_message(site: &Site, keys: &Keys, stanza: &Stanza, name: &str) -> Resu
 }
 
 fn decapsulate(site: &Site, stanza: &Stanza, kind: &str) -> Result<(), Trouble> {
-    let key = Key::raw_private(&site.context, kind, &stanza.bytes("EncodedPrivateKey"), EXCHANGE)?;
+    let key = Key::from_raw(&site.context, Half::Private, (kind, &stanza.bytes("EncodedPrivateKey")), EXCHANGE)?;
     let operation = Operation::new(&site.context, &key, EXCHANGE, Action::Decapsulate)?;
     is_ours(operation.provider().as_deref())?;
-    same(&operation.decapsulate(&stanza.bytes("Input"))?, &stanza.bytes("Output"))
+    same(&operation.result(&stanza.bytes("Input"))?, &stanza.bytes("Output"))
 }

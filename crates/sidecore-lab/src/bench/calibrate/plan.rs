@@ -5,10 +5,9 @@ use super::{Curve, SIZES};
 use crate::report::{Grid, digits};
 use std::fmt::Write;
 
-/// Everything that the system `machine` wants to know.
+/// Everything that the system `machine` wants to know, in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Machine {
-    pub(super) sleep: Sleep,
     /// What a sleep and a wake-up are taken to cost.
     pub(super) park_cost: f64,
     /// Time of operations inside one process.
@@ -29,10 +28,11 @@ pub(super) struct Machine {
     pub(super) transfer: Curve,
     /// What copying of payload in and out costs the client.
     pub(super) copy: Curve,
+    pub(super) sleep: Sleep,
 }
 
-/// Name, value in ns, meaning.
-type Entry = (&'static str, f64, &'static str);
+/// Part, name, value in ns, meaning.
+type Entry = (&'static str, &'static str, f64, &'static str);
 
 const TABLE: &str = r#"
 [service]
@@ -62,54 +62,38 @@ impl Machine {
         self.ops.iter().find(|(known, _)| *known == name).map_or(Curve::default(), |(_, curve)| *curve)
     }
 
-    fn lane(&self) -> [Entry; 4] {
-        [
-            ("hop_ns", self.hop, "a message from one side to the other"),
-            ("request_ns", self.request, "the sidecore's part of a request, without the operation"),
-            ("client_ns", self.client, "the client's part of a request"),
-            ("sample_ns", self.sample, "the stage times of a request that carries them"),
-        ]
-    }
-
-    fn wake(&self) -> [Entry; 6] {
-        let sleep = &self.sleep;
-        [
-            ("latency_ns", sleep.latency, "from the ring until the sleeper runs, after a short sleep"),
-            ("deep_latency_ns", sleep.deep_latency, "the same after a long sleep"),
-            ("deep_after_ns", sleep.deep_after, "from which sleep on it is a long one"),
-            ("send_ns", sleep.send, "CPU time of ringing"),
-            ("sleep_ns", sleep.cpu, "CPU time of going to sleep and coming back"),
-            ("park_cost_ns", self.park_cost, "what policies take a sleep and a wake-up to cost"),
-        ]
-    }
-
-    fn others(&self) -> [(&'static str, Entry); 4] {
-        let sleep = &self.sleep;
-        [
-            ("timer", ("overshoot_ns", sleep.overshoot, "how much later than asked a sidecore's nap ends")),
-            ("timer", ("client_overshoot_ns", sleep.client_overshoot, "the same of a client, with the kernel's slack")),
-            ("noise", ("every_ns", sleep.noise_every, "time between two interruptions of a core by its host")),
-            ("noise", ("lasts_ns", sleep.noise_lasts, "mean length of one")),
-        ]
-    }
-
-    fn entries(&self) -> Vec<(&'static str, Entry)> {
+    fn entries(&self) -> Vec<Entry> {
+        let (lane, wake, timer, noise) = ("lane", "wake", "timer", "noise");
+        let of_the_lane = [
+            ("client", "open_ns", self.open, "what a request of an open load takes the client more"),
+            (lane, "hop_ns", self.hop, "a message from one side to the other"),
+            (lane, "request_ns", self.request, "the sidecore's part of a request, without the operation"),
+            (lane, "client_ns", self.client, "the client's part of a request"),
+            (lane, "sample_ns", self.sample, "the stage times of a request that carries them"),
+        ];
         let curves = [
             ("move", self.moving, "what payload adds on the sidecore"),
             ("transfer", self.transfer, "waiting for payload from the other side's cache, alone in the lane"),
             ("copy", self.copy, "copying of payload in and out by the client"),
         ];
         let ops = self.ops.iter().map(|(op, curve)| (*op, *curve, "the operation in one process"));
-        let mut entries =
-            vec![("client", ("open_ns", self.open, "what a request of an open load takes the client more"))];
-        let lane = self.lane().into_iter().map(|entry| ("lane", entry));
-        entries.extend(lane);
-        for (part, curve, meaning) in curves.into_iter().chain(ops) {
-            entries.extend(POINTS.into_iter().zip(curve).map(|(name, time)| (part, (name, time, meaning))));
-        }
-        entries.extend(self.wake().into_iter().map(|entry| ("wake", entry)));
-        entries.extend(self.others());
-        entries
+        let points = curves.into_iter().chain(ops).flat_map(|(part, curve, meaning)| {
+            POINTS.into_iter().zip(curve).map(move |(name, time)| (part, name, time, meaning))
+        });
+        let sleep = &self.sleep;
+        let of_sleep = [
+            (wake, "latency_ns", sleep.latency, "from the ring until the sleeper runs, after a short sleep"),
+            (wake, "deep_latency_ns", sleep.deep_latency, "the same after a long sleep"),
+            (wake, "deep_after_ns", sleep.deep_after, "from which sleep on it is a long one"),
+            (wake, "send_ns", sleep.send, "CPU time of ringing"),
+            (wake, "sleep_ns", sleep.cpu, "CPU time of going to sleep and coming back"),
+            (wake, "park_cost_ns", self.park_cost, "what policies take a sleep and a wake-up to cost"),
+            (timer, "overshoot_ns", sleep.overshoot, "how much later than asked a sidecore's nap ends"),
+            (timer, "client_overshoot_ns", sleep.client_overshoot, "the same of a client, with the kernel's slack"),
+            (noise, "every_ns", sleep.noise_every, "time between two interruptions of a core by its host"),
+            (noise, "lasts_ns", sleep.noise_lasts, "mean length of one"),
+        ];
+        of_the_lane.into_iter().chain(points).chain(of_sleep).collect()
     }
 
     /// The plan.
@@ -121,7 +105,7 @@ impl Machine {
         text += TABLE;
         text += CLIENT;
         let mut part = "client";
-        for (of, (name, value, meaning)) in self.entries() {
+        for (of, name, value, meaning) in self.entries() {
             if of != part {
                 text.extend(["\n[", of, "]\n"]);
                 part = of;
@@ -137,7 +121,7 @@ impl Machine {
     /// The same for people.
     pub(super) fn to_grid(&self) -> Grid {
         let mut grid = Grid::new("This machine, times in ns", &["part", "what", "time"]);
-        for (part, (name, value, _)) in self.entries() {
+        for (part, name, value, _) in self.entries() {
             grid.rows.push(vec![part.to_owned(), name.trim_end_matches("_ns").to_owned(), digits(value)]);
         }
         grid.notes.push(format!("Sizes {SIZES:?} B; between and beyond them times are taken to lie on lines."));

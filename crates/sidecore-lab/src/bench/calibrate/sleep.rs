@@ -1,6 +1,6 @@
 //! What sleeping and waking take on two cores, and how often the host takes one away.
 
-use super::super::error::BenchError;
+use crate::bench::BenchError;
 use sidecore::sys::{clock, cpu};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;
@@ -38,23 +38,23 @@ pub(super) struct Sleep {
 /// `cores`: of the one that rings, and of the one that sleeps.
 pub(super) fn measure(cores: (usize, usize)) -> Result<Sleep, BenchError> {
     let measured = thread::spawn(move || measure_pinned(cores)).join();
-    measured.map_err(|_| BenchError::new("the measuring thread panicked"))?.map_err(BenchError::new)
+    Ok(measured.map_err(|_| "the measuring thread panicked")??)
 }
 
 fn measure_pinned((here, there): (usize, usize)) -> std::io::Result<Sleep> {
     cpu::pin(here)?;
-    let short = wakes(there, SHORT, WAKES)?;
-    let deep = wakes(there, DEEP, DEEP_WAKES)?;
+    let [latency, send, cpu] = wakes(there, SHORT, WAKES)?;
+    let [deep_latency, ..] = wakes(there, DEEP, DEEP_WAKES)?;
     let (noise_every, noise_lasts) = noise();
     // A client has the kernel's slack for timers, a sidecore asks for none.
     let client_overshoot = overshoot();
     cpu::precise_sleep();
     Ok(Sleep {
-        latency: short.latency,
-        deep_latency: deep.latency,
+        latency,
+        deep_latency,
         deep_after: DEEP_AFTER as f64,
-        send: short.send,
-        cpu: short.cpu,
+        send,
+        cpu,
         overshoot: overshoot(),
         client_overshoot,
         noise_every,
@@ -62,21 +62,15 @@ fn measure_pinned((here, there): (usize, usize)) -> std::io::Result<Sleep> {
     })
 }
 
-/// Medians of one kind of wake-up.
-struct Wakes {
-    latency: f64,
-    send: f64,
-    cpu: f64,
-}
-
-/// A thread on the other core sleeps on a pipe, as a client does, and tells when it ran.
-fn wakes(there: usize, sleep: u64, count: usize) -> std::io::Result<Wakes> {
+/// A thread on the other core sleeps on a pipe, as a client does, and tells when it ran. Medians of the time until then
+/// and of ringing, and the mean of the sleeper's CPU time.
+fn wakes(there: usize, sleep: u64, count: usize) -> std::io::Result<[f64; 3]> {
     let ((bell, ringer), (answers, answer)) = (pipe()?, pipe()?);
     let sleeper = thread::spawn(move || sleeper(there, count, bell, answer));
     let result = ring(count, sleep, ringer, answers);
     let cpu = sleeper.join().map_err(|_| std::io::Error::other("the sleeper panicked"))??;
     let (mut latencies, mut sends) = result?;
-    Ok(Wakes { latency: middle(&mut latencies), send: middle(&mut sends), cpu: cpu as f64 / count as f64 })
+    Ok([middle(&mut latencies), middle(&mut sends), cpu as f64 / count as f64])
 }
 
 fn sleeper(core: usize, count: usize, mut bell: PipeReader, mut answer: PipeWriter) -> std::io::Result<u64> {

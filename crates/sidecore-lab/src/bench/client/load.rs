@@ -1,9 +1,9 @@
 //! Requests through a lane: payload is copied into the arena before each, and the result out of it after each, as a
 //! program would do whose data is its own.
 
-use super::{Measured, OVERSLEEP, Stages, text};
+use super::{Measured, OVERSLEEP, Stages};
+use crate::bench::BenchError;
 use sidecore::client::{Buffer, Client, Error, Job, Received, Session};
-use sidecore::core::session::Op;
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
 use sidecore::sys::clock;
@@ -32,9 +32,7 @@ struct Place {
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
-    op: Op,
-    head_len: u32,
-    input: Vec<u8>,
+    sample: Sample,
     output: Vec<u8>,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -52,17 +50,15 @@ impl<'c> Load<'c> {
         (client.arena_bytes() / (room(sample) + 64)).clamp(1, client.slots())
     }
 
-    pub(super) fn new(client: &'c mut Client, sample: &Sample, depth: u32) -> Result<Self, String> {
-        let session = client.open_session(&sample.spec).map_err(text)?;
-        let depth = depth.min(Self::most(client, sample)).max(1);
-        let places = (0..depth).map(|_| place(client, sample)).collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn new(client: &'c mut Client, sample: Sample, depth: u32) -> Result<Self, Error> {
+        let session = client.open_session(&sample.spec)?;
+        let depth = depth.min(Self::most(client, &sample)).max(1);
+        let places = (0..depth).map(|_| place(client, &sample)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             client,
             session,
-            op: sample.op,
-            head_len: sample.head_len as u32,
-            input: sample.input.clone(),
             output: vec![0; sample.output_len],
+            sample,
             free: (0..places.len() as u32).collect(),
             places,
             stages: Stages::new(),
@@ -73,33 +69,32 @@ impl<'c> Load<'c> {
     }
 
     /// Always as many in flight as there are places, for so long.
-    pub(super) fn closed(mut self, ns: u64) -> Result<Measured, String> {
-        let before = self.client.wait_report().audit.empty_polls;
-        let (start, cpu) = (clock::now(), clock::thread_cpu());
-        self.submit_all()?;
+    pub(super) fn closed(mut self, ns: u64) -> Result<Measured, BenchError> {
+        let begun = self.begin();
+        while !self.free.is_empty() {
+            self.submit_due(0)?;
+        }
+        self.client.ring();
         let (mut ops, mut batch, mut looked) = (0, 1, 0);
         loop {
             let enough = ops + batch;
             while ops < enough {
                 ops += self.exchange()?;
             }
-            let took = clock::now() - start;
+            let took = clock::now() - begun.at;
             if took - looked < LOOK {
                 batch = (batch * 2).min(BATCH);
             }
             looked = took;
             if took >= ns {
-                let cpu_ns = clock::thread_cpu() - cpu;
-                self.drain()?;
-                let empty_polls = self.client.wait_report().audit.empty_polls - before;
-                return self.end(Measured { ops, ns: took, began: start, cpu_ns, empty_polls, ..Measured::default() });
+                return self.end(&begun, ops, took);
             }
         }
     }
 
     /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
     /// each. The doorbell is rung for a batch, and before every wait.
-    fn exchange(&mut self) -> Result<u64, String> {
+    fn exchange(&mut self) -> Result<u64, Error> {
         let mut taken = [None; TAKE];
         let mut count = 0;
         while count < TAKE {
@@ -111,7 +106,7 @@ impl<'c> Load<'c> {
         if count == 0 {
             self.client.ring();
             self.unrung = 0;
-            taken[0] = Some(self.client.wait().map_err(text)?);
+            taken[0] = Some(self.client.wait()?);
         }
         for received in taken.iter().flatten() {
             self.received(received)?;
@@ -128,13 +123,10 @@ impl<'c> Load<'c> {
 
     /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
     /// so a stalled system cannot hide its stall.
-    pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, String> {
-        let before = self.client.wait_report().audit.empty_polls;
-        let mut random = seed | 1;
-        let (start, cpu) = (clock::now(), clock::thread_cpu());
-        let mut next = start as f64;
-        let (mut now, mut ops) = (start, 0);
-        let end = start + ns;
+    pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, BenchError> {
+        let (begun, mut random) = (self.begin(), seed | 1);
+        let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
+        let end = begun.at + ns;
         while now < end {
             let due = next as u64;
             if now >= due && !self.free.is_empty() {
@@ -147,19 +139,16 @@ impl<'c> Load<'c> {
             }
             now = clock::now();
         }
-        let cpu_ns = (clock::thread_cpu() - cpu).saturating_sub(self.idled);
-        self.drain()?;
-        let empty_polls = self.client.wait_report().audit.empty_polls - before;
-        self.end(Measured { ops, ns: now - start, began: start, cpu_ns, empty_polls, ..Measured::default() })
+        self.end(&begun, ops, now - begun.at)
     }
 
     /// The next completion until then. With nothing in flight, lets the time pass.
-    fn take(&mut self, until: u64) -> Result<Option<Received>, String> {
+    fn take(&mut self, until: u64) -> Result<Option<Received>, Error> {
         if let Some(received) = self.client.poll() {
             return Ok(Some(received));
         }
         if self.client.in_flight() > 0 {
-            return self.client.wait_for(until.saturating_sub(clock::now()).max(1)).map_err(text);
+            return self.client.wait_for(until.saturating_sub(clock::now()).max(1));
         }
         self.idle(until);
         Ok(None)
@@ -178,32 +167,24 @@ impl<'c> Load<'c> {
         self.idled += clock::now() - awake;
     }
 
-    fn submit_all(&mut self) -> Result<(), String> {
-        while !self.free.is_empty() {
-            self.submit_due(0)?;
-        }
-        self.client.ring();
-        Ok(())
-    }
-
-    fn submit_due(&mut self, due: u64) -> Result<(), String> {
+    fn submit_due(&mut self, due: u64) -> Result<(), Error> {
         let Some(tag) = self.free.pop() else { return Ok(()) };
         let place = &mut self.places[tag as usize];
         place.due = due;
-        self.client.write(&place.buffer, 0, &self.input).map_err(text)?;
+        self.client.write(&place.buffer, 0, &self.sample.input)?;
         let (inputs, outputs) = ([place.input], [place.output]);
-        let (session, op, head_len) = (self.session, self.op, self.head_len);
+        let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
         let job = Job { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
-        self.client.submit(tag, &job).map_err(text)
+        self.client.submit(tag, &job)
     }
 
-    fn received(&mut self, received: &Received) -> Result<(), String> {
+    fn received(&mut self, received: &Received) -> Result<(), Error> {
         let place = &self.places[received.tag as usize];
         match received.status {
             Status::Done { len } => {
                 let len = (len as usize).min(self.output.len());
                 let offset = place.output.offset - place.buffer.extent().offset;
-                self.client.read(&place.buffer, offset, &mut self.output[..len]).map_err(text)?;
+                self.client.read(&place.buffer, offset, &mut self.output[..len])?;
             }
             Status::Refused(_) | Status::DeviceFailed { .. } => self.failed += 1,
         }
@@ -217,26 +198,40 @@ impl<'c> Load<'c> {
         Ok(())
     }
 
-    fn drain(&mut self) -> Result<(), String> {
-        while self.client.in_flight() > 0 {
-            let received = self.client.wait().map_err(text)?;
-            self.free.push(received.tag);
-        }
-        Ok(())
+    fn begin(&self) -> Begun {
+        Begun { empty_polls: self.empty_polls(), at: clock::now(), cpu: clock::thread_cpu() }
     }
 
-    fn end(self, mut measured: Measured) -> Result<Measured, String> {
+    fn empty_polls(&self) -> u64 {
+        self.client.wait_report().audit.empty_polls
+    }
+
+    /// What was measured. Requests that are still in flight do not count.
+    fn end(self, begun: &Begun, ops: u64, ns: u64) -> Result<Measured, BenchError> {
+        let cpu_ns = (clock::thread_cpu() - begun.cpu).saturating_sub(self.idled);
+        while self.client.in_flight() > 0 {
+            self.client.wait()?;
+        }
+        let empty_polls = self.empty_polls() - begun.empty_polls;
+        let mut measured = Measured { ops, ns, began: begun.at, cpu_ns, empty_polls, ..Measured::default() };
         let Self { client, session, places, stages, failed, .. } = self;
         for place in places {
             client.free(place.buffer);
         }
-        client.close_session(session).map_err(text)?;
+        client.close_session(session)?;
         if failed > 0 {
-            return Err(format!("{failed} requests were refused or failed"));
+            return Err(format!("{failed} requests were refused or failed").into());
         }
         stages.add_to(&mut measured);
         Ok(measured)
     }
+}
+
+/// Where a measurement began.
+struct Begun {
+    empty_polls: u64,
+    at: u64,
+    cpu: u64,
 }
 
 /// Bytes of arena for one request: its input, and room for a longer result.
@@ -245,8 +240,8 @@ fn room(sample: &Sample) -> u32 {
 }
 
 /// A buffer whose output begins where the payload does if both are of about one length, else behind the input.
-fn place(client: &mut Client, sample: &Sample) -> Result<Place, String> {
-    let buffer = client.alloc(room(sample)).map_err(|error: Error| error.to_string())?;
+fn place(client: &mut Client, sample: &Sample) -> Result<Place, Error> {
+    let buffer = client.alloc(room(sample))?;
     let start = buffer.extent().offset;
     let input = Extent::new(start, sample.input.len() as u32);
     let prefix = sample.payload_offset() as u32;

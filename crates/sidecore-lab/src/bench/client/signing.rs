@@ -1,127 +1,132 @@
 //! Signatures by OpenSSL in a closed loop: with its own code, or through the provider as a server would ask for them.
 
-use super::{LONGEST, counts, text, wait_until};
+use super::{counts, wait_until};
+use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
+use crate::bench::BenchError;
+use crate::bench::series::histogram;
 use crate::bench::task::{Measured, Signatures};
-use crate::ffi::openssl::jobs_are_possible;
-use crate::ffi::openssl::{Api, Context, Failure, Job, Jobs, Key, KeyKind, MessageVerifier, Signer, Step, Verifier};
 use hdrhistogram::Histogram;
+use sidecore::core::session::{Class, Op};
 use sidecore::sys::clock;
+use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Step, wait_for_any};
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::path::Path;
 
 /// Name of the provider.
-const PROVIDER: &CStr = c"sidecore";
+const PROVIDER: &str = "sidecore";
 /// For an imported key, with which more than one provider could sign.
-const OURS: &CStr = c"provider=sidecore";
+const OURS: &str = "provider=sidecore";
 /// What is signed: a digest, or for Ed25519 a message of the same length.
 pub(super) const INPUT: [u8; 32] = [0x5c; 32];
 /// Longest wait for a job, ms: then it is taken for lost.
 const PATIENCE: i32 = 10_000;
 
-/// OpenSSL as this process uses it, for as long as it runs.
-pub(super) struct Signing {
-    api: &'static Api,
-    /// Keys of the provider's context, by operation. Dropped before it.
-    keys: HashMap<String, Key<'static>>,
-    library: Option<Context<'static>>,
+/// OpenSSL with the provider, as this process uses it.
+pub(super) struct Provided {
+    library: Context,
+    /// By operation.
+    keys: HashMap<String, Key>,
+}
+
+impl Provided {
+    /// Loads the provider as that configuration file says.
+    pub(super) fn load(configuration: &Path) -> Result<Self, Failure> {
+        Ok(Self { library: Context::load(configuration, PROVIDER)?, keys: HashMap::new() })
+    }
+
+    fn key(&mut self, task: &Signatures, pkcs8: &[u8], kind: Kind) -> Result<(&Context, &Key), Failure> {
+        if !self.keys.contains_key(&task.op) {
+            let key = match &task.pem {
+                Some(pem) => Key::from_pem(&self.library, Half::Private, pem, "")?,
+                None => kind.read(&self.library, pkcs8, "")?,
+            };
+            self.keys.insert(task.op.clone(), key);
+        }
+        Ok((&self.library, &self.keys[&task.op]))
+    }
+}
+
+/// Signs for as long as was asked, and checks the last signatures with OpenSSL's own code.
+pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[u8]) -> Result<Measured, BenchError> {
+    let kind = kind(&task.op)?;
+    let own = Context::system()?;
+    let own_key = kind.read(&own, pkcs8, "")?;
+    let (library, key) =
+        if task.provided { provided.ok_or("no provider is loaded")?.key(task, pkcs8, kind)? } else { (&own, &own_key) };
+    let properties = if task.provided && task.pem.is_none() { OURS } else { "" };
+    let signing = || -> Result<Signing, BenchError> {
+        let signer = signer(library, key, properties, kind.digest, false)?;
+        match signer.provider() {
+            // As was asked.
+            Some(name) if name == PROVIDER || !task.provided => {
+                Ok(Signing { signer, output: [0; MAX_OUTPUT_BYTES], length: 0 })
+            }
+            other => Err(format!("the provider {other:?} would sign, not {PROVIDER:?}").into()),
+        }
+    };
+    let (measured, signed) = if task.jobs > 1 {
+        let job = |_| Ok(Job::new(signing()?, Signing::sign)?);
+        asynchronous((0..task.jobs).map(job).collect::<Result<Vec<_>, BenchError>>()?, task)?
+    } else {
+        let mut signing = signing()?;
+        let measured = one_by_one((task.start, task.ns), || Ok(signing.sign()?))?;
+        (measured, vec![signing.signature().to_vec()])
+    };
+    let mut verifier = signer(&own, &own_key, "", kind.digest, true)?;
+    signed.iter().try_for_each(|signature| verify(&mut verifier, signature, &INPUT))?;
+    Ok(measured)
+}
+
+/// Signs the input again and again.
+struct Signing {
+    signer: Operation,
+    output: [u8; MAX_OUTPUT_BYTES],
+    length: usize,
 }
 
 impl Signing {
-    pub(super) fn new() -> Result<Self, String> {
-        // The process has one OpenSSL and ends with it.
-        let api: &'static Api = Box::leak(Box::new(Api::load().map_err(text)?));
-        Ok(Self { api, keys: HashMap::new(), library: None })
-    }
-
-    /// Loads the provider as that configuration file says.
-    pub(super) fn provide(&mut self, configuration: &Path) -> Result<(), String> {
-        self.keys.clear();
-        self.library = None;
-        self.library = Some(Context::configured(self.api, configuration, PROVIDER).map_err(text)?);
+    /// Signs. It may stand on the small stack of a job.
+    fn sign(&mut self) -> Result<(), Failure> {
+        self.length = self.signer.run(&INPUT, &mut self.output)?;
         Ok(())
     }
 
-    /// Signs for as long as was asked, and checks the last signatures with OpenSSL's own code.
-    pub(super) fn run(&mut self, task: &Signatures, pkcs8: &[u8]) -> Result<Measured, String> {
-        let (kind, digest) = kind(&task.op).ok_or_else(|| format!("no signing operation {:?}", task.op))?;
-        let own = Key::from_pkcs8(self.api, pkcs8, kind).map_err(text)?;
-        if task.provided && !self.keys.contains_key(&task.op) {
-            let key = self.provided_key(task, pkcs8, kind)?;
-            self.keys.insert(task.op.clone(), key);
-        }
-        let key = if task.provided { &self.keys[&task.op] } else { &own };
-        let (library, properties) =
-            if task.provided { (self.library.as_ref(), task.pem.is_none().then_some(OURS)) } else { (None, None) };
-        let signer = || {
-            let signer = Signer::new(key, library, properties, digest, &INPUT).map_err(text)?;
-            if task.provided { by_the_provider(&signer).map(|()| signer) } else { Ok(signer) }
-        };
-        let (measured, signatures) = if task.jobs > 1 {
-            if !jobs_are_possible(self.api) {
-                return Err("this OpenSSL has no asynchronous jobs".to_owned());
-            }
-            let jobs = (0..task.jobs).map(|_| Job::new(signer()?).map_err(text)).collect::<Result<Vec<_>, _>>()?;
-            asynchronous(Jobs::new(jobs), task)?
-        } else {
-            synchronous(signer()?, task)?
-        };
-        signatures.iter().try_for_each(|signature| verify(&own, digest, signature)).map_err(text)?;
-        Ok(measured)
-    }
-
-    fn provided_key(&self, task: &Signatures, pkcs8: &[u8], kind: KeyKind) -> Result<Key<'static>, String> {
-        let library = self.library.as_ref().ok_or("no provider is loaded")?;
-        let key = match &task.pem {
-            Some(pem) => Key::from_pem_in(library, pem.as_bytes(), kind),
-            None => Key::from_pkcs8_in(library, pkcs8, kind),
-        };
-        key.map_err(text)
+    /// The last signature.
+    fn signature(&self) -> &[u8] {
+        &self.output[..self.length]
     }
 }
 
-/// Fails if it is not the provider that signs, as was asked.
-fn by_the_provider(signer: &Signer<'_>) -> Result<(), String> {
-    match signer.provider().map_err(text)? {
-        name if name.as_bytes() == PROVIDER.to_bytes() => Ok(()),
-        name => Err(format!("the provider {name:?} would sign, not {PROVIDER:?}")),
-    }
-}
-
-/// One signature after the other.
-fn synchronous(mut signer: Signer<'_>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), String> {
-    signer.sign().map_err(text)?;
-    let mut timing = Timing::begin(task.start);
+/// Does something once, and then again and again from the start on for so long, one after the other.
+pub(super) fn one_by_one(
+    (start, ns): (u64, u64),
+    mut once: impl FnMut() -> Result<(), BenchError>,
+) -> Result<Measured, BenchError> {
+    once()?;
+    let mut timing = Timing::begin(start);
     let mut began = timing.began;
-    while began - timing.began < task.ns {
-        signer.sign().map_err(text)?;
-        let now = clock::now();
-        timing.latency.saturating_record((now - began).max(1));
-        began = now;
+    while began - timing.began < ns {
+        once()?;
+        began = timing.took_since(began);
     }
-    Ok((timing.end(began), vec![signer.signature().to_vec()]))
+    Ok(timing.end(began))
 }
 
 /// As many signatures at a time as there are jobs.
-fn asynchronous(mut jobs: Jobs<'_>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), String> {
+fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), BenchError> {
     let everyone: Vec<usize> = (0..jobs.len()).collect();
-    let mut signatures = vec![Vec::new(); jobs.len()];
     // The first ones open lanes and sessions.
-    let mut started = vec![0; jobs.len()];
-    let mut warm = Timing::begin(0);
-    run_down(&mut jobs, everyone.clone(), &mut started, &mut warm)?;
+    run_down(&mut jobs, everyone.clone())?;
     let mut timing = Timing::begin(task.start);
-    started.fill(timing.began);
+    let mut started = vec![timing.began; jobs.len()];
     let (mut ready, mut awake, mut now) = (everyone, Vec::new(), timing.began);
     while now - timing.began < task.ns {
         awake.clear();
         for &index in &ready {
             // What is finished begins its next signature, so that it is under way while others are waited for.
             let mut steps = 0;
-            while steps < 2 && jobs.step(index).map_err(text)? == Step::Finished {
-                now = clock::now();
-                timing.latency.saturating_record((now - started[index]).max(1));
-                started[index] = now;
+            while steps < 2 && jobs[index].step()? == Step::Finished {
+                started[index] = timing.took_since(started[index]);
                 steps += 1;
             }
             if steps == 2 {
@@ -129,7 +134,7 @@ fn asynchronous(mut jobs: Jobs<'_>, task: &Signatures) -> Result<(Measured, Vec<
             }
         }
         let patience = if awake.is_empty() { PATIENCE } else { 0 };
-        jobs.wait(patience, &mut ready).map_err(text)?;
+        wait_for_any(&jobs, patience, &mut ready)?;
         ready.extend(&awake);
         if ready.is_empty() {
             return Err(lost());
@@ -137,108 +142,94 @@ fn asynchronous(mut jobs: Jobs<'_>, task: &Signatures) -> Result<(Measured, Vec<
         now = clock::now();
     }
     let measured = timing.end(now);
-    let mut rest = Timing::begin(0);
-    jobs.wait(0, &mut ready).map_err(text)?;
-    run_down(&mut jobs, ready, &mut started, &mut rest)?;
-    for (index, signature) in signatures.iter_mut().enumerate() {
-        *signature = jobs.signer(index).map(|signer| signer.signature().to_vec()).unwrap_or_default();
-    }
-    Ok((measured, signatures))
+    wait_for_any(&jobs, 0, &mut ready)?;
+    run_down(&mut jobs, ready)?;
+    let signed = jobs.iter().filter_map(Job::subject).map(|signing| signing.signature().to_vec());
+    Ok((measured, signed.collect()))
 }
 
 /// Steps those jobs, and then all that are paused, until each has finished once.
-fn run_down(jobs: &mut Jobs<'_>, first: Vec<usize>, started: &mut [u64], timing: &mut Timing) -> Result<(), String> {
-    let mut ready = first;
+fn run_down(jobs: &mut [Job<Signing>], mut ready: Vec<usize>) -> Result<(), BenchError> {
     loop {
         for &index in &ready {
-            if jobs.step(index).map_err(text)? == Step::Finished {
-                timing.latency.saturating_record((clock::now() - started[index]).max(1));
-            }
+            jobs[index].step()?;
         }
-        if jobs.paused() == 0 {
+        if !jobs.iter().any(Job::is_paused) {
             return Ok(());
         }
-        jobs.wait(PATIENCE, &mut ready).map_err(text)?;
+        wait_for_any(jobs, PATIENCE, &mut ready)?;
         if ready.is_empty() {
             return Err(lost());
         }
     }
 }
 
-fn lost() -> String {
-    format!("no signature came back within {} s", PATIENCE / 1000)
+fn lost() -> BenchError {
+    format!("no signature came back within {} s", PATIENCE / 1000).into()
 }
 
 /// A measurement in progress.
-pub(super) struct Timing {
-    pub(super) began: u64,
+struct Timing {
+    began: u64,
     cpu: u64,
-    pub(super) latency: Histogram<u64>,
+    latency: Histogram<u64>,
 }
 
 impl Timing {
-    pub(super) fn begin(start: u64) -> Self {
-        let latency = Histogram::new_with_bounds(1, LONGEST, 3).expect("constants that the library allows");
+    fn begin(start: u64) -> Self {
+        let latency = histogram();
         wait_until(start);
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }
 
-    pub(super) fn end(self, now: u64) -> Measured {
+    /// Counts what began then and is done now.
+    fn took_since(&mut self, began: u64) -> u64 {
+        let now = clock::now();
+        self.latency.saturating_record((now - began).max(1));
+        now
+    }
+
+    fn end(self, now: u64) -> Measured {
         let cpu_ns = clock::process_cpu() - self.cpu;
         let (ops, ns, began) = (self.latency.len(), now - self.began, self.began);
         Measured { ops, ns, began, cpu_ns, whole: counts(&self.latency), ..Measured::default() }
     }
 }
 
-/// The kind of key of a signing operation, and the digest whose values it signs; none: messages.
-fn kind(op: &str) -> Option<(KeyKind, Option<&'static CStr>)> {
-    Some(match op {
-        "rsa-1024-sign" => (KeyKind::Rsa(1024), Some(c"SHA256")),
-        "rsa-2048-sign" => (KeyKind::Rsa(2048), Some(c"SHA256")),
-        "rsa-3072-sign" => (KeyKind::Rsa(3072), Some(c"SHA256")),
-        "rsa-4096-sign" => (KeyKind::Rsa(4096), Some(c"SHA256")),
-        "p-256-sign" => (KeyKind::P256, Some(c"SHA256")),
-        "ed25519-sign" => (KeyKind::Ed25519, None),
-        _ => return None,
-    })
+/// The kind of key of an operation that signs digests of the input's length, or messages.
+fn kind(op: &str) -> Result<Kind, BenchError> {
+    let class = Class::from_name(op).filter(|class| class.op() == Op::Sign);
+    let kind = class.and_then(|class| Kind::of(class.algorithm()));
+    let fits = |kind: &Kind| kind.digest.is_none_or(|(_, bytes)| bytes == INPUT.len());
+    Ok(kind.filter(fits).ok_or_else(|| format!("no signing operation {op:?}"))?)
 }
 
 /// Checks a signature of the input by the key of that operation, with OpenSSL's own code.
-pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), String> {
-    let (kind, digest) = kind(op).ok_or_else(|| format!("no signing operation {op:?}"))?;
-    let api = Api::load().map_err(text)?;
-    let key = Key::from_pkcs8(&api, pkcs8, kind).map_err(text)?;
-    verify(&key, digest, signature).map_err(text)
-}
-
-fn verify(key: &Key<'_>, digest: Option<&CStr>, signature: &[u8]) -> Result<(), Failure> {
-    match digest {
-        Some(digest) => Verifier::new(key, digest)?.verify(signature, &INPUT),
-        None => MessageVerifier::new(key)?.verify(signature, &INPUT),
-    }
+pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {
+    let (kind, openssl) = (kind(op)?, Context::system()?);
+    let key = kind.read(&openssl, pkcs8, "")?;
+    Ok(verify(&mut signer(&openssl, &key, "", kind.digest, true)?, signature, &INPUT)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::client::private_key;
+    use crate::baseline::private_key;
 
     #[test]
     fn openssl_s_own_signatures_verify_with_and_without_jobs() {
-        let mut signing = Signing::new().unwrap();
         for (op, jobs) in [("rsa-1024-sign", 1), ("p-256-sign", 1), ("ed25519-sign", 1), ("ed25519-sign", 4)] {
             let task = Signatures { op: op.to_owned(), provided: false, pem: None, jobs, start: 0, ns: 1_000_000 };
-            let measured = signing.run(&task, &private_key(op).unwrap()).unwrap();
+            let measured = sign(None, &task, &private_key(op).unwrap()).unwrap();
             assert!(measured.ops > 0 && measured.whole.iter().map(|(_, count)| count).sum::<u64>() == measured.ops);
         }
     }
 
     #[test]
     fn without_the_provider_nothing_is_signed_by_it() {
-        let mut signing = Signing::new().unwrap();
         let op = "p-256-sign".to_owned();
         let task = Signatures { op, provided: true, pem: None, jobs: 1, start: 0, ns: 1_000_000 };
-        let error = signing.run(&task, &private_key("p-256-sign").unwrap()).unwrap_err();
+        let error = sign(None, &task, &private_key("p-256-sign").unwrap()).unwrap_err().to_string();
         assert!(error.contains("no provider"), "{error}");
     }
 }

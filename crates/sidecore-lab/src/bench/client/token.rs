@@ -1,45 +1,32 @@
 //! Signatures through a PKCS#11 module, one after the other.
 
-use super::signing::{INPUT, Timing, check};
-use super::text;
+use super::signing::{INPUT, check, one_by_one};
+use crate::bench::BenchError;
 use crate::bench::task::Measured;
-use crate::ffi::pkcs11::{Mechanism, Token};
-use sidecore::sys::clock;
+use crate::ffi::Token;
+use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
 
 /// `DigestInfo` of SHA-256 up to the digest, from RFC 8017, section 9.2.
 const SHA_256: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
-/// Signs from `start` on for so long, and checks the last signature with OpenSSL.
-pub(super) fn sign(
-    token: &Token,
-    label: &str,
-    op: &str,
-    pkcs8: &[u8],
-    (start, ns): (u64, u64),
-) -> Result<Measured, String> {
-    let key = token.private_key(label).map_err(text)?;
+/// Signs with the key whose label is the operation's name, from a start on for so long, and checks the last signature
+/// with OpenSSL.
+pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
+    let key = token.private_key(op)?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
-        (Mechanism::RsaPkcs, [&SHA_256[..], &INPUT].concat())
+        (CKM_RSA_PKCS, [&SHA_256[..], &INPUT].concat())
     } else {
-        (Mechanism::Ecdsa, INPUT.to_vec())
+        (CKM_ECDSA, INPUT.to_vec())
     };
-    let mut signature = [0; _];
-    token.sign(mechanism, key, &mut data, &mut signature).map_err(text)?;
-    let mut timing = Timing::begin(start);
-    let (mut began, mut length) = (timing.began, 0);
-    while began - timing.began < ns {
-        length = token.sign(mechanism, key, &mut data, &mut signature).map_err(text)?;
-        let now = clock::now();
-        timing.latency.saturating_record((now - began).max(1));
-        began = now;
-    }
+    let (mut signature, mut length) = ([0; _], 0);
+    let measured = one_by_one(time, || {
+        length = token.sign(mechanism, key, &mut data, &mut signature)?;
+        Ok(())
+    })?;
     let signature = signature.get(..length).ok_or("a signature longer than its room")?;
-    let measured = timing.end(began);
-    match mechanism {
-        Mechanism::RsaPkcs => check(op, pkcs8, signature)?,
-        Mechanism::Ecdsa => check(op, pkcs8, &in_der(signature))?,
-    }
+    let signature = if mechanism == CKM_ECDSA { in_der(signature) } else { signature.to_vec() };
+    check(op, pkcs8, &signature)?;
     Ok(measured)
 }
 

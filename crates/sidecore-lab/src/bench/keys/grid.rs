@@ -1,13 +1,11 @@
 //! Operations, processes and asynchronous jobs, as the service waits by default.
 
-use super::setup::Setup;
 use super::{BASELINE, case, own};
-use crate::bench::error::BenchError;
+use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 
 const OPS: [&str; 6] =
     ["rsa-1024-sign", "rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
@@ -29,12 +27,12 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     }
     let processes: &[usize] = settings.pick(&QUICK_PROCESSES, &PROCESSES);
     let most = processes.iter().copied().max().unwrap_or(1);
-    let mut setup = Setup::start(most, vec![DeviceConfig::inline("inline")], &ops)?;
+    let mut crew = Crew::with_keys(&Plan::inline(most), &ops)?;
     let (repeats, ns) = settings.pick((2, 60_000_000), (5, 200_000_000));
     let jobs: &[u32] = settings.pick(&QUICK_JOBS, &JOBS);
     let points = ops.into_iter().flat_map(|op| processes.iter().map(move |processes| (op, *processes)));
-    let cases = points.map(|(op, processes)| one(&setup, op, processes, jobs, ns)).collect();
-    let outcome = measure_all(&mut setup, cases, repeats, progress)?;
+    let cases = points.map(|(op, processes)| one(&crew, op, processes, jobs, ns)).collect();
+    let outcome = measure_all(&mut crew, cases, repeats, progress)?;
     Ok(outcome.noted(
         "keys: every client is a process with OpenSSL and the provider, and signs again as soon as it has a signature; \
          jobs are asynchronous operations in flight in each of them, 1 is none. openssl is the same by OpenSSL's own \
@@ -44,11 +42,11 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// The baseline and each number of jobs.
-fn one(setup: &Setup, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Setup> {
-    let baseline = case("keys", setup, op, processes).variant(own(op, processes, ns));
+fn one(crew: &Crew, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Crew> {
+    let baseline = case("keys", crew, op, processes).variant(own(op, processes, ns));
     jobs.iter().fold(baseline, |case, jobs| {
         let jobs = *jobs;
-        let run = move |setup: &mut Setup, _: &Turn<'_>| setup.provided(op, processes, jobs, ns);
+        let run = move |crew: &mut Crew, _: &Turn<'_>| crew.provided(op, processes, jobs, ns);
         let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs).with(Key::Notify, "break-even");
         case.variant(sidecore.against(By::Rate, BASELINE))
     })

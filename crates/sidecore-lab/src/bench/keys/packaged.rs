@@ -1,34 +1,27 @@
 //! What is packaged today for keys outside of programs: `SoftHSM` 2 in a process of its own, behind p11-kit's remoting.
 
 use super::case;
-use super::setup::Setup;
-use crate::bench::client::private_key;
-use crate::bench::crew::{HEAD_START, Member};
-use crate::bench::error::BenchError;
+use crate::baseline::private_key;
+use crate::bench::crew::{Crew, HEAD_START, Member, Plan};
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use crate::bench::programs::{done, on_core};
+use crate::bench::programs::{Server, done, need, on_core, write_pem};
 use crate::bench::task::{Measured, Task};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
-const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules";
+const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
 /// Folders of libraries, without that of the architecture.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
 /// Of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
-/// For the server to make its socket.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Operations that the sidecore's process has in flight where throughput is compared: PKCS#11 has one.
 const JOBS: u32 = 8;
 
@@ -45,10 +38,7 @@ impl Installed {
             softhsm: file("softhsm/libsofthsm2.so").or_else(|_| file("pkcs11/libsofthsm2.so"))?,
             client: file("pkcs11/p11-kit-client.so")?,
         };
-        for tool in ["softhsm2-util", "p11-kit", "openssl"] {
-            let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-            found.map_err(|_| format!("{tool} is not installed: {INSTALL} openssl"))?;
-        }
+        need(&["softhsm2-util", "p11-kit", "openssl"], INSTALL)?;
         Ok(installed)
     }
 }
@@ -60,10 +50,10 @@ fn find(name: &str) -> Option<PathBuf> {
     places.map(|place| place.join(name)).find(|path| path.exists())
 }
 
-/// A token with the keys, its server, and a client process of it.
+/// A client process of a token with the keys, and the token's server.
 struct Remote {
     client: Member,
-    server: Child,
+    _server: Server,
     module: PathBuf,
 }
 
@@ -71,62 +61,29 @@ impl Remote {
     fn start(installed: Installed, directory: &Path, cpus: (Option<usize>, Option<usize>)) -> Result<Self, BenchError> {
         let configuration = directory.join("softhsm2.conf");
         let tokens = directory.join("tokens");
-        fs::create_dir_all(&tokens).map_err(BenchError::new)?;
+        fs::create_dir_all(&tokens)?;
         let text = format!("directories.tokendir = {}\nobjectstore.backend = file\n", tokens.display());
-        fs::write(&configuration, text).map_err(BenchError::new)?;
+        fs::write(&configuration, text)?;
         make_token(directory, &configuration)?;
         let socket = directory.join("p11-kit");
         let mut command = on_core(cpus.1, "p11-kit");
         command.args(["server", "-f", "-n"]).arg(&socket).arg("--provider").arg(&installed.softhsm).arg("pkcs11:");
-        command.env("SOFTHSM2_CONF", &configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = command.spawn().map_err(|error| BenchError::new(format!("cannot start p11-kit: {error}")))?;
-        let address = format!("unix:path={}", socket.display());
-        let client = wait_for(&socket, &mut server)
-            .and_then(|()| Member::start_with(&[("P11_KIT_SERVER_ADDRESS", address.as_ref())]));
-        match client {
-            Ok(client) => {
-                let mut remote = Self { client, server, module: installed.client };
-                if let Some(cpu) = cpus.0 {
-                    remote.client.measure(&Task::Pin { cpu })?;
-                }
-                Ok(remote)
-            }
-            Err(error) => {
-                end(&mut server);
-                Err(error)
-            }
+        let mut server = Server::start(command.env("SOFTHSM2_CONF", &configuration), "p11-kit")?;
+        if !server.wait_until(|| Ok(socket.exists()))? {
+            return Err("p11-kit server makes no socket".into());
         }
+        let address = format!("unix:path={}", socket.display());
+        let mut client = Member::start(&[("P11_KIT_SERVER_ADDRESS", address.as_ref())])?;
+        if let Some(cpu) = cpus.0 {
+            client.measure(&Task::Pin { cpu })?;
+        }
+        Ok(Self { client, _server: server, module: installed.client })
     }
 
     fn sign(&mut self, op: &str, ns: u64) -> Result<Measured, BenchError> {
-        let (label, pin) = (op.to_owned(), PIN.to_owned());
-        let start = clock::now() + HEAD_START;
-        self.client.measure(&Task::Token { module: self.module.clone(), label, pin, op: op.to_owned(), start, ns })
+        let (module, pin, op, start) = (self.module.clone(), PIN.to_owned(), op.to_owned(), clock::now() + HEAD_START);
+        self.client.measure(&Task::Token { module, pin, op, start, ns })
     }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        end(&mut self.server);
-    }
-}
-
-fn end(server: &mut Child) {
-    // It may have ended already.
-    let _ = server.kill();
-    let _ = server.wait();
-}
-
-fn wait_for(socket: &Path, server: &mut Child) -> Result<(), BenchError> {
-    let until = clock::now() + PATIENCE.as_nanos() as u64;
-    while !socket.exists() {
-        let ended = server.try_wait().map_err(BenchError::new)?.is_some();
-        if ended || clock::now() > until {
-            return Err(BenchError::new("p11-kit server makes no socket"));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 /// A token with the samples' keys, each under the name of its operation.
@@ -139,16 +96,8 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
     let so = ["--so-pin", PIN, "--pin", PIN];
     done(softhsm().args(["--init-token", "--free", "--label", LABEL]).args(so))?;
     for (number, op) in OPS.iter().enumerate() {
-        let key = private_key(op).ok_or_else(|| BenchError::new(format!("no key for {op}")))?;
-        let (der, pem) = (directory.join("key.der"), directory.join("key.pem"));
-        fs::write(&der, key).map_err(BenchError::new)?;
-        done(
-            Command::new("openssl")
-                .args(["pkcs8", "-topk8", "-nocrypt", "-inform", "DER", "-in"])
-                .arg(&der)
-                .arg("-out")
-                .arg(&pem),
-        )?;
+        let pem = directory.join("key.pem");
+        write_pem(&private_key(op)?, &pem)?;
         let id = format!("0{}", number + 1);
         done(softhsm().arg("--import").arg(&pem).args(["--token", LABEL, "--pin", PIN, "--label", op, "--id", &id]))?;
     }
@@ -157,7 +106,7 @@ fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> 
 
 /// Both, to be measured in turn.
 struct Pair {
-    setup: Setup,
+    crew: Crew,
     remote: Remote,
 }
 
@@ -170,12 +119,13 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         Ok(installed) => installed,
         Err(why) => return Ok(Outcome::left_out(format!("keys-packaged: {why}"))),
     };
-    let setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
-    let cpus = (setup.pinning.client(0), setup.pinning.sidecores.first().copied());
-    let remote = Remote::start(installed, setup.directory(), cpus)?;
-    let mut pair = Pair { setup, remote };
+    let crew = Crew::with_keys(&Plan::inline(1), &ops)?;
+    let pinning = &crew.pinning;
+    let cpus = (pinning.client(0), pinning.sidecores.first().copied());
+    let remote = Remote::start(installed, crew.directory(), cpus)?;
+    let mut pair = Pair { crew, remote };
     let (repeats, ns) = settings.pick((2, 80_000_000), (7, 300_000_000));
-    let cases = ops.into_iter().map(|op| one(&pair.setup, op, ns)).collect();
+    let cases = ops.into_iter().map(|op| one(&pair.crew, op, ns)).collect();
     let outcome = measure_all(&mut pair, cases, repeats, progress)?;
     Ok(outcome.noted(format!(
         "keys-packaged: {BASELINE} is called through PKCS#11 in two calls for a signature; its server is on the \
@@ -185,15 +135,15 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-fn one(setup: &Setup, op: &'static str, ns: u64) -> Case<'static, Pair> {
+fn one(crew: &Crew, op: &'static str, ns: u64) -> Case<'static, Pair> {
     let packaged = move |pair: &mut Pair, _: &Turn<'_>| Ok(Run::of(vec![pair.remote.sign(op, ns)?]));
     let sidecore = |name, jobs| {
-        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.setup.provided(op, 1, jobs, ns);
+        let run = move |pair: &mut Pair, _: &Turn<'_>| pair.crew.provided(op, 1, jobs, ns);
         Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
     };
     // One request at a time: the time of one is the inverse of the rate.
     let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
     let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
     let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);
-    case("keys-packaged", setup, op, 1).variant(packaged).variant(latency).variant(signs)
+    case("keys-packaged", crew, op, 1).variant(packaged).variant(latency).variant(signs)
 }

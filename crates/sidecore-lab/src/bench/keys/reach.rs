@@ -1,13 +1,11 @@
 //! The ratios that signing through the provider is to reach, all in one run.
 
-use super::setup::Setup;
 use super::{BASELINE, case, own};
-use crate::bench::error::BenchError;
+use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
-use sidecore::config::DeviceConfig;
 
 /// One process that signs.
 struct Point {
@@ -35,23 +33,23 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     if ops.is_empty() {
         return Ok(Outcome::default());
     }
-    let mut setup = Setup::start(1, vec![DeviceConfig::inline("inline")], &ops)?;
+    let mut crew = Crew::with_keys(&Plan::inline(1), &ops)?;
     let (repeats, ns) = settings.pick((3, 100_000_000), (9, 300_000_000));
-    let cases = points.into_iter().map(|point| point.case(&setup, ns)).collect();
-    measure_all(&mut setup, cases, repeats, progress)
+    let cases = points.into_iter().map(|point| point.case(&crew, ns)).collect();
+    measure_all(&mut crew, cases, repeats, progress)
 }
 
 impl Point {
-    fn case(&'static self, setup: &Setup, ns: u64) -> Case<'static, Setup> {
-        let run = move |setup: &mut Setup, _: &Turn<'_>| {
-            setup.set(&format!("notify={}", self.notify))?;
-            setup.provided(self.op, 1, self.jobs, ns)
+    fn case(&'static self, crew: &Crew, ns: u64) -> Case<'static, Crew> {
+        let run = move |crew: &mut Crew, _: &Turn<'_>| {
+            crew.set(&format!("notify={}", self.notify))?;
+            crew.provided(self.op, 1, self.jobs, ns)
         };
         let sidecore = Variant::new("sidecore", run)
             .with(Key::Jobs, self.jobs)
             .with(Key::Notify, self.notify)
             .with(Key::AtLeast, self.reach)
             .against(By::Rate, BASELINE);
-        case("keys-reach", setup, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
+        case("keys-reach", crew, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
     }
 }

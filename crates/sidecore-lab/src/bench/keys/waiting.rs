@@ -5,10 +5,9 @@
 //! depends on when one looks. Under a timer the service looks at cards and lanes that often; else they wake it.
 
 use super::case;
-use super::setup::Setup;
-use crate::bench::error::BenchError;
+use crate::bench::crew::{Crew, Plan};
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
-use crate::bench::{Outcome, Settings};
+use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::{Key, Row};
 use sidecore::config::DeviceConfig;
@@ -64,11 +63,11 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         return Ok(Outcome::default());
     }
     let cards = (0..CARDS).map(|number| DeviceConfig::emulated(&format!("card{number}"), CARD_NS, 0.0)).collect();
-    let mut setup = Setup::start(1, cards, &[OP])?;
+    let mut crew = Crew::with_keys(&Plan { devices: cards, ..Plan::inline(1) }, &[OP])?;
     let mut outcome = Outcome::default();
     for jobs in JOBS {
-        let cases = vec![one(&setup, jobs, settings)];
-        let part = measure_all(&mut setup, cases, settings.pick(2, 5), progress)?;
+        let cases = vec![one(&crew, jobs, settings)];
+        let part = measure_all(&mut crew, cases, settings.pick(2, 5), progress)?;
         let compared = comparisons(settings, jobs, &part.rows);
         outcome.add(part);
         outcome.rows.extend(compared);
@@ -84,18 +83,18 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 /// All pairs of policies.
-fn one(setup: &Setup, jobs: u32, settings: &Settings) -> Case<'static, Setup> {
-    let case = case("keys-waiting", setup, OP, 1).with(Key::Jobs, jobs);
+fn one(crew: &Crew, jobs: u32, settings: &Settings) -> Case<'static, Crew> {
+    let case = case("keys-waiting", crew, OP, 1).with(Key::Jobs, jobs);
     let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
     policies(settings, jobs).into_iter().fold(case, |case, policies| {
         let ((service, client), ns) = (policies, duration(settings, policies));
-        let run = move |setup: &mut Setup, _: &Turn<'_>| {
-            setup.set(&format!("notify.client={client}"))?;
-            setup.set(&format!("notify.from_device={service}"))?;
-            setup.set(&format!("notify.service={service}"))?;
-            let run = setup.provided(OP, 1, jobs, ns)?;
+        let run = move |crew: &mut Crew, _: &Turn<'_>| {
+            crew.set(&format!("notify.client={client}"))?;
+            crew.set(&format!("notify.from_device={service}"))?;
+            crew.set(&format!("notify.service={service}"))?;
+            let run = crew.provided(OP, 1, jobs, ns)?;
             // The next orders must not wait for a sleeper.
-            setup.set("notify=park")?;
+            crew.set("notify=park")?;
             Ok(run)
         };
         case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))

@@ -1,26 +1,22 @@
 //! A real nginx on the loopback interface, its certificate, its CPU time, and handshakes with it.
 
-use crate::bench::error::BenchError;
-use crate::bench::programs::{cpu, done, on_core};
-use sidecore::sys::clock;
+use crate::bench::BenchError;
+use crate::bench::programs::{Server, cpu, done, on_core};
 use std::fmt::Write;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
-/// For nginx to listen, and to end.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Processes that make handshakes.
 const LOADERS: usize = 2;
 
 /// A running nginx with one worker.
 pub(super) struct Nginx {
-    master: Child,
+    _master: Server,
     worker: u32,
-    port: u16,
+    /// Where it listens.
+    pub(super) port: u16,
 }
 
 impl Nginx {
@@ -31,36 +27,26 @@ impl Nginx {
         openssl: Option<&Path>,
         cpu: Option<usize>,
     ) -> Result<Self, BenchError> {
-        fs::create_dir_all(directory).map_err(BenchError::new)?;
-        let port = free_port()?;
-        let configuration = directory.join("nginx.conf");
-        fs::write(&configuration, text(directory, port, certificate, key)).map_err(BenchError::new)?;
+        fs::create_dir_all(directory)?;
+        let (port, configuration) = (free_port()?, directory.join("nginx.conf"));
+        fs::write(&configuration, text(directory, port, certificate, key))?;
         let mut command = on_core(cpu, "nginx");
         command.arg("-c").arg(&configuration).arg("-e").arg(directory.join("errors"));
         if let Some(openssl) = openssl {
             command.env("OPENSSL_CONF", openssl);
         }
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let master = started.map_err(|error| BenchError::new(format!("cannot start nginx: {error}")))?;
-        let mut nginx = Self { master, worker: 0, port };
-        let until = clock::now() + PATIENCE.as_nanos() as u64;
+        let mut master = Server::start(&mut command, "nginx")?;
+        let (mut worker, pid) = (None, master.0.id());
         // The socket is there before the worker is.
-        while nginx.worker == 0 || TcpStream::connect(("127.0.0.1", port)).is_err() {
-            nginx.worker = child_of(nginx.master.id())?.unwrap_or(0);
-            let ended = nginx.master.try_wait().map_err(BenchError::new)?.is_some();
-            if ended || clock::now() > until {
-                let errors = fs::read_to_string(directory.join("errors")).unwrap_or_default();
-                let last = errors.lines().last().unwrap_or("it says nothing");
-                return Err(BenchError::new(format!("nginx does not listen: {last}")));
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Ok(nginx)
-    }
-
-    /// Where it listens.
-    pub(super) fn port(&self) -> u16 {
-        self.port
+        let listens = master.wait_until(|| {
+            worker = child_of(pid)?;
+            Ok(worker.is_some() && TcpStream::connect(("127.0.0.1", port)).is_ok())
+        })?;
+        let Some(worker) = worker.filter(|_| listens) else {
+            let errors = fs::read_to_string(directory.join("errors")).unwrap_or_default();
+            return Err(format!("nginx does not listen: {}", errors.lines().last().unwrap_or("it says nothing")).into());
+        };
+        Ok(Self { _master: master, worker, port })
     }
 
     /// CPU time that the worker used so far, ns.
@@ -69,25 +55,8 @@ impl Nginx {
     }
 }
 
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // SIGTERM, on which nginx ends its worker; `Child::kill` would leave it behind.
-        let _ = Command::new("kill").arg(self.master.id().to_string()).status();
-        let until = clock::now() + PATIENCE.as_nanos() as u64;
-        while clock::now() < until {
-            if !matches!(self.master.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.master.kill();
-        let _ = self.master.wait();
-    }
-}
-
 fn free_port() -> Result<u16, BenchError> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(BenchError::new)?;
-    listener.local_addr().map(|address| address.port()).map_err(BenchError::new)
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 fn text(directory: &Path, port: u16, certificate: &Path, key: &Path) -> String {
@@ -110,15 +79,12 @@ fn text(directory: &Path, port: u16, certificate: &Path, key: &Path) -> String {
 
 fn child_of(master: u32) -> Result<Option<u32>, BenchError> {
     let path = format!("/proc/{master}/task/{master}/children");
-    let children = fs::read_to_string(&path).map_err(|error| BenchError::new(format!("{path}: {error}")))?;
+    let children = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     Ok(children.split_whitespace().next().and_then(|pid| pid.parse().ok()))
 }
 
-/// A certificate of the key in `der`, signed by itself, and the key as servers take it.
-pub(super) fn certify(der: &Path, key: &Path, certificate: &Path) -> Result<(), BenchError> {
-    let mut convert = Command::new("openssl");
-    convert.args(["pkcs8", "-topk8", "-nocrypt", "-inform", "DER", "-in"]).arg(der).arg("-out").arg(key);
-    done(&mut convert)?;
+/// A certificate of the key, signed by itself.
+pub(super) fn certify(key: &Path, certificate: &Path) -> Result<(), BenchError> {
     let mut request = Command::new("openssl");
     request.args(["req", "-x509", "-new", "-days", "2", "-subj", "/CN=localhost", "-key"]).arg(key);
     done(request.arg("-out").arg(certificate))
@@ -130,14 +96,13 @@ pub(super) fn handshakes(port: u16, seconds: u64, cpu: Option<usize>) -> Result<
         let mut command = on_core(cpu, "openssl");
         command.args(["s_time", "-new", "-tls1_3", "-connect", &format!("127.0.0.1:{port}")]);
         command.args(["-time", &seconds.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
-        command.stderr(Stdio::null()).spawn().map_err(BenchError::new)
+        command.stderr(Stdio::null()).spawn()
     };
     let loaders = (0..LOADERS).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
     let mut count = 0;
     for loader in loaders {
-        let output = loader.wait_with_output().map_err(BenchError::new)?;
-        count += counted(&String::from_utf8_lossy(&output.stdout))
-            .ok_or_else(|| BenchError::new("openssl s_time made no handshake"))?;
+        let output = loader.wait_with_output()?;
+        count += counted(&String::from_utf8_lossy(&output.stdout)).ok_or("openssl s_time made no handshake")?;
     }
     Ok(count)
 }

@@ -1,0 +1,157 @@
+//! Asynchronous jobs: work that leaves its fibre while it waits, so that one thread has many in flight.
+
+use super::{Failure, Handle, JobFunction, Object, api};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, RawFd};
+use rustix::io::Errno;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+// Of `openssl/async.h`: what `ASYNC_start_job` returns.
+const NO_JOBS: c_int = 1;
+const PAUSED: c_int = 2;
+const FINISHED: c_int = 3;
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It waits, and goes on with the next [`Job::step`] after its descriptor became readable.
+    Paused,
+    /// The work is done.
+    Finished,
+}
+
+/// Work that is done again and again, and the fibre that it runs on.
+pub struct Job<T> {
+    wait: Handle,
+    work: Box<Work<T>>,
+    /// The paused job, or null.
+    running: Object,
+    /// What it waits for.
+    descriptor: Option<RawFd>,
+}
+
+struct Work<T> {
+    subject: T,
+    run: fn(&mut T) -> Result<(), Failure>,
+    result: Result<(), Failure>,
+}
+
+impl<T> Job<T> {
+    /// A job that does `run` with its subject. That stands on the small stack of a job, and must not panic.
+    ///
+    /// # Errors
+    /// There is no libcrypto, or it has no memory.
+    pub fn new(subject: T, run: fn(&mut T) -> Result<(), Failure>) -> Result<Self, Failure> {
+        let api = api()?;
+        let wait = api.make(api.async_wait_new, api.async_wait_free, "ASYNC_WAIT_CTX_new")?;
+        let work = Box::new(Work { subject, run, result: Ok(()) });
+        Ok(Self { wait, work, running: ptr::null_mut(), descriptor: None })
+    }
+
+    /// Starts the work, or goes on with it where it paused.
+    ///
+    /// # Errors
+    /// Those of the work, or libcrypto has no job to spare.
+    pub fn step(&mut self) -> Result<Step, Failure> {
+        let (api, call) = (self.wait.api, "ASYNC_start_job");
+        let (mut status, mut work, function): (_, _, JobFunction) = (0, &raw mut *self.work, run::<T>);
+        // SAFETY: the fibre gets a copy of the pointer to the work, which is boxed, used by nobody else until the job
+        // has finished, and kept by `Drop` until then.
+        let step = unsafe {
+            let (argument, size) = ((&raw mut work).cast::<c_void>(), size_of::<*mut Work<T>>());
+            (api.async_start)(&raw mut self.running, self.wait.raw(), &raw mut status, function, argument, size)
+        };
+        match step {
+            PAUSED => {
+                self.descriptor = self.awaited();
+                Ok(Step::Paused)
+            }
+            FINISHED => {
+                self.running = ptr::null_mut();
+                std::mem::replace(&mut self.work.result, Ok(())).map(|()| Step::Finished)
+            }
+            NO_JOBS => Err(Failure::new(call, "no job is free, or this OpenSSL has none")),
+            _ => Err(api.failure(call)),
+        }
+    }
+
+    /// Whether it has begun and not finished.
+    pub fn is_paused(&self) -> bool {
+        !self.running.is_null()
+    }
+
+    /// The subject. Only while it is not paused.
+    pub fn subject(&self) -> Option<&T> {
+        (!self.is_paused()).then_some(&self.work.subject)
+    }
+
+    /// What a paused job waits for, if that is one descriptor.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.descriptor
+    }
+
+    fn awaited(&self) -> Option<RawFd> {
+        let (api, raw, mut fd, mut count) = (self.wait.api, self.wait.raw(), -1, 0);
+        // SAFETY: with null the library only counts; it fills in as many as it counted, which is one.
+        unsafe {
+            let counted = (api.async_wait_fds)(raw, ptr::null_mut(), &raw mut count) == 1;
+            let filled = counted && count == 1 && (api.async_wait_fds)(raw, &raw mut fd, &raw mut count) == 1;
+            (filled && fd >= 0).then_some(fd)
+        }
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        // A fibre that is left behind would still write to its work. One that fails is gone as well.
+        while self.is_paused() {
+            let _ = wait_for_any(std::slice::from_ref(self), -1, &mut Vec::new());
+            let _ = self.step();
+        }
+    }
+}
+
+/// What runs on the fibre.
+///
+/// # Safety
+/// `argument` points to a pointer to work that nobody else uses until this returns.
+unsafe extern "C" fn run<T>(argument: *mut c_void) -> c_int {
+    // SAFETY: `argument` is the library's copy of the pointer that `step` gave. The work lives until the job has finished,
+    // and only the fibre uses it until then.
+    let work = unsafe { &mut **argument.cast::<*mut Work<T>>() };
+    work.result = (work.run)(&mut work.subject);
+    1
+}
+
+/// Waits until a paused job can go on, at most `timeout_ms` (-1: for ever); `ready` has the indices of those that can.
+///
+/// # Errors
+/// The system refuses.
+pub fn wait_for_any<T>(jobs: &[Job<T>], timeout_ms: i32, ready: &mut Vec<usize>) -> Result<(), Failure> {
+    ready.clear();
+    let (mut indices, mut fds) = (Vec::new(), Vec::new());
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.is_paused()) {
+        match job.descriptor {
+            Some(fd) => {
+                indices.push(index);
+                // SAFETY: the job's wait context keeps its descriptor open while the job is paused, and nobody steps it
+                // on meanwhile.
+                fds.push(PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN));
+            }
+            // Without a descriptor it can always go on.
+            None => ready.push(index),
+        }
+    }
+    let timeout = if ready.is_empty() { timeout_ms } else { 0 };
+    let timeout = (timeout >= 0)
+        .then(|| Timespec { tv_sec: i64::from(timeout / 1000), tv_nsec: i64::from(timeout % 1000) * 1_000_000 });
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(()),
+        Err(error) => return Err(Failure::new("poll", error.to_string())),
+    }
+    let woken = indices.into_iter().zip(&fds).filter(|(_, fd)| fd.revents() == PollFlags::IN);
+    ready.extend(woken.map(|(index, _)| index));
+    Ok(())
+}
