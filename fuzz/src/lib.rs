@@ -80,7 +80,10 @@ pub fn completion(mut data: &[u8]) {
     let received = Completion::receive(&mut consumer, &slots);
     let Ok(got) = received.expect("a message is there") else { return };
     assert_eq!(got.tag, words[0] as u32);
-    got.push(&mut producer, &slots);
+    match &got.stamps {
+        Some(stamps) => producer.push(&slots, &Completion::sampled_words(got.tag, got.status, stamps)),
+        None => producer.push(&slots, &Completion::words(got.tag, got.status)),
+    }
     assert_eq!(Completion::receive(&mut consumer, &slots), Some(Ok(got)));
 }
 
