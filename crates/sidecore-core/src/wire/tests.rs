@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sync::Ordering;
+use alloc::vec::Vec;
 use proptest::prelude::*;
 
 const ARENA: u32 = 1 << 20;
