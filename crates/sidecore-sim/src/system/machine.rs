@@ -69,7 +69,7 @@ settings! {
             overshoot_ns: Time,
             client_overshoot_ns: Time,
         }
-        /// The host takes the core away: how often, and for how long in the mean.
+        /// The host takes the core away: after how much time on it, and for how long, in the mean.
         noise: Noise {
             every_ns: Time,
             lasts_ns: Time,
@@ -153,8 +153,8 @@ impl Machine {
 impl Model for Machine {
     fn check(&self) -> Result<(), Impossible> {
         let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
-        if lasts > 0.0 && every < 2.0 * lasts {
-            let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
+        if lasts > 0.0 && every <= 0.0 {
+            let message = format!("interruptions of {lasts} ns with nothing between them leave no time");
             return Err(Impossible { parameter: "noise.every_ns", message });
         }
         Ok(())

@@ -16,6 +16,8 @@ const BATCH: u64 = 256;
 const LOOK: u64 = 20_000;
 /// Requests for which the doorbell is rung once.
 const RING_EVERY: usize = 32;
+/// A run of fewer requests goes on until one of them carried stage times: without any it measured nothing.
+const FEW: u64 = 64;
 /// Completions taken before their results are looked at.
 const TAKE: usize = 8;
 
@@ -88,7 +90,7 @@ impl<'c> Load<'c> {
                 batch = (batch * 2).min(BATCH);
             }
             looked = took;
-            if took >= ns {
+            if took >= ns && self.is_enough(ops) {
                 let cpu_ns = clock::thread_cpu() - cpu;
                 self.drain()?;
                 let empty_polls = self.client.wait_report().audit.empty_polls - before;
@@ -133,8 +135,7 @@ impl<'c> Load<'c> {
         let mut random = seed | 1;
         let (start, cpu) = (clock::now(), clock::thread_cpu());
         let mut next = start as f64;
-        let (mut now, mut ops) = (start, 0);
-        let end = start + ns;
+        let (mut now, mut ops, mut end) = (start, 0, start + ns);
         while now < end {
             let due = next as u64;
             if now >= due && !self.free.is_empty() {
@@ -146,11 +147,19 @@ impl<'c> Load<'c> {
                 ops += 1;
             }
             now = clock::now();
+            if now >= end && !self.is_enough(ops) {
+                end = now + ns;
+            }
         }
         let cpu_ns = (clock::thread_cpu() - cpu).saturating_sub(self.idled);
         self.drain()?;
         let empty_polls = self.client.wait_report().audit.empty_polls - before;
         self.end(Measured { ops, ns: now - start, began: start, cpu_ns, empty_polls, ..Measured::default() })
+    }
+
+    /// Whether a run may end after so many requests.
+    fn is_enough(&self, ops: u64) -> bool {
+        ops >= FEW || !self.stages.total.is_empty()
     }
 
     /// The next completion until then. With nothing in flight, lets the time pass.
