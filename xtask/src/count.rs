@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use cargo_metadata::{Message, MetadataCommand};
+use cargo_metadata::MetadataCommand;
 
-use crate::Result;
+use crate::{Result, built};
 
 /// The page that names the limits.
 const LIMITS: &str = "docs/instructions.md";
@@ -29,8 +28,8 @@ struct Cost {
     sidecore: f64,
 }
 
-/// Prints the figures beside their limits. `false`: one is above its limit.
-pub(crate) fn run(root: &Path) -> Result<bool> {
+/// Prints the figures of this program, or of one built for it, beside their limits. `false`: one is above its limit.
+pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     if !cfg!(target_arch = "x86_64") {
         println!("not counted: the limits are for x86-64");
         return Ok(true);
@@ -40,7 +39,8 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     }
     let page = fs::read_to_string(root.join(LIMITS))?;
     let limits = limits(&page)?;
-    let [noop, aes, library] = costs(&build(root)?, &root.join("target/callgrind"))?;
+    let program = program.map_or_else(|| build(root), |program| Ok(program.to_owned()))?;
+    let [noop, aes, library] = costs(&program, &root.join("target/callgrind"))?;
     let figures = [noop.sidecore, noop.client, aes.sidecore - library.client];
     if limits.len() != figures.len() {
         return Err(format!("{LIMITS} has {} limits, counted are {}", limits.len(), figures.len()).into());
@@ -54,41 +54,17 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(held)
 }
 
-/// The program, built. The workspace's crates get settings of their own, in the directory that the tests use.
-fn build(root: &Path) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+/// The program, built. The workspace's crates get settings of their own, in the directory that the tests use, where the
+/// runtime's other programs are such ones too until everything is built again.
+pub(crate) fn build(root: &Path) -> Result<PathBuf> {
+    let mut cargo = built::cargo(root);
     for package in MetadataCommand::new().current_dir(root).no_deps().exec()?.packages {
         for setting in AS_RELEASED {
             cargo.arg("--config").arg(format!("profile.dev.package.{}.{setting}", package.name));
         }
     }
-    cargo.args([
-        "test",
-        "-p",
-        "sidecore",
-        "--bench",
-        "count",
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let mut child = cargo
-        .current_dir(root)
-        .env("SIDECORE_SLOW_CLOCK", "1")
-        .env("CARGO_INCREMENTAL", "0")
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let output = child.stdout.take().ok_or("cargo has no output")?;
-    let mut program = None;
-    for message in Message::parse_stream(BufReader::new(output)) {
-        if let Message::CompilerArtifact(artifact) = message?
-            && artifact.target.name == "count"
-        {
-            program = artifact.executable;
-        }
-    }
-    child.wait()?;
-    Ok(program.ok_or("the program to count was not built")?.into_std_path_buf())
+    cargo.env("SIDECORE_SLOW_CLOCK", "1").env("CARGO_INCREMENTAL", "0");
+    built::program(&built::tests(&mut cargo, &["--bench", "count"])?, "count")
 }
 
 /// Runs all at once: callgrind counts the same however many run beside it.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
+use crate::{Result, built};
 
 /// Where the pages stand.
 const DOCS: &str = "docs";
@@ -32,6 +32,7 @@ const INIC: &str = "plans/inic.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.
 pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
+    let program = built::program(&built::everything(root)?, "sidecore-lab")?;
     let mut same = true;
     for (page, how) in PAGES {
         let folder = root.join("target/golden").join(page).with_extension("");
@@ -40,7 +41,7 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
         }
         fs::create_dir_all(&folder)?;
         let beside = root.join(DOCS).join(page);
-        if !make(root, how, &folder.join(beside.file_name().unwrap_or_default()))? {
+        if !make(Command::new(&program).current_dir(root), how, &folder.join(beside.file_name().unwrap_or_default()))? {
             println!("{page}: `sidecore sim {}` failed", how.join(" "));
             same = false;
             continue;
@@ -61,10 +62,8 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     Ok(same)
 }
 
-fn make(root: &Path, how: &[&str], page: &Path) -> Result<bool> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).args(["run", "-q", "-p", "sidecore-lab", "--", "sim"]).args(how);
-    let done = command.arg("--markdown").arg(page).output()?;
+fn make(program: &mut Command, how: &[&str], page: &Path) -> Result<bool> {
+    let done = program.arg("sim").args(how).arg("--markdown").arg(page).output()?;
     if !done.status.success() {
         println!("{}", String::from_utf8_lossy(&done.stderr));
     }

@@ -2,6 +2,7 @@
 //! everything a change must pass, `cargo xtask count` counts instructions, `cargo xtask lines` lines,
 //! `cargo xtask golden` makes the simulator's pages again, `cargo xtask evp` takes over OpenSSL's test vectors.
 
+mod built;
 mod count;
 mod evp;
 mod golden;
@@ -24,6 +25,7 @@ usage: cargo xtask COMMAND
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
   count            count the instructions of an operation, and compare with the limits in docs/instructions.md
+  count PROGRAM    the same of a program that was built for it before
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones
@@ -33,7 +35,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
-        ["count"] => root().and_then(|root| count::run(&root)),
+        ["count"] => root().and_then(|root| count::run(&root, None)),
+        ["count", program] => root().and_then(|root| count::run(&root, Some(program.as_ref()))),
         ["lines"] => root().and_then(|root| lines::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),

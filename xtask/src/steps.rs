@@ -1,43 +1,43 @@
-//! `cargo xtask test`: all that a change must pass, in order, each step with its time.
+//! `cargo xtask test`: all that a change must pass, each with its time. What needs no build comes first; the rest is built
+//! once and then runs beside each other.
 
 mod counts;
+mod pool;
 mod skips;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::{Result, golden, tidy};
+use cargo_metadata::Artifact;
+
+use crate::built::{self, cargo};
+use crate::{Result, count, tidy};
 use counts::Counts;
+use pool::{Ended, Job};
 use skips::Skips;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
 const LOOM_PREEMPTIONS: &str = "3";
-/// Runs of simulated faults.
+/// Runs of simulated faults, by random schedules: many more than the tests have time for.
 const FAULT_SEEDS: &str = "10000";
-const LOOM_TESTS: &str = "crates/sidecore-core/tests";
 
-/// Where tests say what they left out, below the workspace.
+/// Where tests say what they left out, and where output goes meanwhile, below the workspace.
 const SKIPPED: &str = "target/skipped";
+const OUTPUT: &str = "target/output";
 
-/// Runs the steps up to the first that fails, and ends with what tests skipped and one line that sums them up. A step that
-/// fails without a failed test, by its format or in the build, counts as one failure; so does, in CI, each skip that is not
-/// accepted there.
+/// Runs the steps up to the first that fails, then all jobs, and ends with what tests skipped and one line that sums them
+/// up. What fails without a failed test, by its format or in the build, counts as one failure; so does, in CI, each skip
+/// that is not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let mut counts = Counts::default();
     // Of a run before; there may be none.
     let _ = std::fs::remove_file(root.join(SKIPPED));
-    for step in STEPS {
-        println!("\n==> {}", step.title);
-        let start = Instant::now();
-        let passed = (step.run)(root, &mut counts)?;
-        println!("<== {}: {} after {:.1} s", step.title, verdict(passed), start.elapsed().as_secs_f64());
-        if !passed {
-            println!("stopped at {}: later steps were not run", step.title);
-            counts.failed = counts.failed.max(1);
-            break;
+    match prepared(root) {
+        Some((built, count)) => {
+            pool::run(jobs(root, &built, &count)?, &root.join(OUTPUT), |ended| tell(&ended, &mut counts))?;
         }
+        None => counts.failed = 1,
     }
     let skips = Skips::read(&root.join(SKIPPED))?;
     let refused = if std::env::var("CI").is_ok_and(|ci| ci == "true") { skips.refused() } else { 0 };
@@ -48,65 +48,48 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(counts.failed + refused == 0)
 }
 
-struct Step {
-    title: &'static str,
-    run: fn(&Path, &mut Counts) -> Result<bool>,
+/// What a step is called, and what makes it.
+type Step = (&'static str, fn(&Path) -> Result<bool>);
+
+const STEPS: [Step; 3] = [("cargo fmt", format), ("cargo clippy", lint), ("cargo xtask tidy", tidy::run)];
+
+/// What was built, and the program to count, if everything before it passed.
+fn prepared(root: &Path) -> Option<(Vec<Artifact>, PathBuf)> {
+    for (title, step) in STEPS {
+        timed(title, || Ok(step(root)?.then_some(())))?;
+    }
+    // First, for where both leave a program of the same name the tests need theirs.
+    let count = timed("cargo test --bench count --no-run", || count::build(root).map(Some))?;
+    Some((timed("cargo test --no-run", || built::everything(root).map(Some))?, count))
 }
 
-const STEPS: [Step; 8] = [
-    Step { title: "cargo fmt", run: format },
-    Step { title: "cargo clippy", run: lint },
-    Step { title: "cargo xtask tidy", run: |root, _| tidy::run(root) },
-    Step { title: "cargo test", run: test },
-    Step { title: "cargo xtask golden", run: |root, _| golden::run(root, false) },
-    Step { title: "sidecore sim faults", run: faults },
-    Step { title: "cargo xtask count", run: |root, _| crate::count::run(root) },
-    Step { title: "loom", run: model_check },
-];
+/// Makes a step. `None`: it failed.
+fn timed<T>(title: &str, step: impl FnOnce() -> Result<Option<T>>) -> Option<T> {
+    println!("\n==> {title}");
+    let start = Instant::now();
+    let done = step().unwrap_or_else(|error| {
+        println!("{error}");
+        None
+    });
+    println!("{}", verdict(title, done.is_some(), start.elapsed()));
+    if done.is_none() {
+        println!("stopped at {title}: later steps were not run");
+    }
+    done
+}
 
-fn format(root: &Path, _: &mut Counts) -> Result<bool> {
+fn verdict(title: &str, passed: bool, took: Duration) -> String {
+    format!("<== {title}: {} after {:.1} s", if passed { "passed" } else { "FAILED" }, took.as_secs_f64())
+}
+
+fn format(root: &Path) -> Result<bool> {
     ensure_component("fmt", "rustfmt")?;
     succeeds(cargo(root).args(["fmt", "--all", "--check"]))
 }
 
-fn lint(root: &Path, _: &mut Counts) -> Result<bool> {
+fn lint(root: &Path) -> Result<bool> {
     ensure_component("clippy", "clippy")?;
     succeeds(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
-}
-
-fn test(root: &Path, counts: &mut Counts) -> Result<bool> {
-    let mut command = cargo(root);
-    command.args(["test", "--workspace", "--no-fail-fast"]).env(skips::VARIABLE, root.join(SKIPPED));
-    count(&mut command, counts)
-}
-
-/// Random schedules with faults: many more than the tests have time for.
-fn faults(root: &Path, _: &mut Counts) -> Result<bool> {
-    let seeds = ["sim", "faults", "--seeds", FAULT_SEEDS];
-    succeeds(cargo(root).args(["run", "-q", "-p", "sidecore-lab", "--"]).args(seeds))
-}
-
-/// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
-fn model_check(root: &Path, counts: &mut Counts) -> Result<bool> {
-    if !has_models(&root.join(LOOM_TESTS)) {
-        println!("none: there is no {LOOM_TESTS}/loom*.rs");
-        return Ok(true);
-    }
-    let mut command = cargo(root);
-    command.args(["test", "-p", "sidecore-core", "--release", "--no-fail-fast", "--test", "loom*"]);
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root.join("target/loom"));
-    count(command.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS), counts)
-}
-
-fn has_models(tests: &Path) -> bool {
-    let is_model = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("loom");
-    std::fs::read_dir(tests).is_ok_and(|entries| entries.flatten().any(is_model))
-}
-
-fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root).stdin(Stdio::null());
-    command
 }
 
 /// Installs a component of the toolchain where it is missing.
@@ -123,31 +106,62 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
+/// What runs beside each other: first what computes, then the tests.
+fn jobs(root: &Path, built: &[Artifact], count: &Path) -> Result<Vec<Job>> {
+    let itself = std::env::current_exe()?;
+    let xtask = |command: &str| {
+        let mut program = Command::new(&itself);
+        program.arg(command).current_dir(root);
+        Job { title: format!("cargo xtask {command}"), command: program }
+    };
+    let (mut counting, mut faults, mut doc) =
+        (xtask("count"), Command::new(built::program(built, "sidecore-lab")?), cargo(root));
+    counting.command.arg(count);
+    faults.args(["sim", "faults", "--seeds", FAULT_SEEDS]);
+    doc.args(["test", "--workspace", "--doc"]);
+    let mut jobs = vec![
+        Job { title: "loom".to_owned(), command: models(root) },
+        counting,
+        xtask("golden"),
+        Job { title: "sidecore sim faults".to_owned(), command: faults },
+        Job { title: "cargo test --doc".to_owned(), command: doc },
+    ];
+    let mut tests: Vec<Job> = built.iter().filter_map(|artifact| test(root, artifact)).collect();
+    tests.sort_by(|one, other| one.title.cmp(&other.title));
+    jobs.extend(tests);
+    Ok(jobs)
+}
+
+/// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
+fn models(root: &Path) -> Command {
+    let mut command = cargo(root);
+    command.args(["test", "-p", "sidecore-core", "--profile", "models", "--no-fail-fast", "--test", "loom*"]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root.join("target/loom"));
+    command.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
+    command
+}
+
+/// A program of tests, run as cargo runs it.
+fn test(root: &Path, artifact: &Artifact) -> Option<Job> {
+    let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
+    let mut command = Command::new(program);
+    command.current_dir(artifact.manifest_path.parent()?).env(skips::VARIABLE, root.join(SKIPPED));
+    let source = artifact.target.src_path.as_std_path();
+    Some(Job { title: source.strip_prefix(root).unwrap_or(source).display().to_string(), command })
+}
+
+fn tell(ended: &Ended, counts: &mut Counts) {
+    let Ended { title, passed, output, took } = ended;
+    println!("\n==> {title}\n{output}{}", verdict(title, *passed, *took));
+    let before = counts.failed;
+    output.lines().for_each(|line| counts.add(line));
+    if !passed {
+        counts.failed = counts.failed.max(before + 1);
+    }
+}
+
 fn succeeds(command: &mut Command) -> Result<bool> {
     Ok(command.status()?.success())
-}
-
-/// Runs tests, passing their output on while it is read for its counts.
-fn count(command: &mut Command, counts: &mut Counts) -> Result<bool> {
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    if let Some(output) = child.stdout.take() {
-        pass_on(BufReader::new(output), &mut std::io::stdout().lock(), counts)?;
-    }
-    Ok(child.wait()?.success())
-}
-
-fn pass_on(mut from: impl BufRead, to: &mut impl Write, counts: &mut Counts) -> Result<()> {
-    let mut line = Vec::new();
-    while from.read_until(b'\n', &mut line)? > 0 {
-        to.write_all(&line)?;
-        counts.add(&String::from_utf8_lossy(&line));
-        line.clear();
-    }
-    Ok(to.flush()?)
-}
-
-fn verdict(passed: bool) -> &'static str {
-    if passed { "passed" } else { "FAILED" }
 }
 
 #[cfg(test)]
@@ -155,29 +169,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_passes_unchanged_and_is_counted() -> Result<()> {
-        let output = b"running 2 tests\n\xff\ntest result: ok. 2 passed; 0 failed; 0 ignored\nno newline";
-        let (mut copy, mut counts) = (Vec::new(), Counts::default());
-        pass_on(&output[..], &mut copy, &mut counts)?;
-        assert_eq!(copy, output);
-        assert_eq!(counts, Counts { passed: 2, failed: 0 });
-        Ok(())
-    }
-
-    #[test]
-    fn a_run_passes_if_its_command_does() -> Result<()> {
+    fn a_program_that_fails_without_a_failed_test_counts_as_one() {
         let mut counts = Counts::default();
-        assert!(!count(&mut Command::new("false"), &mut counts)?);
-        assert!(count(&mut Command::new("true"), &mut counts)?);
-        assert_eq!(counts, Counts::default());
-        Ok(())
+        let mut end = |passed, output: &str| {
+            let (title, output) = (String::new(), output.to_owned());
+            tell(&Ended { title, passed, output, took: Duration::ZERO }, &mut counts);
+            (counts.passed, counts.failed)
+        };
+        assert_eq!(end(true, "test result: ok. 2 passed; 0 failed; 0 ignored\n"), (2, 0));
+        assert_eq!(end(false, "running 3 tests\n"), (2, 1));
+        assert_eq!(end(false, "test result: FAILED. 1 passed; 2 failed; 0 ignored\n"), (3, 3));
     }
 
     #[test]
-    fn models_are_files_named_after_loom() -> Result<()> {
-        let root = crate::root()?;
-        assert!(!has_models(&root.join("xtask/src")));
-        assert!(!has_models(&root.join("no such directory")));
-        Ok(())
+    fn a_step_that_fails_or_cannot_be_made_is_none() {
+        assert_eq!(timed("step", || Ok(Some(7))), Some(7));
+        assert_eq!(timed("step", || Ok(None::<u8>)), None);
+        assert_eq!(timed("step", || Err::<Option<u8>, _>("cannot".into())), None);
     }
 }

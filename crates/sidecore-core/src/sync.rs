@@ -4,9 +4,9 @@
 //! that the protocol fails without it.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU64, Ordering, fence};
+pub use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 /// An ordering that a protocol relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,18 @@ pub enum Reliance {
     FlagRaise,
     /// The look at a flag that pairs with it.
     FlagLook,
+    /// Who sees a block open sees what was written for its owner.
+    BlockOpen,
+    /// The look at its generation that pairs with it.
+    BlockSeen,
+    /// Who sees a word of a block's next owner sees the block closed for the one before.
+    BlockClose,
+    /// The last look at its generation, which pairs with it.
+    BlockStayed,
+    /// Who finds what was made for this process finds it made.
+    PlacePut,
+    /// The look that pairs with it.
+    PlaceLook,
 }
 
 /// What the code says, where nothing is weakened.

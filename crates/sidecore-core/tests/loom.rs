@@ -1,4 +1,4 @@
-//! Ring, doorbell, gate and flag under every interleaving that the memory model allows, up to a bound on preemptions.
+//! What threads and processes share, under every interleaving that the memory model allows, up to a bound on preemptions.
 //!
 //! Each ordering that the code relies on has a twin here: the same code without that ordering, which must fail.
 //! Run: `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-core --test loom`
@@ -9,10 +9,13 @@ use loom::thread;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::flag::Flag;
 use sidecore_core::gate::Gate;
+use sidecore_core::generation::{Generation, renew, whole};
+use sidecore_core::per_process::{Got, PerProcess};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, weakened};
 use sidecore_core::words::Line;
+use std::convert::Infallible;
 
 const SLOTS: usize = 2;
 
@@ -292,4 +295,169 @@ fn twin_that_raises_its_flag_without_release_must_fail() {
 #[should_panic(expected = "left in the queue")]
 fn twin_that_looks_at_its_flag_without_acquire_must_fail() {
     weakened(&[(Reliance::FlagLook, Ordering::Relaxed)], all_that_is_queued_is_found);
+}
+
+/// A key's blocks, one for each of two sidecores: generation, and a word that says whose it is.
+type Blocks = [[AtomicU64; 2]; 2];
+
+fn generations(blocks: &Blocks) -> impl Iterator<Item = Generation<'_>> + Clone {
+    blocks.iter().map(|[generation, _]| Generation(generation))
+}
+
+fn give(blocks: &Blocks, owner: u64) {
+    blocks.iter().for_each(|[_, word]| word.store(owner, Ordering::Relaxed));
+}
+
+/// Blocks change hands while somebody reads them, who goes by the generation of the first.
+fn owners_are_not_mixed() {
+    loom::model(|| {
+        let blocks = Arc::new(Blocks::default());
+        renew(generations(&blocks), || give(&blocks, 1));
+        let theirs = blocks.clone();
+        let reader = thread::spawn(move || {
+            let generation = || Ok::<_, Infallible>(theirs[0][0].load(Ordering::Relaxed));
+            whole(generation, || Ok([1, 0].map(|block: usize| theirs[block][1].load(Ordering::Relaxed))))
+        });
+        renew(generations(&blocks), || give(&blocks, 2));
+        let Ok(found) = reader.join().unwrap();
+        assert!(found.is_none_or(|words| words == [1, 1] || words == [2, 2]), "two owners are mixed");
+    });
+}
+
+#[test]
+fn what_is_read_of_a_block_is_of_one_owner() {
+    owners_are_not_mixed();
+}
+
+#[test]
+#[should_panic(expected = "two owners are mixed")]
+fn twin_that_opens_a_block_without_release_must_fail() {
+    weakened(&[(Reliance::BlockOpen, Ordering::Relaxed)], owners_are_not_mixed);
+}
+
+#[test]
+#[should_panic(expected = "two owners are mixed")]
+fn twin_that_sees_a_block_open_without_acquire_must_fail() {
+    weakened(&[(Reliance::BlockSeen, Ordering::Relaxed)], owners_are_not_mixed);
+}
+
+#[test]
+#[should_panic(expected = "two owners are mixed")]
+fn twin_that_closes_a_block_without_its_fence_must_fail() {
+    weakened(&[(Reliance::BlockClose, Ordering::Relaxed)], owners_are_not_mixed);
+}
+
+#[test]
+#[should_panic(expected = "two owners are mixed")]
+fn twin_that_looks_again_without_its_fence_must_fail() {
+    weakened(&[(Reliance::BlockStayed, Ordering::Relaxed)], owners_are_not_mixed);
+}
+
+/// What is made for a process, beside a word that the kernel wipes in its children.
+#[derive(Debug, Default)]
+struct Made {
+    unwiped: AtomicU64,
+    value: AtomicU64,
+}
+
+impl Made {
+    fn fill(&self) -> *mut Self {
+        self.unwiped.store(1, Ordering::Relaxed);
+        self.value.store(1, Ordering::Relaxed);
+        std::ptr::from_ref(self).cast_mut()
+    }
+}
+
+fn room(things: usize) -> Vec<Made> {
+    (0..things).map(|_| Made::default()).collect()
+}
+
+/// A forked child with a place in which its parent had something, and with room for what its threads make.
+struct Child {
+    place: PerProcess<Made>,
+    made: Vec<Made>,
+}
+
+impl Child {
+    fn find(&self, made: *mut Made) -> &Made {
+        self.made.iter().find(|known| std::ptr::eq(*known, made)).expect("one of those that were made")
+    }
+
+    /// One of its threads asks. Returns what it got, and whether it is to inherit from the parent.
+    fn ask(&self, thread: usize) -> (usize, bool) {
+        let is_own = |made| self.find(made).unwiped.load(Ordering::Relaxed) == 1;
+        let Ok(got) = self.place.get(is_own, || Ok::<_, Infallible>(self.made[thread].fill()));
+        let (Got::There(own) | Got::Made { own, .. } | Got::Late { own, .. }) = got;
+        assert_eq!(self.find(own).value.load(Ordering::Relaxed), 1, "a process made one by halves");
+        (own as usize, matches!(got, Got::Made { parents, .. } if std::ptr::eq(parents, &self.made[0])))
+    }
+}
+
+/// Two threads of a child ask at a time.
+fn a_process_makes_one() {
+    loom::model(|| {
+        let made = room(3);
+        let child = Arc::new(Child { place: PerProcess::holding(made[0].fill()), made });
+        child.made[0].unwiped.store(0, Ordering::Relaxed);
+        let theirs = child.clone();
+        let other = thread::spawn(move || theirs.ask(1));
+        let (own, inherits) = child.ask(2);
+        let (others, other_inherits) = other.join().unwrap();
+        assert_eq!(own, others, "a process made two");
+        assert!(inherits != other_inherits, "the parent's is inherited once");
+    });
+}
+
+#[test]
+fn the_threads_of_a_process_get_one() {
+    a_process_makes_one();
+}
+
+#[test]
+#[should_panic(expected = "a process made")]
+fn twin_that_puts_it_there_without_release_must_fail() {
+    weakened(&[(Reliance::PlacePut, Ordering::Relaxed)], a_process_makes_one);
+}
+
+#[test]
+#[should_panic(expected = "a process made")]
+fn twin_that_looks_for_it_without_acquire_must_fail() {
+    weakened(&[(Reliance::PlaceLook, Ordering::Relaxed)], a_process_makes_one);
+}
+
+/// One thread makes what its process has, and another forks when it sees that: the child has the memory that the forking
+/// thread sees, makes its own, and what it inherits is whole.
+fn a_child_inherits_what_is_whole() {
+    loom::model(|| {
+        let parent = Arc::new(Child { place: PerProcess::holding(std::ptr::null_mut()), made: room(2) });
+        let theirs = parent.clone();
+        let forks = thread::spawn(move || {
+            let mut copied: *mut Made = std::ptr::null_mut();
+            while copied.is_null() {
+                thread::yield_now();
+                let _ = theirs.place.peek(|there| {
+                    copied = there;
+                    true
+                });
+            }
+            let child = PerProcess::holding(copied);
+            let Ok(got) = child.get(|_| false, || Ok::<_, Infallible>(theirs.made[1].fill()));
+            let Got::Made { own, parents } = got else { panic!("a child goes on with its parent's") };
+            assert!(std::ptr::eq(own, &theirs.made[1]) && parents == copied);
+            assert_eq!(theirs.find(parents).value.load(Ordering::Relaxed), 1, "a child inherits a half");
+        });
+        parent.ask(0);
+        forks.join().unwrap();
+    });
+}
+
+#[test]
+fn a_child_makes_its_own_and_inherits_a_whole_one() {
+    a_child_inherits_what_is_whole();
+}
+
+#[test]
+#[should_panic(expected = "inherits a half")]
+fn twin_that_forks_where_it_is_put_without_release_must_fail() {
+    weakened(&[(Reliance::PlacePut, Ordering::Relaxed)], a_child_inherits_what_is_whole);
 }

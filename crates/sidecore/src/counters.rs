@@ -8,11 +8,13 @@
 //! What a client says of itself reaches the file through its lane's [`report`] and is marked as its word alone.
 
 use crate::config::Waiters;
+use crate::keys::MAX_NAME;
 use crate::shm::Mapping;
 use layout::{Filed, header};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use sidecore_core::generation::{Generation, renew};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -160,7 +162,9 @@ impl Counters {
     pub fn open_key(self: &Arc<Self>, place: usize, name: &str) -> io::Result<()> {
         let words = self.shape.block::<KeyCounter>(place);
         self.reserve(words.start, words.len())?;
-        self.key_blocks(place).for_each(|block| block.open(name));
+        let about = KeyAbout { name: about::cut(name, MAX_NAME) };
+        let fill = || (0..self.shape.sidecores as usize).for_each(|sidecore| self.key(sidecore, place).fill(&about));
+        renew(self.generations(place), fill);
         Ok(())
     }
 
@@ -169,15 +173,17 @@ impl Counters {
     /// # Panics
     /// There is no such place.
     pub fn close_key(self: &Arc<Self>, place: usize) {
-        self.key_blocks(place).for_each(|block| block.close());
+        self.generations(place).for_each(Generation::close);
     }
 
     fn block<C: Filed>(self: &Arc<Self>, index: usize) -> Block<C> {
         Block::new(self, self.shape.block::<C>(index).start)
     }
 
-    fn key_blocks(self: &Arc<Self>, place: usize) -> impl Iterator<Item = KeyBlock> {
-        (0..self.shape.sidecores as usize).map(move |sidecore| self.key(sidecore, place))
+    /// Those of a key's blocks.
+    fn generations(&self, place: usize) -> impl Iterator<Item = Generation<'_>> + Clone {
+        let word = move |sidecore| self.shape.key_on(sidecore, place).start + layout::GENERATION;
+        (0..self.shape.sidecores as usize).map(move |sidecore| Generation(self.word(word(sidecore))))
     }
 
     /// Sets space aside for words that are written from now on.

@@ -1,6 +1,9 @@
 //! Nothing is broken in some hundred runs; each deliberate defect is found; a seed is a run.
 
 use super::*;
+use scenario::{ClientPlan, DevicePlan, Kind, LanePlan, Load};
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::sidecore::Hops;
 
 fn runs(first: u64, seeds: u64, sabotage: Option<Sabotage>) -> Report {
     run(first, seeds, sabotage, &mut |_, _| ControlFlow::Continue(()))
@@ -61,4 +64,38 @@ fn whoever_watches_can_end_it() {
         if done == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!((report.seeds, seen), (3, vec![(1, 9), (2, 9), (3, 9)]));
+}
+
+/// Time that a request of a client with one at a time takes, ns. Its device rings nobody: it is known when
+/// the answer will be there, after the sidecore went to sleep.
+fn time_of_one(from_device: Notify) -> Nanos {
+    const REQUESTS: u32 = 50;
+    let lane = LanePlan { load: Load::Closed(1), slots: 2, requests: REQUESTS };
+    let device = DevicePlan {
+        kind: Kind::Emulated,
+        can: 7,
+        depth: 1,
+        weight: 1,
+        owned: false,
+        fixed: 4_000,
+        bytes_per_ns: 1_000_000,
+    };
+    let scenario = Scenario {
+        clients: vec![ClientPlan { weight: 1, credit: 1, owned: false, lanes: vec![lane] }],
+        devices: vec![device],
+        hops: Hops { client: Notify::Park, service: Notify::Park, to_device: Notify::Park, from_device },
+        faults: Vec::new(),
+        ..Scenario::new(1)
+    };
+    let mut clock = Engine::new(scenario.seed);
+    let mut run = Run::new(&scenario, None, Watch::default(), &mut clock);
+    while !run.is_finished() && clock.step(&mut run, HORIZON) {}
+    assert!(run.world.broken.is_none() && run.world.requests == u64::from(REQUESTS));
+    clock.now() / u64::from(REQUESTS)
+}
+
+#[test]
+fn under_a_timer_nothing_but_a_look_finds_the_answer_of_a_device() {
+    let (timer, park) = (time_of_one(Notify::Timer { period: 25_000 }), time_of_one(Notify::Park));
+    assert!(timer > park + park / 2, "{timer} ns, {park} ns");
 }

@@ -65,7 +65,7 @@ settings! {
             overshoot_ns: Time,
             client_overshoot_ns: Time,
         }
-        /// The host takes the core away: how often, and for how long in the mean.
+        /// The host takes the core away: after how much time on it, and for how long, in the mean.
         noise: Noise {
             every_ns: Time,
             lasts_ns: Time,
@@ -130,8 +130,8 @@ impl Machine {
 impl Model for Machine {
     fn rules(&self) -> Vec<Rule> {
         let (every, lasts) = (self.noise.every_ns.get(), self.noise.lasts_ns.get());
-        let message = format!("interruptions of {lasts} ns every {every} ns leave no time: is it in ns?");
-        vec![(lasts > 0.0 && every < 2.0 * lasts, "noise.every_ns", message)]
+        let message = format!("interruptions of {lasts} ns with nothing between them leave no time");
+        vec![(lasts > 0.0 && every <= 0.0, "noise.every_ns", message)]
     }
 
     fn run(&self, seed: u64) -> Outcome {

@@ -1,17 +1,17 @@
 //! Handles to the blocks that are written: one writer for each word, nobody waits for anybody.
 
 use super::Counters;
-use super::about::{DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
+use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, SidecoreCounter};
 use super::layout::{Filed, GENERATION, HISTOGRAM};
 use crate::config::{DeviceKind, Place};
-use crate::keys::MAX_NAME;
 use sidecore_core::dispatch::DeviceState;
+use sidecore_core::generation::{Generation, renew};
 use sidecore_core::histogram::{BUCKETS, bucket};
 use sidecore_core::policy::notify::Audit;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
-use sidecore_core::sync::{AtomicU64, Ordering, fence};
+use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::add;
 use std::io;
@@ -71,31 +71,33 @@ impl<C: Filed> Block<C> {
 
     /// What it says of itself while it is open.
     pub(super) fn about(&self) -> Option<C::About> {
-        let is_open = self.word(GENERATION).load(Ordering::Acquire) & 1 == 1;
         let said = || (GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>();
-        is_open.then(|| unpack(&said()).unwrap_or_default())
+        self.generation().is_open().then(|| unpack(&said()).unwrap_or_default())
     }
 
     /// Clears the block and opens it.
     pub(super) fn begin(&self, about: &C::About) {
-        self.close();
-        (GENERATION + 1..C::WORDS).for_each(|word| self.store(word, 0));
-        self.publish(about);
+        renew([self.generation()].into_iter(), || self.fill(about));
     }
 
-    /// Opens the block for readers. What was stored before is seen by who sees it open.
-    fn publish(&self, about: &C::About) {
+    /// Clears the block, which is closed, and writes what it is for.
+    pub(super) fn fill(&self, about: &C::About) {
+        (GENERATION + 1..C::WORDS).for_each(|word| self.store(word, 0));
+        self.describe(about);
+    }
+
+    fn describe(&self, about: &C::About) {
         let words = pack(about, C::FIRST - GENERATION - 1);
         words.iter().zip(GENERATION + 1..).for_each(|(value, word)| self.store(word, *value));
-        self.word(GENERATION).store(self.load(GENERATION) | 1, Ordering::Release);
     }
 
     /// What it counts for is no more.
     pub fn close(&self) {
-        let generation = self.load(GENERATION);
-        self.store(GENERATION, generation.wrapping_add(generation & 1));
-        // Who sees a word of the next opening sees this one closed.
-        fence(Ordering::Release);
+        self.generation().close();
+    }
+
+    fn generation(&self) -> Generation<'_> {
+        Generation(self.word(GENERATION))
     }
 
     #[inline]
@@ -157,7 +159,8 @@ impl LaneBlock {
 impl SidecoreBlock {
     /// The sidecore runs at this place. What it counted before is kept.
     pub fn open(&self, place: Place) {
-        self.publish(&SidecoreAbout { place });
+        self.describe(&SidecoreAbout { place });
+        self.generation().open();
     }
 
     /// Counts requests of this class with that many bytes of input in all.
@@ -206,10 +209,6 @@ impl DeviceBlock {
 }
 
 impl KeyBlock {
-    pub(super) fn open(&self, name: &str) {
-        self.begin(&KeyAbout { name: cut(name, MAX_NAME) });
-    }
-
     /// A sampled request spent so long in this stage, ns. What follows the service is not kept.
     #[inline]
     pub fn record(&self, stage: Stage, time: Nanos) {

@@ -2,6 +2,7 @@
 
 use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
+use crate::losses::{frozen, patience};
 use sidecore::client::{Admin, Client, Error, Job, Session};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Op, Refusal};
@@ -12,7 +13,7 @@ use sidecore::engine::crypto::{Cipher, Hash, KeyMaterial, Scheme, Secret, Sessio
 use sidecore::keys::{Acl, KeyCommand, Kind};
 
 fn service(device: DeviceConfig) -> Running {
-    start(Config { sample_every: 1, devices: vec![device], ..Config::default() })
+    start(Config { sample_every: 1, ..patience(vec![device]) })
 }
 
 fn generate(admin: &mut Admin, name: &str) {
@@ -85,11 +86,11 @@ fn a_new_key_at_the_place_of_a_deleted_one_begins_at_zero() {
 
 #[test]
 fn requests_in_flight_are_a_level_and_those_of_dead_devices_failed() {
-    let service = service(DeviceConfig::emulated("dies", 1_000_000_000, 0.0));
+    let service = service(frozen("dies"));
     let mut client = connect(&service);
     generate(&mut administer(&service), "k");
     let session = open(&mut client, "k");
-    let (input, output) = (client.alloc(8).unwrap(), client.alloc(256).unwrap());
+    let (input, output) = (client.alloc(10_000).unwrap(), client.alloc(256).unwrap());
     let (inputs, outputs) = ([input.extent()], [output.extent()]);
     let job = Job { session, op: Op::Sign, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
     (0..2).for_each(|tag| client.submit(tag, &job).unwrap());

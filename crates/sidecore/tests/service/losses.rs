@@ -23,15 +23,20 @@ fn gone(service: &Running, device: usize) {
     devices_when(service, |all| all[device].state() == Some(DeviceState::Gone));
 }
 
-/// A device that takes five seconds for a request of 4000 bytes: what it has it still has when the test goes on.
+/// A device that takes a second and a millisecond a byte: what it has it still has when the test goes on. Eleven seconds, for
+/// 10,000 bytes, are longer than any test waits for something to be seen.
 pub(crate) fn frozen(name: &str) -> DeviceConfig {
     DeviceConfig::emulated(name, 1_000_000_000, 1e6)
 }
 
 /// A service that lets a device take its time.
-pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
+pub(crate) fn patience(devices: Vec<DeviceConfig>) -> Config {
     let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
-    start(Config { devices, limits, ..Config::default() })
+    Config { devices, limits, ..Config::default() }
+}
+
+pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
+    start(patience(devices))
 }
 
 /// Kills a device again and again while requests are in flight, many of them on it.

@@ -120,7 +120,8 @@ fn overshoot() -> f64 {
     middle(&mut late)
 }
 
-/// How often this core is taken away, and for how long in the mean. Never: once in the time that it was watched, for 0.
+/// How long the thread has this core between two interruptions, and how long one lasts, in the mean. Never interrupted: once
+/// in the time that it was watched, for 0.
 fn noise() -> (f64, f64) {
     let (start, mut last, mut gaps) = (clock::now(), clock::now(), Times::new());
     while last - start < WATCH {
@@ -130,6 +131,6 @@ fn noise() -> (f64, f64) {
         }
         last = now;
     }
-    let count = gaps.len().max(1) as f64;
-    (WATCH as f64 / count, gaps.iter().sum::<u64>() as f64 / count)
+    let (count, taken) = (gaps.len().max(1) as f64, gaps.iter().sum::<u64>());
+    (((last - start - taken) as f64 / count).max(1.0), taken as f64 / count)
 }

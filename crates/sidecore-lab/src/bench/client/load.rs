@@ -16,6 +16,8 @@ const BATCH: u64 = 256;
 const LOOK: u64 = 20_000;
 /// Requests for which the doorbell is rung once.
 const RING_EVERY: usize = 32;
+/// A run of fewer requests goes on until one of them carried stage times: without any it measured nothing.
+const FEW: u64 = 64;
 /// Completions taken before their results are looked at.
 const TAKE: usize = 8;
 
@@ -86,7 +88,7 @@ impl<'c> Load<'c> {
                 batch = (batch * 2).min(BATCH);
             }
             looked = took;
-            if took >= ns {
+            if took >= ns && self.is_enough(ops) {
                 return self.end(&begun, ops, took);
             }
         }
@@ -126,7 +128,7 @@ impl<'c> Load<'c> {
     pub(super) fn open(mut self, per_s: f64, seed: u64, ns: u64) -> Result<Measured, BenchError> {
         let (begun, mut random) = (self.begin(), seed | 1);
         let (mut now, mut next, mut ops) = (begun.at, begun.at as f64, 0);
-        let end = begun.at + ns;
+        let mut end = begun.at + ns;
         while now < end {
             let due = next as u64;
             if now >= due && !self.free.is_empty() {
@@ -138,8 +140,16 @@ impl<'c> Load<'c> {
                 ops += 1;
             }
             now = clock::now();
+            if now >= end && !self.is_enough(ops) {
+                end = now + ns;
+            }
         }
         self.end(&begun, ops, now - begun.at)
+    }
+
+    /// Whether a run may end after so many requests.
+    fn is_enough(&self, ops: u64) -> bool {
+        ops >= FEW || !self.stages.0[0].is_empty()
     }
 
     /// The next completion until then. With nothing in flight, lets the time pass.

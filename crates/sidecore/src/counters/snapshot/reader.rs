@@ -6,6 +6,7 @@ use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
 use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
 use crate::counters::{Shape, Start, WORD};
 use crate::sys::clock;
+use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -149,17 +150,7 @@ fn histograms(words: &[u64]) -> Vec<Histogram> {
 
 /// The words of a block, or of several that follow each other, if the first was open and stayed so while it was read.
 fn open(file: &File, at: Range<usize>) -> io::Result<Option<Vec<u64>>> {
-    let generation = word(file, at.start + GENERATION)?;
-    if !is_open(generation) {
-        return Ok(None);
-    }
-    let words = words(file, at.clone())?;
-    let stayed = words[GENERATION] == generation && word(file, at.start + GENERATION)? == generation;
-    Ok(stayed.then_some(words))
-}
-
-fn is_open(generation: u64) -> bool {
-    generation & 1 == 1
+    whole(|| word(file, at.start + GENERATION), || words(file, at.clone()))
 }
 
 fn word(file: &File, at: usize) -> io::Result<u64> {

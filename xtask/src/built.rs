@@ -1,0 +1,42 @@
+//! What cargo built. All is built as the tests are, with the same features: so nothing is built twice.
+
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cargo_metadata::{Artifact, Message};
+
+use crate::Result;
+
+/// Cargo, in the workspace.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).stdin(Stdio::null());
+    command
+}
+
+/// Builds all tests and programs, with cargo's own messages on standard error.
+pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
+    tests(&mut cargo(root), &[])
+}
+
+/// Builds the tests that these arguments choose, of all crates, and what they need.
+pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact>> {
+    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]).args(choice);
+    let mut child = cargo.stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    let mut artifacts = Vec::new();
+    for message in Message::parse_stream(BufReader::new(output)) {
+        if let Message::CompilerArtifact(artifact) = message? {
+            artifacts.push(artifact);
+        }
+    }
+    if child.wait()?.success() { Ok(artifacts) } else { Err("it does not build".into()) }
+}
+
+/// The program of that name among what was built.
+pub(crate) fn program(artifacts: &[Artifact], name: &str) -> Result<PathBuf> {
+    let named = artifacts.iter().rfind(|artifact| artifact.target.name == name && artifact.executable.is_some());
+    let found = named.and_then(|artifact| artifact.executable.clone());
+    Ok(found.ok_or_else(|| format!("the program {name} was not built"))?.into_std_path_buf())
+}

@@ -1,0 +1,95 @@
+//! Programs that run beside each other. Of each only its output and its verdict count, never how long it took.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// A program to run.
+pub(super) struct Job {
+    pub(super) title: String,
+    pub(super) command: Command,
+}
+
+/// What became of it.
+pub(super) struct Ended {
+    pub(super) title: String,
+    pub(super) passed: bool,
+    /// What it wrote, on both of its outputs.
+    pub(super) output: String,
+    pub(super) took: Duration,
+}
+
+/// Runs all, two at a time: one after the other from the front, for what computes, and from the back, for what waits. Each
+/// that has ended is told. Output goes to files of this directory meanwhile, so that nobody waits for a program that was
+/// left running.
+pub(super) fn run(jobs: Vec<Job>, directory: &Path, tell: impl FnMut(Ended) + Send) -> Result<()> {
+    let _ = fs::remove_dir_all(directory);
+    fs::create_dir_all(directory)?;
+    let jobs: VecDeque<(usize, Job)> = jobs.into_iter().enumerate().collect();
+    let (jobs, tell) = (Mutex::new(jobs), Mutex::new(tell));
+    thread::scope(|scope| {
+        for next in [VecDeque::pop_front, VecDeque::pop_back] {
+            let (jobs, tell) = (&jobs, &tell);
+            scope.spawn(move || {
+                loop {
+                    let job = next(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
+                    let Some((number, job)) = job else { return };
+                    let ended = job.run(&directory.join(number.to_string()));
+                    tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+impl Job {
+    fn run(mut self, file: &Path) -> Ended {
+        let start = Instant::now();
+        let ran = File::create(file).and_then(|output| {
+            let errors = output.try_clone()?;
+            self.command.stdin(Stdio::null()).stdout(output).stderr(errors).status()
+        });
+        let (passed, wrong) = match ran {
+            Ok(status) if status.success() => (true, String::new()),
+            Ok(status) => (false, format!("{status}\n")),
+            Err(error) => (false, format!("{error}\n")),
+        };
+        let output = String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned() + &wrong;
+        Ended { title: self.title, passed, output, took: start.elapsed() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_run_once_and_told_with_both_outputs() -> Result<()> {
+        let directory = std::env::temp_dir().join(format!("sidecore-pool-{}", std::process::id()));
+        let job = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            Job { title: script.to_owned(), command }
+        };
+        let none = Job { title: "none".to_owned(), command: Command::new("/no such program") };
+        let mut told = Vec::new();
+        run(vec![job("echo a; echo b >&2"), job("exit 3"), job("true"), none], &directory, |ended| {
+            told.push((ended.title, ended.passed, ended.output));
+        })?;
+        told.sort();
+        let told: Vec<_> = told.iter().map(|(title, passed, output)| (&**title, *passed, &**output)).collect();
+        assert_eq!(told[0], ("echo a; echo b >&2", true, "a\nb\n"));
+        assert_eq!(told[1], ("exit 3", false, "exit status: 3\n"));
+        assert!(told[2].0 == "none" && !told[2].1 && told[2].2.contains("No such file"));
+        assert_eq!(told[3], ("true", true, ""));
+        fs::remove_dir_all(&directory)?;
+        Ok(())
+    }
+}
