@@ -34,7 +34,7 @@ pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 pub use made::MadeKey;
 
-use crate::control::{Reply, Request, Token};
+use crate::control::{self, Reply, Token};
 use crate::environment::{service_users, socket_of_environment};
 use crate::keys::KeyInfo;
 use crate::shm::fork::ForkGuard;
@@ -111,7 +111,7 @@ pub struct Session {
 
 /// What to do with which bytes of the arena.
 #[derive(Clone, Copy, Debug)]
-pub struct Job<'e> {
+pub struct Request<'e> {
     /// The session.
     pub session: Session,
     /// The operation.
@@ -153,7 +153,7 @@ impl Client {
         self.own_lane()?;
         // The service decides whether the spec is valid; here only its cost class is of interest.
         let long = spec.scheme.is_asymmetric();
-        match self.lane.ask(&Request::OpenSession(spec.clone()))? {
+        match self.lane.ask(&control::Request::OpenSession(spec.clone()))? {
             Reply::Session { handle, algorithm } => {
                 let algorithm = Algorithm::from_u8(algorithm).unwrap_or(Algorithm::Noop);
                 Ok(Session { handle, long, algorithm })
@@ -168,7 +168,7 @@ impl Client {
     /// The service does not know the session, or is gone.
     pub fn close_session(&mut self, session: Session) -> Result<(), Error> {
         self.own_lane()?;
-        match self.lane.ask(&Request::CloseSession { handle: session.handle })? {
+        match self.lane.ask(&control::Request::CloseSession { handle: session.handle })? {
             Reply::Done => Ok(()),
             other => Err(Error::unexpected(other)),
         }
@@ -180,7 +180,7 @@ impl Client {
     /// There is none of this name, this user may not use it, or the service is gone.
     pub fn key_info(&mut self, name: &str) -> Result<KeyInfo, Error> {
         self.own_lane()?;
-        match self.lane.ask(&Request::KeyInfo { name: name.to_owned() })? {
+        match self.lane.ask(&control::Request::KeyInfo { name: name.to_owned() })? {
             Reply::KeyInfo(info) => Ok(info),
             other => Err(Error::unexpected(other)),
         }
@@ -301,9 +301,9 @@ impl Client {
     /// # Errors
     /// [`Error::Full`] with as many requests in flight as the lane has slots: take completions first.
     #[inline]
-    pub fn submit(&mut self, tag: u32, job: &Job<'_>) -> Result<(), Error> {
+    pub fn submit(&mut self, tag: u32, request: &Request<'_>) -> Result<(), Error> {
         self.own_lane()?;
-        let Job { session, op, head_len, inputs, outputs, urgent } = *job;
+        let Request { session, op, head_len, inputs, outputs, urgent } = *request;
         let handle = session.handle;
         let request = wire::Request { tag, op, session: handle, head_len, inputs, outputs, urgent, submitted: None };
         self.lane.submit(request, session)
@@ -409,8 +409,8 @@ impl Client {
     ) -> Result<Vec<u8>, Error> {
         self.write(from, 0, input)?;
         let inputs = [Extent::new(from.extent().offset, input.len() as u32)];
-        let job = Job { session, op, head_len, inputs: &inputs, outputs: &[to.extent()], urgent: true };
-        self.submit(0, &job)?;
+        let request = Request { session, op, head_len, inputs: &inputs, outputs: &[to.extent()], urgent: true };
+        self.submit(0, &request)?;
         self.ring();
         match self.wait()?.status {
             Status::Done { len } => {

@@ -1,6 +1,6 @@
 //! What a real service decided is decided again by the simulator.
 
-use sidecore::client::{Admin, Client, Job, Options};
+use sidecore::client::{Admin, Client, Options, Request};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::Class;
 use sidecore::core::wire::Status;
@@ -43,8 +43,8 @@ fn load(socket: &Path, class: &str, total: u32) -> u32 {
         while submitted < total && submitted < answered + 16 {
             let (inputs, outputs) = ([from.extent()], [to.extent()]);
             let urgent = submitted % 5 == 0;
-            let job = Job { session, op: sample.op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent };
-            client.submit(submitted, &job).unwrap();
+            let request = Request { session, op: sample.op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent };
+            client.submit(submitted, &request).unwrap();
             submitted += 1;
         }
         client.ring();

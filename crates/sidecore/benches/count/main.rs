@@ -4,7 +4,7 @@
 mod sys;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use sidecore::client::{Buffer, Client, Job, Options, Session};
+use sidecore::client::{Buffer, Client, Options, Request, Session};
 use sidecore::config::{Config, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
@@ -102,8 +102,8 @@ impl Load {
         for _ in 0..rounds {
             for (tag, [input, output]) in self.places.iter().enumerate() {
                 let (inputs, outputs) = (slice::from_ref(input), slice::from_ref(output));
-                let job = Job { session, op, head_len, inputs, outputs, urgent: false };
-                self.client.submit(tag as u32, &job)?;
+                let request = Request { session, op, head_len, inputs, outputs, urgent: false };
+                self.client.submit(tag as u32, &request)?;
             }
             self.client.ring();
             while self.client.in_flight() > 0 {

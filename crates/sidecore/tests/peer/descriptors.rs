@@ -6,7 +6,7 @@ use rustix::fs::{FileType, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, ioctl_fionbio, read};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use sidecore::client::{Client, Error, Job, Options, Session};
+use sidecore::client::{Client, Error, Options, Request, Session};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op};
 use sidecore::engine::crypto::sample::sample;
@@ -112,8 +112,8 @@ fn look(client: &mut Client, session: Session) {
 }
 
 fn submit(client: &mut Client, session: Session) {
-    let job = Job { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: true };
-    client.submit(0, &job).expect("room");
+    let request = Request { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: true };
+    client.submit(0, &request).expect("room");
     client.ring();
 }
 

@@ -4,7 +4,7 @@
 
 use crate::checked::Load;
 use crate::{options, wait_for_line};
-use sidecore::client::{Admin, Buffer, Client, Error, Job, Session};
+use sidecore::client::{Admin, Buffer, Client, Error, Request, Session};
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::{Sample, sample};
@@ -73,8 +73,8 @@ fn call(client: &mut Client, session: Session) -> Result<Vec<u8>, Error> {
 
 fn submit(client: &mut Client, session: Session, buffer: &Buffer, tag: u32) -> Result<(), Error> {
     let extents = [buffer.extent()];
-    let job = Job { session, op: Op::Sign, head_len: 0, inputs: &extents, outputs: &extents, urgent: false };
-    client.submit(tag, &job)
+    let request = Request { session, op: Op::Sign, head_len: 0, inputs: &extents, outputs: &extents, urgent: false };
+    client.submit(tag, &request)
 }
 
 /// The child's first call opens a lane of its own with the parent's sessions. The parent's requests stay in flight.

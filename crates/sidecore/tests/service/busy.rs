@@ -1,6 +1,6 @@
 //! A client that keeps its lane full with requests of one kind and only counts.
 
-use sidecore::client::{Buffer, Client, Error, Job, Options, Session};
+use sidecore::client::{Buffer, Client, Error, Options, Request, Session};
 use sidecore::core::session::{Class, Op};
 use sidecore::core::wire::Status;
 use sidecore::engine::crypto::sample::sample;
@@ -33,8 +33,8 @@ impl Busy {
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         let (inputs, outputs) = ([self.input.extent()], [self.output.extent()]);
         let (session, op) = (self.session, self.op);
-        let job = Job { session, op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
-        while self.client.submit(self.next_tag, &job).is_ok() {
+        let request = Request { session, op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+        while self.client.submit(self.next_tag, &request).is_ok() {
             self.next_tag += 1;
         }
         self.client.ring();

@@ -1,6 +1,6 @@
 //! A client that keeps its lane full and checks every result against the engine in its own process.
 
-use sidecore::client::{Buffer, Client, Error, Job, Options, Received, Session};
+use sidecore::client::{Buffer, Client, Error, Options, Received, Request, Session};
 use sidecore::core::session::{Class, Op};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::{self, sample::sample};
@@ -106,8 +106,9 @@ impl Load {
         let from = buffer.prefix(input.len() as u32);
         let to = Extent::new(from.offset + at, len as u32);
         let urgent = (random >> 16).is_multiple_of(4);
-        let job = Job { session: pair.there, op: pair.op, head_len: 0, inputs: &[from], outputs: &[to], urgent };
-        self.client.submit(self.next_tag, &job)?;
+        let request =
+            Request { session: pair.there, op: pair.op, head_len: 0, inputs: &[from], outputs: &[to], urgent };
+        self.client.submit(self.next_tag, &request)?;
         self.in_flight.insert(self.next_tag, Expected { buffer, result, at });
         self.next_tag += 1;
         self.counts.submitted += 1;

@@ -3,7 +3,7 @@
 use crate::checked::Load;
 use crate::common::start;
 use crate::peer::Peer;
-use sidecore::client::{Client, Error, Job, Options};
+use sidecore::client::{Client, Error, Options, Request};
 use sidecore::config::Config;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op};
@@ -34,8 +34,8 @@ fn options(socket: &Path, notify: Option<Notify>) -> Options {
 fn waiting(socket: &Path, notify: Notify) -> JoinHandle<Nanos> {
     let mut client = Client::connect(&options(socket, Some(notify))).unwrap();
     let session = client.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();
-    let job = Job { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
-    (0..IN_FLIGHT).for_each(|tag| client.submit(tag, &job).unwrap());
+    let request = Request { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
+    (0..IN_FLIGHT).for_each(|tag| client.submit(tag, &request).unwrap());
     client.ring();
     thread::spawn(move || {
         loop {

@@ -3,7 +3,7 @@
 use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, worker};
 use crate::losses::{frozen, patience};
-use sidecore::client::{Admin, Client, Error, Job, Session};
+use sidecore::client::{Admin, Client, Error, Request, Session};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::stage::Stage;
@@ -92,8 +92,8 @@ fn requests_in_flight_are_a_level_and_those_of_dead_devices_failed() {
     let session = open(&mut client, "k");
     let (input, output) = (client.alloc(10_000).unwrap(), client.alloc(256).unwrap());
     let (inputs, outputs) = ([input.extent()], [output.extent()]);
-    let job = Job { session, op: Op::Sign, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
-    (0..2).for_each(|tag| client.submit(tag, &job).unwrap());
+    let request = Request { session, op: Op::Sign, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+    (0..2).for_each(|tag| client.submit(tag, &request).unwrap());
     client.ring();
     devices_when(&service, |all| all[0].get(DeviceCounter::InFlight) == 2);
     let level = keys(&service)[0].get(KeyCounter::InFlight);

@@ -2,7 +2,7 @@
 
 use crate::common::{connect, start};
 use crate::peer::Peer;
-use sidecore::client::{Client, Error, Job};
+use sidecore::client::{Client, Error, Request};
 use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op, Refusal};
@@ -33,11 +33,11 @@ fn a_full_lane_answers_each_request_once() {
     let service = start(Config::default());
     let mut client = connect(&service);
     let session = noop(&mut client);
-    let job = Job { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
+    let request = Request { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
     for round in 0..50u32 {
         let mut tags = std::collections::HashSet::new();
         let mut tag = round * 1000;
-        while client.submit(tag, &job).is_ok() {
+        while client.submit(tag, &request).is_ok() {
             tags.insert(tag);
             tag += 1;
         }
@@ -72,8 +72,8 @@ fn refusals_have_their_reasons() {
     assert_eq!(refused(client.call(session, Op::Encrypt, 0, &gcm.input, 100)), Refusal::NoSession);
     assert!(matches!(client.close_session(session), Err(Error::Service(_))));
     let extents = [Extent::new(0, 1); 5];
-    let job = Job { session, op: Op::Encrypt, head_len: 0, inputs: &extents, outputs: &[], urgent: false };
-    assert!(matches!(client.submit(0, &job), Err(Error::TooManyExtents)));
+    let request = Request { session, op: Op::Encrypt, head_len: 0, inputs: &extents, outputs: &[], urgent: false };
+    assert!(matches!(client.submit(0, &request), Err(Error::TooManyExtents)));
     assert!(matches!(client.wait(), Err(Error::NothingInFlight)));
 }
 
@@ -92,8 +92,8 @@ fn scattered_extents_are_one_message() {
     let rest = gcm.input.len() as u32 - 100;
     let inputs = [Extent::new(from, 100), Extent::new(from + 900, rest)];
     let outputs = [Extent::new(to + 64, 7), Extent::new(to + 700, 3300)];
-    let job = Job { session, op: Op::Encrypt, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
-    client.submit(9, &job).unwrap();
+    let request = Request { session, op: Op::Encrypt, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+    client.submit(9, &request).unwrap();
     client.ring();
     let received = client.wait().unwrap();
     assert_eq!((received.tag, received.status), (9, Status::Done { len: whole.len() as u32 }));
@@ -120,9 +120,9 @@ fn waiting_rings_for_what_was_submitted() {
     let service = start(Config { notify, ..Config::default() });
     let mut client = connect(&service);
     let session = noop(&mut client);
-    let job = Job { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
+    let request = Request { session, op: Op::Noop, head_len: 0, inputs: &[], outputs: &[], urgent: false };
     for tag in 0..20 {
-        client.submit(tag, &job).unwrap();
+        client.submit(tag, &request).unwrap();
         assert_eq!(client.wait().unwrap().tag, tag);
     }
 }

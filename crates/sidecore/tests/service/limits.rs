@@ -4,7 +4,7 @@ use crate::busy::Busy;
 use crate::common::{Running, connect, options, root_or_skipped, start};
 use crate::load::Load;
 use crate::peer::Peer;
-use sidecore::client::{Client, Error, Job, Options};
+use sidecore::client::{Client, Error, Options, Request};
 use sidecore::config::{ClientConfig, Config, DeviceConfig, LimitsConfig};
 use sidecore::core::session::{Class, Op};
 use sidecore::core::wire::Status;
@@ -105,8 +105,9 @@ fn requests_beyond_the_limit_in_flight_are_held() {
     for (tag, (input, output)) in buffers.iter().enumerate() {
         client.write(input, 0, &[1; 64]).unwrap();
         let (inputs, outputs) = ([input.extent()], [output.extent()]);
-        let job = Job { session, op: Op::Digest, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
-        client.submit(tag as u32, &job).unwrap();
+        let request =
+            Request { session, op: Op::Digest, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
+        client.submit(tag as u32, &request).unwrap();
     }
     client.ring();
     assert_eq!(client.wait().unwrap().tag, 0);

@@ -1,6 +1,6 @@
 //! A closed loop on one lane: so many requests in flight, each checked when it comes back.
 
-use sidecore::client::{Buffer, Client, Job, Received, Session};
+use sidecore::client::{Buffer, Client, Received, Request, Session};
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::stage::Stamps;
 use sidecore::core::wire::Status;
@@ -124,7 +124,7 @@ impl Load {
         }
         let inputs = [place.from.prefix(place.input.len() as u32)];
         let outputs = [place.to.as_ref().unwrap_or(&place.from).extent()];
-        let job = Job {
+        let request = Request {
             session: self.session,
             op: self.op,
             head_len: 0,
@@ -132,7 +132,7 @@ impl Load {
             outputs: &outputs,
             urgent: self.urgent,
         };
-        self.client.submit(self.next_tag, &job).unwrap();
+        self.client.submit(self.next_tag, &request).unwrap();
         self.in_flight.insert(self.next_tag, number);
         self.next_tag += 1;
     }

@@ -3,7 +3,7 @@
 use crate::common::{Running, administer, connect, start};
 use crate::devices::{devices_when, service, worker};
 use crate::load::{Load, Tally};
-use sidecore::client::{Client, Job};
+use sidecore::client::{Client, Request};
 use sidecore::config::{Config, DeviceConfig, LimitsConfig};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Refusal};
@@ -171,8 +171,8 @@ fn long_request(client: &mut Client) -> (sidecore::client::Buffer, Status, Vec<u
     let buffer = client.alloc(des.input.len() as u32).unwrap();
     client.write(&buffer, 0, &des.input).unwrap();
     let extents = [buffer.extent()];
-    let job = Job { session, op: des.op, head_len: 0, inputs: &extents, outputs: &extents, urgent: false };
-    client.submit(1, &job).unwrap();
+    let request = Request { session, op: des.op, head_len: 0, inputs: &extents, outputs: &extents, urgent: false };
+    client.submit(1, &request).unwrap();
     client.ring();
     (buffer, client.wait().unwrap().status, des.input)
 }

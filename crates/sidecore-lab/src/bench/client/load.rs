@@ -3,7 +3,7 @@
 
 use super::{Measured, OVERSLEEP, Stages};
 use crate::bench::BenchError;
-use sidecore::client::{Buffer, Client, Error, Job, Received, Session};
+use sidecore::client::{Buffer, Client, Error, Received, Request, Session};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
 use sidecore::sys::clock;
@@ -184,8 +184,8 @@ impl<'c> Load<'c> {
         self.client.write(&place.buffer, 0, &self.sample.input)?;
         let (inputs, outputs) = ([place.input], [place.output]);
         let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
-        let job = Job { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
-        self.client.submit(tag, &job)
+        let request = Request { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
+        self.client.submit(tag, &request)
     }
 
     fn received(&mut self, received: &Received) -> Result<(), Error> {
