@@ -63,7 +63,8 @@ const CPU: Along = ("CPU time per operation", Scale::Log10, Key::ClientCpu);
 fn by_operation(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Load]);
     let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
-        let svg = if differ(&rows, Key::Size) {
+        let drawn = series.lines(&rows, Key::Size, Key::OpsPerS);
+        let svg = if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
             series.line_plot(SMALL, &rows, SIZE, (RATE.0, Scale::Log10, RATE.2))
         } else {
             series.bar_plot(SMALL.0, &rows, RATE, None)

@@ -70,7 +70,7 @@ impl<'r> Series<'r> {
     }
 
     /// The rows that have both values, as lines whose points are joined in the order of load, size and clients.
-    fn lines(&mut self, rows: &[&Row], x: Key, y: Key) -> Vec<Line> {
+    pub(super) fn lines(&mut self, rows: &[&Row], x: Key, y: Key) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut rows = rows.to_vec();
         rows.sort_by(|a, b| {
