@@ -34,9 +34,10 @@ pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact
     if child.wait()?.success() { Ok(artifacts) } else { Err("it does not build".into()) }
 }
 
-/// The program of that name among what was built.
+/// The program of that name among what was built: not the tests of its own parts, which have the same name.
 pub(crate) fn program(artifacts: &[Artifact], name: &str) -> Result<PathBuf> {
-    let named = artifacts.iter().rfind(|artifact| artifact.target.name == name && artifact.executable.is_some());
-    let found = named.and_then(|artifact| artifact.executable.clone());
+    let is_it =
+        |artifact: &&Artifact| artifact.target.name == name && artifact.profile.test == artifact.target.is_bench();
+    let found = artifacts.iter().filter(is_it).find_map(|artifact| artifact.executable.clone());
     Ok(found.ok_or_else(|| format!("the program {name} was not built"))?.into_std_path_buf())
 }
