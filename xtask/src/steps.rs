@@ -1,5 +1,5 @@
 //! `cargo xtask test`: all that a change must pass, each with its time. What needs no build comes first; the rest is built
-//! once and then runs beside each other.
+//! once. What only computes then runs beside each other, and after it one by one the programs that start services.
 
 mod counts;
 mod pool;
@@ -14,7 +14,7 @@ use cargo_metadata::Artifact;
 use crate::built::{self, cargo};
 use crate::{Result, count, tidy};
 use counts::Counts;
-use pool::{Ended, Job};
+use pool::{Ended, Program};
 use skips::Skips;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
@@ -22,11 +22,14 @@ const LOOM_PREEMPTIONS: &str = "3";
 /// Runs of simulated faults, by random schedules: many more than the tests have time for.
 const FAULT_SEEDS: &str = "10000";
 
+/// Crates whose tests start services and other programs, and wait for them.
+const ALONE: [&str; 4] = ["sidecore", "sidecore-cli", "sidecore-lab", "sidecore-openssl"];
+
 /// Where tests say what they left out, and where output goes meanwhile, below the workspace.
 const SKIPPED: &str = "target/skipped";
 const OUTPUT: &str = "target/output";
 
-/// Runs the steps up to the first that fails, then all jobs, and ends with what tests skipped and one line that sums them
+/// Runs the steps up to the first that fails, then all programs, and ends with what tests skipped and one line that sums them
 /// up. What fails without a failed test, by its format or in the build, counts as one failure; so does, in CI, each skip
 /// that is not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
@@ -35,7 +38,11 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let _ = std::fs::remove_file(root.join(SKIPPED));
     match prepared(root) {
         Some((built, count)) => {
-            pool::run(jobs(root, &built, &count)?, &root.join(OUTPUT), |ended| tell(&ended, &mut counts))?;
+            let (alone, beside) = tests(root, &built);
+            let beside = computations(root, &built, &count)?.into_iter().chain(beside).collect();
+            for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
+                pool::run(programs, at_a_time, &root.join(OUTPUT), |ended| tell(&ended, &mut counts))?;
+            }
         }
         None => counts.failed = 1,
     }
@@ -106,30 +113,35 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
-/// What runs beside each other: first what computes, then the tests.
-fn jobs(root: &Path, built: &[Artifact], count: &Path) -> Result<Vec<Job>> {
+/// What computes and is no test.
+fn computations(root: &Path, built: &[Artifact], count: &Path) -> Result<Vec<Program>> {
     let itself = std::env::current_exe()?;
     let xtask = |command: &str| {
         let mut program = Command::new(&itself);
         program.arg(command).current_dir(root);
-        Job { title: format!("cargo xtask {command}"), command: program }
+        Program { title: format!("cargo xtask {command}"), command: program }
     };
     let (mut counting, mut faults, mut doc) =
         (xtask("count"), Command::new(built::program(built, "sidecore-lab")?), cargo(root));
     counting.command.arg(count);
     faults.args(["sim", "faults", "--seeds", FAULT_SEEDS]);
     doc.args(["test", "--workspace", "--doc"]);
-    let mut jobs = vec![
-        Job { title: "loom".to_owned(), command: models(root) },
-        counting,
+    Ok(vec![
+        Program { title: "loom".to_owned(), command: models(root) },
         xtask("golden"),
-        Job { title: "sidecore sim faults".to_owned(), command: faults },
-        Job { title: "cargo test --doc".to_owned(), command: doc },
-    ];
-    let mut tests: Vec<Job> = built.iter().filter_map(|artifact| test(root, artifact)).collect();
-    tests.sort_by(|one, other| one.title.cmp(&other.title));
-    jobs.extend(tests);
-    Ok(jobs)
+        counting,
+        Program { title: "sidecore sim faults".to_owned(), command: faults },
+        Program { title: "cargo test --doc".to_owned(), command: doc },
+    ])
+}
+
+/// The programs of tests: those to run alone, and the others.
+fn tests(root: &Path, built: &[Artifact]) -> (Vec<Program>, Vec<Program>) {
+    let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact)).collect();
+    tests.sort_by(|(_, one), (_, other)| one.title.cmp(&other.title));
+    let (alone, beside): (Vec<_>, Vec<_>) = tests.into_iter().partition(|(alone, _)| *alone);
+    let programs = |tests: Vec<(bool, Program)>| tests.into_iter().map(|(_, program)| program).collect();
+    (programs(alone), programs(beside))
 }
 
 /// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
@@ -141,13 +153,16 @@ fn models(root: &Path) -> Command {
     command
 }
 
-/// A program of tests, run as cargo runs it.
-fn test(root: &Path, artifact: &Artifact) -> Option<Job> {
+/// A program of tests, run as cargo runs it, and whether it is to run alone.
+fn test(root: &Path, artifact: &Artifact) -> Option<(bool, Program)> {
     let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
+    let directory = artifact.manifest_path.parent()?;
     let mut command = Command::new(program);
-    command.current_dir(artifact.manifest_path.parent()?).env(skips::VARIABLE, root.join(SKIPPED));
+    command.current_dir(directory).env(skips::VARIABLE, root.join(SKIPPED));
     let source = artifact.target.src_path.as_std_path();
-    Some(Job { title: source.strip_prefix(root).unwrap_or(source).display().to_string(), command })
+    let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
+    let alone = directory.file_name().is_some_and(|name| ALONE.contains(&name));
+    Some((alone, Program { title, command }))
 }
 
 fn tell(ended: &Ended, counts: &mut Counts) {

@@ -1,6 +1,6 @@
-//! Programs that run beside each other. Of each only its output and its verdict count, never how long it took.
+//! Programs that are run, some of them beside each other. Of each only its output and its verdict count, never how long it
+//! took.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 
 /// A program to run.
-pub(super) struct Job {
+pub(super) struct Program {
     pub(super) title: String,
     pub(super) command: Command,
 }
@@ -25,31 +25,30 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// Runs all, two at a time: one after the other from the front, for what computes, and from the back, for what waits. Each
-/// that has ended is told. Output goes to files of this directory meanwhile, so that nobody waits for a program that was
-/// left running.
-pub(super) fn run(jobs: Vec<Job>, directory: &Path, tell: impl FnMut(Ended) + Send) -> Result<()> {
+/// Runs all, so many at a time. Each that has ended is told. Output goes to files of this directory meanwhile, so that
+/// nobody waits for a program that was left running.
+pub(super) fn run(
+    programs: Vec<Program>,
+    at_a_time: usize,
+    directory: &Path,
+    tell: impl FnMut(Ended) + Send,
+) -> Result<()> {
     let _ = fs::remove_dir_all(directory);
     fs::create_dir_all(directory)?;
-    let jobs: VecDeque<(usize, Job)> = jobs.into_iter().enumerate().collect();
-    let (jobs, tell) = (Mutex::new(jobs), Mutex::new(tell));
-    thread::scope(|scope| {
-        for next in [VecDeque::pop_front, VecDeque::pop_back] {
-            let (jobs, tell) = (&jobs, &tell);
-            scope.spawn(move || {
-                loop {
-                    let job = next(&mut jobs.lock().unwrap_or_else(PoisonError::into_inner));
-                    let Some((number, job)) = job else { return };
-                    let ended = job.run(&directory.join(number.to_string()));
-                    tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
-                }
-            });
+    let (programs, tell) = (Mutex::new(programs.into_iter().enumerate()), Mutex::new(tell));
+    let work = || {
+        loop {
+            let next = programs.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, program)) = next else { return };
+            let ended = program.run(&directory.join(number.to_string()));
+            tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
         }
-    });
+    };
+    thread::scope(|scope| (0..at_a_time).for_each(|_| drop(scope.spawn(work))));
     Ok(())
 }
 
-impl Job {
+impl Program {
     fn run(mut self, file: &Path) -> Ended {
         let start = Instant::now();
         let ran = File::create(file).and_then(|output| {
@@ -73,14 +72,14 @@ mod tests {
     #[test]
     fn each_is_run_once_and_told_with_both_outputs() -> Result<()> {
         let directory = std::env::temp_dir().join(format!("sidecore-pool-{}", std::process::id()));
-        let job = |script: &str| {
+        let program = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            Job { title: script.to_owned(), command }
+            Program { title: script.to_owned(), command }
         };
-        let none = Job { title: "none".to_owned(), command: Command::new("/no such program") };
+        let none = Program { title: "none".to_owned(), command: Command::new("/no such program") };
         let mut told = Vec::new();
-        run(vec![job("echo a; echo b >&2"), job("exit 3"), job("true"), none], &directory, |ended| {
+        run(vec![program("echo a; echo b >&2"), program("exit 3"), program("true"), none], 2, &directory, |ended| {
             told.push((ended.title, ended.passed, ended.output));
         })?;
         told.sort();
