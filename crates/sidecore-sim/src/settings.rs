@@ -5,7 +5,6 @@ mod quantity;
 pub(crate) use quantity::{Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ns, NsPerByte, Ratio, Us, balance, notify};
 
 use crate::names::unknown;
-use crate::system::Read;
 use quantity::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -71,16 +70,16 @@ pub enum Source {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Reads the typed settings of the system.
-    model: Read,
+    /// Whether the typed settings of the system can be read from these.
+    check: fn(&Self) -> Result<(), Error>,
     /// The parameters, with the text and the source of what is set.
     entries: Vec<(Parameter, Option<(String, Source)>)>,
 }
 
 impl Settings {
     /// Nothing is set of these parameters of a system.
-    pub(crate) fn new(parameters: Vec<Parameter>, model: Read) -> Self {
-        Self { model, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
+    pub(crate) fn new(parameters: Vec<Parameter>, check: fn(&Self) -> Result<(), Error>) -> Self {
+        Self { check, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
     /// The typed settings, if all texts are values for their parameters. What is not set has its least value.
@@ -96,7 +95,7 @@ impl Settings {
     pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
         let index = self.find(name)?;
         let before = self.entries[index].1.replace((text.to_owned(), source));
-        let held = (self.model)(self).map(drop).map_err(|error| error.to_string());
+        let held = (self.check)(self).map_err(|error| error.to_string());
         held.inspect_err(|_| self.entries[index].1 = before)
     }
 

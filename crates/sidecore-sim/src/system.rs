@@ -18,11 +18,9 @@ pub struct System {
     /// What a run of it yields, in the order of [`Outcome::values`].
     pub metrics: &'static [Metric],
     parameters: fn() -> Vec<Parameter>,
-    model: Read,
+    settings: fn(Vec<Parameter>) -> Settings,
+    model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
 }
-
-/// Reads the typed settings of a system, or says which text is no value for its parameter.
-pub(crate) type Read = fn(&Settings) -> Result<Box<dyn Model>, Error>;
 
 /// Whether something cannot be, the parameter that must change, what is wrong, and what would be right.
 type Rule = (bool, &'static str, String);
@@ -47,8 +45,9 @@ pub(crate) trait Model {
 
 impl System {
     const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
+        let settings = |parameters| Settings::new(parameters, |settings| settings.read::<M>().map(drop));
         let model = |settings: &Settings| Ok(Box::new(settings.read::<M>()?) as Box<dyn Model>);
-        Self { name, metrics, parameters: Parameter::all_of::<M>, model }
+        Self { name, metrics, parameters: Parameter::all_of::<M>, settings, model }
     }
 
     /// Everything about it that can be set.
@@ -58,7 +57,7 @@ impl System {
 
     /// Settings of it, with nothing set.
     pub fn settings(&self) -> Settings {
-        Settings::new(self.parameters(), self.model)
+        (self.settings)(self.parameters())
     }
 
     /// Whether these settings can be built, before any run.

@@ -7,6 +7,7 @@
 pub(crate) mod aead;
 pub(crate) mod aes;
 pub(crate) mod cipher;
+mod context;
 pub(crate) mod hash;
 pub(crate) mod keyfile;
 pub(crate) mod operation;

@@ -1,11 +1,17 @@
 //! Plots of a plan's tables: the published software beside each variant.
 
-use super::tables::Sheet;
 use crate::report::plot::{Axis, Bar, Line, Scale, bars, colour_name, lines, on_white};
 use crate::report::{bytes, digits};
 use sidecore_sim::plan::Plan;
+use sidecore_sim::table::Table;
 
 const SIZE: (u32, u32) = (760, 360);
+
+/// A table with what it is a table of.
+pub(super) struct Sheet {
+    pub(super) variant: String,
+    pub(super) table: Table,
+}
 
 /// A plot with the name of its file and the words under it.
 pub(super) struct Plot {

@@ -1,7 +1,7 @@
 //! Plans as tables: their own, and their variants.
 
 use super::output::{self, STOPPED, progress};
-use super::plots::{self, Plot};
+use super::plots::{self, Plot, Sheet};
 use super::{bench_rows, compare};
 use crate::args::Plans;
 use crate::machine;
@@ -15,12 +15,6 @@ use std::path::PathBuf;
 
 /// Name of a plan's own table beside its variants.
 const OWN: &str = "as published";
-
-/// A table with what it is a table of.
-pub(super) struct Sheet {
-    pub(super) variant: String,
-    pub(super) table: Table,
-}
 
 pub(super) fn run(args: &Plans) -> Result<bool, String> {
     if args.compare.is_some() && args.files.len() != 1 {

@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null, null_mut};
 
 use aws_lc_sys as sys;
 
-use super::{hash::table, pkey::PKey, succeeded};
+use super::{context::Context, hash::table, pkey::PKey, succeeded};
 use crate::spec::{DecryptionPadding, Hash, SaltLength, SignaturePadding};
 
 /// What an operation is told beside its key.
@@ -27,7 +27,7 @@ impl PKey {
 
     /// Whether `signature` is one of `digest`.
     pub(crate) fn verify(&self, padding: &Padding, digest: &[u8], signature: &[u8]) -> bool {
-        let Some(context) = Context::started(self, sys::EVP_PKEY_verify_init, padding) else { return false };
+        let Some(context) = self.started(sys::EVP_PKEY_verify_init, padding) else { return false };
         let (bytes, len) = (signature.as_ptr(), signature.len());
         // SAFETY: the context is live; both are readable for their lengths.
         succeeded(unsafe { sys::EVP_PKEY_verify(context.as_ptr(), bytes, len, digest.as_ptr(), digest.len()) })
@@ -75,7 +75,7 @@ impl PKey {
     /// The secret shared with a peer, by X25519; the number of bytes written. `None` for a peer of small order, whose
     /// secret everybody knows.
     pub(crate) fn derive(&self, peer: &Self, secret: &mut [u8]) -> Option<usize> {
-        let context = Context::started(self, sys::EVP_PKEY_derive_init, &Padding::None)?;
+        let context = self.started(sys::EVP_PKEY_derive_init, &Padding::None)?;
         let (context, mut written) = (context.as_ptr(), secret.len());
         // SAFETY: context and peer are live; the secret is writable for its length.
         let done = unsafe {
@@ -87,7 +87,7 @@ impl PKey {
 
     /// A fresh secret by ML-KEM, and the ciphertext that carries it; `None` where the library fails.
     pub(crate) fn encapsulate(&self, ciphertext: &mut [u8], secret: &mut [u8]) -> Option<()> {
-        let context = Context::of(self)?;
+        let context = self.context()?;
         let (mut ciphertext_len, mut secret_len) = (ciphertext.len(), secret.len());
         let (ciphertext, secret) = (ciphertext.as_mut_ptr(), secret.as_mut_ptr());
         // SAFETY: the context is live; both are writable for their lengths.
@@ -106,7 +106,19 @@ impl PKey {
     /// Whether the parts of an ML-KEM key, of which it may have the public one only, are well-formed and fit each other.
     pub(crate) fn is_sound(&self) -> bool {
         // SAFETY: the context is live.
-        Context::of(self).is_some_and(|context| succeeded(unsafe { sys::EVP_PKEY_public_check(context.as_ptr()) }))
+        self.context().is_some_and(|context| succeeded(unsafe { sys::EVP_PKEY_public_check(context.as_ptr()) }))
+    }
+
+    fn context(&self) -> Option<Context> {
+        // SAFETY: the key is live.
+        unsafe { Context::of_key(self.as_ptr()) }
+    }
+
+    fn started(&self, start: Start, padding: &Padding) -> Option<Context> {
+        let context = self.context()?;
+        // SAFETY: the context is live.
+        let ready = unsafe { start(context.as_ptr()) == 1 && padding.set(context.as_ptr()) };
+        succeeded(ready.into()).then_some(context)
     }
 
     fn transform(
@@ -117,7 +129,7 @@ impl PKey {
         input: &[u8],
         output: &mut [u8],
     ) -> Option<usize> {
-        let context = Context::started(self, start, padding)?;
+        let context = self.started(start, padding)?;
         let (mut written, target) = (output.len(), output.as_mut_ptr());
         // SAFETY: the context is live and started; the library never writes more than the length that it is given.
         let code = unsafe { transform(context.as_ptr(), target, &raw mut written, input.as_ptr(), input.len()) };
@@ -155,40 +167,6 @@ type StartMessage = unsafe extern "C" fn(
 /// It does nothing with the context.
 unsafe extern "C" fn always(_: *mut sys::EVP_PKEY_CTX) -> c_int {
     1
-}
-
-/// One operation.
-pub(super) struct Context(NonNull<sys::EVP_PKEY_CTX>);
-
-impl Context {
-    /// For keys of this algorithm that are to be made.
-    pub(super) fn of_algorithm(id: c_int) -> Option<Self> {
-        // SAFETY: the context returned is owned.
-        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)
-    }
-
-    fn of(key: &PKey) -> Option<Self> {
-        // SAFETY: the key is live; the context takes a reference of its own.
-        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new(key.as_ptr(), null_mut()) }).map(Self)
-    }
-
-    fn started(key: &PKey, start: Start, padding: &Padding) -> Option<Self> {
-        let context = Self::of(key)?;
-        // SAFETY: the context is live.
-        let ready = unsafe { start(context.as_ptr()) == 1 && padding.set(context.as_ptr()) };
-        succeeded(ready.into()).then_some(context)
-    }
-
-    pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY_CTX {
-        self.0.as_ptr()
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: it was owned and is freed once.
-        unsafe { sys::EVP_PKEY_CTX_free(self.0.as_ptr()) };
-    }
 }
 
 impl Padding {

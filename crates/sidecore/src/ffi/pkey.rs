@@ -10,7 +10,7 @@ use sidecore_client::keys::Kind;
 use sidecore_core::session::Algorithm;
 use zeroize::Zeroizing;
 
-use super::operation::Context;
+use super::context::Context;
 use crate::spec::Secret;
 
 /// The library's numbers of algorithms.
