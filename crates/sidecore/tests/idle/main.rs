@@ -73,6 +73,16 @@ fn ticks_of(stat: &str) -> u64 {
     fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }
 
+/// Whether it comes to so many ticks at most, once of three times: a neighbour of this machine makes CPU time longer, never
+/// shorter.
+fn takes_at_most(most: u64, what: &str, mut took: impl FnMut() -> u64) -> bool {
+    (0..3).any(|_| {
+        let took = took();
+        println!("{what}: {took} ticks");
+        took <= most
+    })
+}
+
 #[test]
 fn an_idle_service_takes_no_cpu_time() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,11 +93,11 @@ fn an_idle_service_takes_no_cpu_time() {
             work(client, 2);
         }
         thread::sleep(Duration::from_millis(30));
-        let before = ticks();
-        thread::sleep(Duration::from_secs(1));
-        let took = ticks() - before;
-        println!("{notify}, {lanes} lanes: {took} ticks");
-        assert!(took <= TICKS, "{notify}, {lanes} lanes: {took} ticks");
+        assert!(takes_at_most(TICKS, &format!("{notify}, {lanes} lanes"), || {
+            let before = ticks();
+            thread::sleep(Duration::from_secs(1));
+            ticks() - before
+        }));
         for client in &mut clients {
             work(client, 2);
         }
@@ -100,16 +110,16 @@ fn a_sidecore_whose_devices_are_full_sleeps() {
     let slow = DeviceConfig { depth: 1, ..DeviceConfig::emulated("slow", 100_000_000, 0.0) };
     let (service, _directory) = start(Notify::Park, vec![slow]);
     let mut clients: Vec<Client> = (0..10).map(|_| connect(&service)).collect();
-    let before = thread::scope(|scope| {
-        for client in &mut clients {
-            scope.spawn(|| work(client, 1));
-        }
-        thread::sleep(Duration::from_millis(100));
-        ticks()
-    });
-    let took = ticks() - before;
-    println!("{took} ticks for about 900 ms of waiting for room");
-    assert!(took <= 3 * TICKS, "{took} ticks");
+    assert!(takes_at_most(3 * TICKS, "about 900 ms of waiting for room", || {
+        let before = thread::scope(|scope| {
+            for client in &mut clients {
+                scope.spawn(|| work(client, 1));
+            }
+            thread::sleep(Duration::from_millis(100));
+            ticks()
+        });
+        ticks() - before
+    }));
 }
 
 /// Empty polls and waits of the sidecore, as soon as the counters say them.
