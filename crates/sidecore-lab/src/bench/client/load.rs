@@ -97,30 +97,52 @@ impl<'c> Load<'c> {
     /// Takes the completions that are there, up to a few, at least one, and submits the next request in the place of
     /// each. The doorbell is rung for a batch, and before every wait.
     fn exchange(&mut self) -> Result<u64, Error> {
-        let mut taken = [None; TAKE];
-        let mut count = 0;
-        while count < TAKE {
-            let Some(received) = self.client.poll() else { break };
-            self.client.prefetch(&self.places[received.tag as usize].buffer);
-            taken[count] = Some(received);
-            count += 1;
-        }
+        let mut count = if self.sample.input.is_empty() { self.exchange_bare()? } else { self.exchange_payload()? };
         if count == 0 {
             self.client.ring();
             self.unrung = 0;
-            taken[0] = Some(self.client.wait()?);
+            let received = self.client.wait()?;
+            self.replace(&received)?;
+            count = 1;
         }
-        for received in taken.iter().flatten() {
-            self.received(received)?;
-            self.submit_due(0)?;
-        }
-        let count = count.max(1);
         self.unrung += count;
         if self.unrung >= RING_EVERY {
             self.client.ring();
             self.unrung = 0;
         }
         Ok(count as u64)
+    }
+
+    /// Without payload there is nothing to prefetch, and what is kept on the stack meanwhile takes the places of stores to
+    /// slots.
+    fn exchange_bare(&mut self) -> Result<usize, Error> {
+        let mut count = 0;
+        while count < TAKE
+            && let Some(received) = self.client.poll()
+        {
+            self.replace(&received)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn exchange_payload(&mut self) -> Result<usize, Error> {
+        let mut taken = [None; TAKE];
+        let mut count = 0;
+        while count < TAKE
+            && let Some(received) = self.client.poll()
+        {
+            self.client.prefetch(&self.places[received.tag as usize].buffer);
+            taken[count] = Some(received);
+            count += 1;
+        }
+        taken.iter().flatten().try_for_each(|received| self.replace(received))?;
+        Ok(count)
+    }
+
+    fn replace(&mut self, received: &Received) -> Result<(), Error> {
+        self.received(received)?;
+        self.submit_due(0)
     }
 
     /// At the times of a Poisson process of this rate. The time of a request counts from when it was to be submitted,
@@ -181,7 +203,9 @@ impl<'c> Load<'c> {
         let Some(tag) = self.free.pop() else { return Ok(()) };
         let place = &mut self.places[tag as usize];
         place.due = due;
-        self.client.write(&place.buffer, 0, &self.sample.input)?;
+        if !self.sample.input.is_empty() {
+            self.client.write(&place.buffer, 0, &self.sample.input)?;
+        }
         let (inputs, outputs) = ([place.input], [place.output]);
         let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
         let request = Request { session, op, head_len, inputs: &inputs, outputs: &outputs, urgent: false };
@@ -194,7 +218,9 @@ impl<'c> Load<'c> {
             Status::Done { len } => {
                 let len = (len as usize).min(self.output.len());
                 let offset = place.output.offset - place.buffer.extent().offset;
-                self.client.read(&place.buffer, offset, &mut self.output[..len])?;
+                if len > 0 {
+                    self.client.read(&place.buffer, offset, &mut self.output[..len])?;
+                }
             }
             Status::Refused(_) | Status::DeviceFailed { .. } => self.failed += 1,
         }
