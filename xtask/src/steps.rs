@@ -1,5 +1,5 @@
-//! `cargo xtask test`: all that a change must pass, each with its time. What needs no build comes first; the rest is built
-//! once. What only computes then runs beside each other, and after it one by one the programs that start services.
+//! `cargo xtask test`: all that a change must pass, each with its time. What needs no build comes first; then all tests are
+//! built, once. What only computes runs beside each other, and after it one by one the programs that start services.
 
 mod counts;
 mod pool;
@@ -22,8 +22,8 @@ const LOOM_PREEMPTIONS: &str = "3";
 /// Runs of simulated faults, by random schedules: many more than the tests have time for.
 const FAULT_SEEDS: &str = "10000";
 
-/// Crates whose tests start services and other programs, and wait for them.
-const ALONE: [&str; 4] = ["sidecore", "sidecore-cli", "sidecore-lab", "sidecore-openssl"];
+/// Crates whose tests only compute. Those of others start services and programs, and wait for them.
+const BESIDE: [&str; 6] = ["sidecore-core", "sidecore-client", "sidecore-sim", "sidecore-libcrypto", "xtask", "fuzz"];
 
 /// Where tests say what they left out, and where output goes meanwhile, below the workspace.
 const SKIPPED: &str = "target/skipped";
@@ -161,7 +161,7 @@ fn test(root: &Path, artifact: &Artifact) -> Option<(bool, Program)> {
     command.current_dir(directory).env(skips::VARIABLE, root.join(SKIPPED));
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
-    let alone = directory.file_name().is_some_and(|name| ALONE.contains(&name));
+    let alone = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));
     Some((alone, Program { title, command }))
 }
 

@@ -12,20 +12,20 @@ pub struct Flag(AtomicU64);
 impl Flag {
     /// Sender, after queueing.
     pub fn raise(&self) {
-        // Release: who sees the flag up finds what was queued. A swap, so that it stands in one order with the reader's.
+        // Release: who lowers the flag finds what was queued. A swap, so that it hides no raise of another sender's.
         self.0.swap(1, Reliance::FlagRaise.ordering(Ordering::Release));
     }
 
     /// Reader: whether something waits.
     #[inline]
     pub fn is_up(&self) -> bool {
-        // Acquire: pairs with the release in `raise`.
-        self.0.load(Reliance::FlagLook.ordering(Ordering::Acquire)) != 0
+        // Nothing is read because of it before the flag is lowered.
+        self.0.load(Ordering::Relaxed) != 0
     }
 
     /// Reader, before it empties the queue.
     pub fn lower(&self) {
-        // A swap, so that what a raise that it takes back was for is found.
-        self.0.swap(0, Reliance::FlagLook.ordering(Ordering::Acquire));
+        // Acquire: pairs with the release in `raise`. A swap, so that what each raise that it takes back was for is found.
+        self.0.swap(0, Reliance::FlagLower.ordering(Ordering::Acquire));
     }
 }

@@ -43,8 +43,10 @@ impl Gate {
         }
     }
 
-    /// What a worker was writing that has ended; the caller saw its end.
+    /// What a worker was writing that has ended. The caller saw its end, in whatever way: as a release, all the same.
     pub fn left_in(&self) -> Option<u64> {
+        // Acquire: what the worker did before its end is in the past, also where the end was seen by a relaxed look.
+        Reliance::GateLeft.fence(Ordering::Acquire);
         (self.state.load(Ordering::Relaxed) == WRITING).then(|| self.request.load(Ordering::Relaxed))
     }
 }

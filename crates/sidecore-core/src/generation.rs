@@ -13,7 +13,7 @@ pub struct Generation<'a>(pub &'a AtomicU64);
 impl Generation<'_> {
     /// Whether the block is open. Then what was written before it was opened is seen.
     pub fn is_open(self) -> bool {
-        is_open(self.0.load(Reliance::BlockSeen.ordering(Ordering::Acquire)))
+        is_open(self.0.load(Reliance::BlockLook.ordering(Ordering::Acquire)))
     }
 
     /// The block is open from now on.

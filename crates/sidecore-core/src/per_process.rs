@@ -64,7 +64,7 @@ impl<T> PerProcess<T> {
         let fresh = make()?;
         // Release: who finds it finds it made.
         let (put, found) =
-            (Reliance::PlacePut.ordering(Ordering::Release), Reliance::PlaceLook.ordering(Ordering::Acquire));
+            (Reliance::PlacePut.ordering(Ordering::Release), Reliance::PlaceLost.ordering(Ordering::Acquire));
         Ok(match self.0.compare_exchange(before, fresh, put, found) {
             Ok(parents) => Got::Made { own: fresh, parents },
             // The parent's was replaced once, by a thread of this process.

@@ -42,7 +42,7 @@ impl Words<'_> {
     /// Reads the word of that number, below [`MESSAGE_WORDS`]. Read it once.
     #[inline]
     pub fn at(&self, number: usize) -> u64 {
-        self.0.0[number].load(Ordering::Relaxed)
+        self.0.0[..SEQUENCE][number].load(Ordering::Relaxed)
     }
 
     /// Writes the word of that number, below [`MESSAGE_WORDS`].
@@ -81,7 +81,7 @@ impl Producer {
         let line = slot(slots, self.next);
         write(Words(line));
         self.next += 1;
-        // Release: who sees the sequence number sees the seven words.
+        // Release: who sees the sequence number sees its message.
         line.0[SEQUENCE].store(self.next, Reliance::RingPublish.ordering(Ordering::Release));
     }
 

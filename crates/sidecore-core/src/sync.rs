@@ -23,13 +23,17 @@ pub enum Reliance {
     GateLeave,
     /// Who shuts an open gate sees what was written behind it.
     GateShut,
-    /// Who sees the flag of a mailbox up finds what it was raised for.
+    /// Who saw a worker's end sees which request it left half-written.
+    GateLeft,
+    /// Who lowers the flag of a mailbox finds what it was raised for.
     FlagRaise,
-    /// The look at a flag that pairs with it.
-    FlagLook,
+    /// The lowering that pairs with it.
+    FlagLower,
     /// Who sees a block open sees what was written for its owner.
     BlockOpen,
-    /// The look at its generation that pairs with it.
+    /// A single look at its generation that pairs with it.
+    BlockLook,
+    /// The first of two looks at its generation, which pairs with it.
     BlockSeen,
     /// Who sees a word of a block's next owner sees the block closed for the one before.
     BlockClose,
@@ -39,6 +43,8 @@ pub enum Reliance {
     PlacePut,
     /// The look that pairs with it.
     PlaceLook,
+    /// Finding, in the place of putting, that another thread was first, which pairs with it.
+    PlaceLost,
 }
 
 /// What the code says, where nothing is weakened.

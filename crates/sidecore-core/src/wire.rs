@@ -11,7 +11,7 @@
 //! | 0 | 56..64 | zero |
 //! | 1 | 0..32, 32..64 | session handle; length of the input's head (additional data, or a signature to verify) |
 //! | 2..6 | 0..32, 32..64 | extents: offset and length in the arena; inputs first, unused ones are not read |
-//! | 6 | | time of submission, ns, if sampled, else zero |
+//! | 6 | | time of submission, ns, if sampled, else not read |
 //!
 //! Completion:
 //!
@@ -179,6 +179,7 @@ impl Request<'_> {
 
     #[inline]
     fn write(&self, mut put: impl FnMut(usize, u64)) {
+        debug_assert!(self.is_whole());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.submitted.is_some(), FLAG_SAMPLED) | flag(self.urgent, FLAG_URGENT);
         let counts = self.inputs.len() as u64 | (self.outputs.len() as u64) << 4;
@@ -193,36 +194,24 @@ impl Request<'_> {
     }
 }
 
-impl From<&Request<'_>> for Submission {
-    fn from(request: &Request<'_>) -> Self {
-        let len = |extents: &[Extent]| extents.iter().map(|extent| u64::from(extent.len)).sum();
-        let mut words = [0; MESSAGE_WORDS];
-        request.write(|number, value| words[number] = value);
-        Self { words, input_len: len(request.inputs), output_len: len(request.outputs) }
-    }
-}
-
 impl Submission {
     /// A no-op, and the place for a request to come: see [`Submission::receive`].
     pub const EMPTY: Self = Self { words: [0; MESSAGE_WORDS], input_len: 0, output_len: 0 };
 
     /// A request without head, urgency or sampling. `None` if there are more than [`MAX_EXTENTS`] extents.
     pub fn new(tag: u32, op: Op, session: u32, inputs: &[Extent], outputs: &[Extent]) -> Option<Self> {
-        let request = Request { tag, op, session, head_len: 0, inputs, outputs, urgent: false, submitted: None };
-        request.is_whole().then(|| Self::from(&request))
+        Self::of(&Request { tag, op, session, head_len: 0, inputs, outputs, urgent: false, submitted: None })
     }
 
-    /// It is announced at once whatever the notify policy.
-    #[inline]
-    pub fn set_urgent(&mut self) {
-        self.words[0] |= u64::from(FLAG_URGENT) << FLAGS;
-    }
-
-    /// With its time of submission, ns: its completion will carry stage times.
-    #[inline]
-    pub fn set_sampled(&mut self, now: Nanos) {
-        self.words[0] |= u64::from(FLAG_SAMPLED) << FLAGS;
-        self.words[STAMP] = now;
+    /// That request. `None` if it does not fit in a slot.
+    pub fn of(request: &Request<'_>) -> Option<Self> {
+        if !request.is_whole() {
+            return None;
+        }
+        let len = |extents: &[Extent]| extents.iter().map(|extent| u64::from(extent.len)).sum();
+        let mut words = [0; MESSAGE_WORDS];
+        request.write(|number, value| words[number] = value);
+        Some(Self { words, input_len: len(request.inputs), output_len: len(request.outputs) })
     }
 
     /// The client's name for the request.
@@ -294,7 +283,7 @@ impl Submission {
         head(self) == head(other)
     }
 
-    /// The words of the slot.
+    /// The words of the slot; those that this request does not have are undefined.
     #[inline]
     pub fn words(&self) -> &Message {
         &self.words

@@ -253,17 +253,46 @@ fn twin_that_shuts_the_gate_without_acquire_must_fail() {
     weakened(&[(Reliance::GateShut, Ordering::Relaxed)], nobody_writes_late);
 }
 
-/// Two are queued; the reader looks twice meanwhile, and once after. The queue is two words without any ordering of their
-/// own, so that what is found is found because of the flag.
+/// A worker enters its gate for a second request and ends there. Its end is seen by a relaxed look.
+fn what_is_left_is_known() {
+    loom::model(|| {
+        let (gate, ended) = (Arc::new(Gate::default()), Arc::new(AtomicU64::new(0)));
+        let theirs = (gate.clone(), ended.clone());
+        let worker = thread::spawn(move || {
+            assert!(theirs.0.enter(1));
+            theirs.0.leave();
+            assert!(theirs.0.enter(2));
+            theirs.1.store(1, Ordering::Release);
+        });
+        if ended.load(Ordering::Relaxed) == 1 {
+            assert_eq!(gate.left_in(), Some(2), "another request is blamed");
+        }
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_that_ended_behind_its_gate_says_where() {
+    what_is_left_is_known();
+}
+
+#[test]
+#[should_panic(expected = "another request is blamed")]
+fn twin_that_sees_an_end_without_its_fence_must_fail() {
+    weakened(&[(Reliance::GateLeft, Ordering::Relaxed)], what_is_left_is_known);
+}
+
+/// Two senders queue one each; the reader looks meanwhile, and once after. The queue is two words without any ordering of
+/// their own, so that what is found is found because of the flag.
 fn all_that_is_queued_is_found() {
     loom::model(|| {
         let (flag, queue) = (Arc::new(Flag::default()), Arc::new([AtomicU64::new(0), AtomicU64::new(0)]));
-        let theirs = (flag.clone(), queue.clone());
-        let sender = thread::spawn(move || {
-            for word in theirs.1.iter() {
-                word.store(1, Ordering::Relaxed);
-                theirs.0.raise();
-            }
+        let senders = [0, 1].map(|word: usize| {
+            let (flag, queue) = (flag.clone(), queue.clone());
+            thread::spawn(move || {
+                queue[word].store(1, Ordering::Relaxed);
+                flag.raise();
+            })
         });
         let mut found = 0;
         let mut take = || {
@@ -273,8 +302,7 @@ fn all_that_is_queued_is_found() {
             }
         };
         take();
-        take();
-        sender.join().unwrap();
+        senders.map(|sender| sender.join().unwrap());
         take();
         assert_eq!(found, 2, "something was left in the queue");
     });
@@ -293,8 +321,8 @@ fn twin_that_raises_its_flag_without_release_must_fail() {
 
 #[test]
 #[should_panic(expected = "left in the queue")]
-fn twin_that_looks_at_its_flag_without_acquire_must_fail() {
-    weakened(&[(Reliance::FlagLook, Ordering::Relaxed)], all_that_is_queued_is_found);
+fn twin_that_lowers_its_flag_without_acquire_must_fail() {
+    weakened(&[(Reliance::FlagLower, Ordering::Relaxed)], all_that_is_queued_is_found);
 }
 
 /// A key's blocks, one for each of two sidecores: generation, and a word that says whose it is.
@@ -351,6 +379,31 @@ fn twin_that_closes_a_block_without_its_fence_must_fail() {
 #[should_panic(expected = "two owners are mixed")]
 fn twin_that_looks_again_without_its_fence_must_fail() {
     weakened(&[(Reliance::BlockStayed, Ordering::Relaxed)], owners_are_not_mixed);
+}
+
+/// A block is opened while somebody looks once.
+fn an_open_block_is_filled() {
+    loom::model(|| {
+        let blocks = Arc::new(Blocks::default());
+        let theirs = blocks.clone();
+        let writer = thread::spawn(move || renew(generations(&theirs), || give(&theirs, 1)));
+        let [generation, word] = &blocks[0];
+        if Generation(generation).is_open() {
+            assert_eq!(word.load(Ordering::Relaxed), 1, "an open block is empty");
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_finds_a_block_open_finds_it_filled() {
+    an_open_block_is_filled();
+}
+
+#[test]
+#[should_panic(expected = "an open block is empty")]
+fn twin_that_looks_at_a_block_without_acquire_must_fail() {
+    weakened(&[(Reliance::BlockLook, Ordering::Relaxed)], an_open_block_is_filled);
 }
 
 /// What is made for a process, beside a word that the kernel wipes in its children.
@@ -423,6 +476,12 @@ fn twin_that_puts_it_there_without_release_must_fail() {
 #[should_panic(expected = "a process made")]
 fn twin_that_looks_for_it_without_acquire_must_fail() {
     weakened(&[(Reliance::PlaceLook, Ordering::Relaxed)], a_process_makes_one);
+}
+
+#[test]
+#[should_panic(expected = "a process made")]
+fn twin_that_comes_late_without_acquire_must_fail() {
+    weakened(&[(Reliance::PlaceLost, Ordering::Relaxed)], a_process_makes_one);
 }
 
 /// One thread makes what its process has, and another forks when it sees that: the child has the memory that the forking

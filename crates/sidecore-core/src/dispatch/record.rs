@@ -224,7 +224,17 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Observe { device, class, size, took } => dispatch.observe(device, class, size, took),
         Call::Drain(device) => dispatch.drain(device),
         Call::Lose(device) => dispatch.lose(device),
-        _ => {}
+        // They decide, and were made.
+        Call::AddClient { .. }
+        | Call::AddLane(..)
+        | Call::AddDevice(_)
+        | Call::MayTake(_)
+        | Call::Place(..)
+        | Call::Release(..)
+        | Call::Complete(..)
+        | Call::Announce(..)
+        | Call::Due(..)
+        | Call::Replace(..) => {}
     }
 }
 

@@ -351,6 +351,7 @@ impl<L, R> Sidecore<L, R> {
 mod tests {
     use super::*;
     use crate::session::Op;
+    use crate::wire::{Extent, Request};
 
     #[test]
     fn a_run_ends_where_requests_differ_and_is_the_shorter_for_each_that_is_dropped() {
@@ -358,9 +359,11 @@ mod tests {
         assert_eq!(pending.run(), 0);
         let sessions = [7, 7, 7, 8, 8];
         for (tag, session) in sessions.into_iter().enumerate() {
-            pending.places[tag] = Submission::new(tag as u32, Op::Noop, session, &[], &[]).unwrap();
+            let (tag, op, submitted) = (tag as u32, Op::Noop, (tag == 4).then_some(1));
+            let (inputs, outputs): (&[Extent], &[Extent]) = (&[], &[]);
+            let request = Request { tag, op, session, head_len: 0, inputs, outputs, urgent: false, submitted };
+            pending.places[tag as usize] = Submission::of(&request).unwrap();
         }
-        pending.places[4].set_sampled(1);
         pending.end = sessions.len();
         for run in [3, 2, 1, 1, 1] {
             assert_eq!(pending.run(), run);

@@ -9,7 +9,7 @@ use super::{Invariant, result};
 use sidecore_core::policy::notify::{Forecast, Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, Extent, NoCompletion, Status, Submission};
+use sidecore_core::wire::{self, Completion, Extent, NoCompletion, Status, Submission};
 
 /// Bytes of each lane's arena.
 pub(super) const ARENA: u32 = 1 << 16;
@@ -194,10 +194,10 @@ impl World<'_> {
 
     fn submit(&mut self, clock: &mut Clock, index: u32) {
         let tag = self.links[index as usize].requests.len() as u32;
-        let (submission, expected) = self.request(clock, index, tag);
+        let (extent, request, expected) = self.request(clock, index, tag);
         let link = &mut self.links[index as usize];
         link.requests.push(Request { answers: 0, submitted: clock.now(), expected });
-        link.submission.push(submission.words());
+        link.submission.submit(&wire::Request { inputs: &[extent], outputs: &[extent], ..request });
         link.in_flight += 1;
         link.left -= 1;
         self.requests += 1;
@@ -210,7 +210,13 @@ impl World<'_> {
         self.go_on(clock, Who::Client(index));
     }
 
-    fn request(&self, clock: &mut Clock, index: u32, tag: u32) -> (Submission, Result<u32, Refusal>) {
+    /// A request that is still without its extent, and how it is to end.
+    fn request(
+        &self,
+        clock: &mut Clock,
+        index: u32,
+        tag: u32,
+    ) -> (Extent, wire::Request<'static>, Result<u32, Refusal>) {
         let now = clock.now();
         let random = clock.random();
         let plain = self.plan.backlogged;
@@ -228,15 +234,12 @@ impl World<'_> {
             Ok(_) if u64::from(size) > MAX_REQUEST => Err(Refusal::TooLarge),
             Ok(_) => Ok(result(index, tag, size)),
         };
-        let extent = [Extent::new(random.below(1_024) as u32, size)];
-        let mut submission = Submission::new(tag, op, session, &extent, &extent).unwrap_or(Submission::EMPTY);
-        if random.below(8) == 0 {
-            submission.set_urgent();
-        }
-        if random.below(4) == 0 {
-            submission.set_sampled(now);
-        }
-        (submission, expected)
+        let extent = Extent::new(random.below(1_024) as u32, size);
+        let urgent = random.below(8) == 0;
+        let submitted = (random.below(4) == 0).then_some(now);
+        let (inputs, outputs): (&[Extent], &[Extent]) = (&[], &[]);
+        let request = wire::Request { tag, op, session, head_len: 0, inputs, outputs, urgent, submitted };
+        (extent, request, expected)
     }
 
     fn poll(&mut self, clock: &mut Clock, index: u32) {

@@ -4,7 +4,7 @@ use crate::engine::Timer;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::ring::{Consumer, Message, Producer};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Completion, NoCompletion};
+use sidecore_core::wire::{self, Completion, NoCompletion};
 use sidecore_core::words::Line;
 
 /// A ring with its doorbell: core's own, in private memory that stands for the shared one.
@@ -31,6 +31,11 @@ impl Hop {
             unrung: false,
             armed: false,
         }
+    }
+
+    pub(super) fn submit(&mut self, request: &wire::Request<'_>) {
+        request.push(&mut self.producer, &self.slots);
+        self.unrung = true;
     }
 
     pub(super) fn push<const N: usize>(&mut self, message: &[u64; N]) {

@@ -232,8 +232,13 @@ impl<'a> Run<'a> {
                     self.sidecore.kill(&mut Hands { world: &mut self.world, clock }, device);
                 }
             }
-            // The others strike without being told.
-            _ => {}
+            // They strike without being told.
+            Fault::DeviceStall { .. }
+            | Fault::DeviceSlow { .. }
+            | Fault::ClientDeath { .. }
+            | Fault::ClientDeaf { .. }
+            | Fault::ClientHostile { .. }
+            | Fault::ServiceDeath { .. } => {}
         }
     }
 

@@ -35,6 +35,7 @@ fn each_deliberate_defect_is_found() {
         assert!(last.ends_with(&format!("broken: {}", failure.what)), "{last}");
         assert_eq!(sabotage.to_string().parse(), Ok(sabotage));
     }
+    assert_eq!(Sabotage::DropClientRing.to_string(), "drop-client-ring");
     assert!("none".parse::<Sabotage>().is_err());
 }
 

@@ -334,8 +334,14 @@ fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Resu
     let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
         let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
         let (name, text) = (&settings.parameter(index).name, value.get_ref().to_string());
-        if text != NUMBER || !is_number {
-            settings.accepts(name, &text).map_err(file.wrong(value))?;
+        match (text == NUMBER, is_number) {
+            (true, true) => {}
+            (true, false) => {
+                return Err(file.wrong(value)(format!(
+                    "{NUMBER} stands for a number in headings only: write the value"
+                )));
+            }
+            _ => settings.accepts(name, &text).map_err(file.wrong(value))?,
         }
         Ok((name.clone(), text))
     };

@@ -7,7 +7,7 @@ use rustix::process::Uid;
 use sidecore::client::Options;
 use sidecore::core::ring::Message;
 use sidecore::core::session::{Class, Op};
-use sidecore::core::wire::{Extent, Submission};
+use sidecore::core::wire::{Extent, Request, Submission};
 use sidecore::engine::crypto::sample::sample;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -46,13 +46,12 @@ fn answer_lines(done: &[AtomicU64]) {
 pub(crate) fn cheat(socket: &str) {
     let (lane, _fds) = RawLane::attach(socket, 64, 4096).expect("a lane");
     let session = lane.open_session(sample(signing(), 0, 1).spec).expect("a session");
-    let request = |len| {
-        let [from, to] = [Extent::new(0, len), Extent::new(1024, 512)];
-        Submission::new(0, Op::SignDigest, session, &[from], &[to]).expect("two extents")
+    let words = |len, submitted| {
+        let (op, inputs, outputs) = (Op::SignDigest, &[Extent::new(0, len)], &[Extent::new(1024, 512)]);
+        let request = Request { tag: 0, op, session, head_len: 0, inputs, outputs, urgent: false, submitted };
+        *Submission::of(&request).expect("two extents").words()
     };
-    let mut measured = request(31);
-    measured.set_sampled(1);
-    let (honest, short) = (*request(32).words(), *measured.words());
+    let (honest, short) = (words(32, None), words(31, Some(1)));
     let done = [AtomicU64::new(0)];
     thread::scope(|scope| {
         scope.spawn(|| answer_lines(&done));
