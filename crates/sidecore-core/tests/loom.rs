@@ -386,12 +386,14 @@ fn an_open_block_is_filled() {
     loom::model(|| {
         let blocks = Arc::new(Blocks::default());
         let theirs = blocks.clone();
-        let writer = thread::spawn(move || renew(generations(&theirs), || give(&theirs, 1)));
-        let [generation, word] = &blocks[0];
-        if Generation(generation).is_open() {
-            assert_eq!(word.load(Ordering::Relaxed), 1, "an open block is empty");
-        }
-        writer.join().unwrap();
+        let reader = thread::spawn(move || {
+            let [generation, word] = &theirs[0];
+            if Generation(generation).is_open() {
+                assert_eq!(word.load(Ordering::Relaxed), 1, "an open block is empty");
+            }
+        });
+        renew(generations(&blocks), || give(&blocks, 1));
+        reader.join().unwrap();
     });
 }
 
