@@ -12,6 +12,7 @@ pub mod face;
 pub mod keys;
 pub mod report;
 pub mod shm;
+pub mod sockets;
 pub mod spec;
 pub mod sys;
 

@@ -1,10 +1,12 @@
 //! Memory that other processes can write. With [`crate::sys`] and `ffi` the only place with unsafe code.
 
+mod bank;
 pub mod fork;
 mod lane;
 mod mapping;
 pub mod prefetch;
 pub mod span;
 
+pub use bank::BankMemory;
 pub use lane::LaneMemory;
 pub use mapping::Mapping;

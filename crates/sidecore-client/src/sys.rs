@@ -9,4 +9,5 @@ pub mod poll;
 pub(crate) mod process;
 pub mod secure;
 pub(crate) mod stack;
+pub mod tcp;
 pub mod wake;

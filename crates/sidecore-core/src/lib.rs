@@ -28,8 +28,8 @@ pub mod policy;
 pub mod ring;
 pub mod session;
 pub mod sidecore;
-
 pub mod stage;
+pub mod streams;
 pub mod sync;
 pub mod time;
 pub mod wire;

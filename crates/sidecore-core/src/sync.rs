@@ -45,6 +45,10 @@ pub enum Reliance {
     PlaceLook,
     /// Finding, in the place of putting, that another thread was first, which pairs with it.
     PlaceLost,
+    /// Who takes the hold of a stream sees how far the last holder came.
+    HoldTake,
+    /// The release that pairs with it.
+    HoldRelease,
 }
 
 /// What the code says, where nothing is weakened.

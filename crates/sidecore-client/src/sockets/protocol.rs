@@ -1,0 +1,84 @@
+//! What a program and the service of sockets say to each other: one packet each, `postcard` inside.
+
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of a program's name that are kept.
+pub const MAX_NAME: usize = 31;
+/// Most rows of one answer to [`Ask::List`].
+pub const MAX_ROWS: usize = 64;
+
+/// Where the service of sockets listens unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/sidecore/sockets.sock";
+/// The environment variable that names another socket for it.
+pub const SOCKET_VARIABLE: &str = "SIDECORE_SOCKETS";
+
+/// What a program asks.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Ask {
+    /// The first message of a program that has connections. Answered by [`Reply::Welcome`].
+    Hello {
+        /// Number of its layout, see [`sidecore_core::streams::layout::ABI`].
+        abi: u32,
+        /// Name for people; cut at [`MAX_NAME`] bytes.
+        name: String,
+    },
+    /// 64 places more. Answered by [`Reply::Bank`].
+    Bank,
+    /// A stream begins at this place; its socket comes with the packet. Not answered: the word of the place's state says what
+    /// became of it, and meanwhile the program may write.
+    Promote {
+        /// Number of the place among all of the program's banks.
+        place: u32,
+        /// Number of the stream, another than that of the one before at this place.
+        stream: u32,
+    },
+    /// The sockets of this user's programs, of all users for root; from that row on. Only as the first message of a connection.
+    List {
+        /// Rows to leave out.
+        from: u32,
+    },
+}
+
+/// What the service answers.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// With the packet come the memory of the first bank, and both ends of the pipe by which the service is rung: first the
+    /// one to write.
+    Welcome {
+        /// Bytes of each ring.
+        ring_bytes: u32,
+    },
+    /// With the packet comes the memory of the next bank.
+    Bank,
+    /// Sockets; none: there are no more.
+    Sockets(Vec<Row>),
+    /// Not done: what is wrong and what to do.
+    Refused(String),
+}
+
+/// One socket, for people. What the program says of it is what it likes to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Number of the process.
+    pub pid: u32,
+    /// User of the process.
+    pub uid: u32,
+    /// Its name as it gave it.
+    pub program: String,
+    /// Number of the descriptor there.
+    pub descriptor: u32,
+    /// Address of the peer, while the service has the socket.
+    pub peer: Option<String>,
+    /// Number of [`sidecore_core::streams::rule::Why`].
+    pub why: u8,
+    /// Messages through the ring.
+    pub messages: u64,
+    /// Messages that the program gave to the kernel.
+    pub kernel_messages: u64,
+    /// Bytes through the ring.
+    pub bytes: u64,
+    /// System calls in which the service moved something.
+    pub transfers: u64,
+    /// Bytes that wait in the ring.
+    pub waiting: u64,
+}

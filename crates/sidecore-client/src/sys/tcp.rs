@@ -1,0 +1,162 @@
+//! What is asked of a connected socket, and how bytes of shared memory are sent on it.
+//!
+//! The system calls are made directly. In a program that sends through rings the C library's functions of the same name are
+//! those that decide about the ring.
+
+use crate::shm::span::Span;
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use rustix::net::sockopt::{socket_protocol, socket_type};
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use syscalls::{Sysno, syscall};
+
+/// `SIOCOUTQ` of Linux's `sockios.h`.
+const SIOCOUTQ: usize = 0x5411;
+
+/// The beginning of Linux's `struct tcp_info`, since 4.1.
+#[repr(C)]
+#[derive(Default)]
+struct TcpInfo {
+    state: u8,
+    _before: [u8; 7],
+    _times: [u32; 24],
+    _pacing: [u64; 2],
+    bytes_acked: u64,
+    bytes_received: u64,
+}
+
+const _: () = assert!(offset_of!(TcpInfo, bytes_acked) == 120);
+
+/// A state of `struct tcp_info` in which a connection sends.
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
+
+/// Whether it is a TCP connection that can be sent on: of the kernel's own TCP, and nothing between.
+pub fn is_connected_tcp(socket: impl AsFd) -> bool {
+    let is_tcp = socket_type(&socket).ok() == Some(SocketType::STREAM)
+        && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::TCP);
+    is_tcp && info(socket.as_fd()).is_ok_and(|info| matches!(info.state, ESTABLISHED | CLOSE_WAIT))
+}
+
+/// Bytes that the kernel has accepted for this connection since it began, up to a constant. Exact while nobody sends on it.
+///
+/// # Errors
+/// It is no TCP socket.
+pub fn accepted(socket: impl AsFd) -> io::Result<u64> {
+    let socket = socket.as_fd();
+    let mut before = info(socket)?.bytes_acked;
+    loop {
+        // What is acknowledged between the two questions would be in neither or in both.
+        let queued = waiting(socket)?;
+        let after = info(socket)?.bytes_acked;
+        if before == after {
+            return Ok(after.wrapping_add(u64::from(queued)));
+        }
+        before = after;
+    }
+}
+
+/// Bytes that the kernel holds for the peer (`SIOCOUTQ`).
+///
+/// # Errors
+/// It is no socket that can say so.
+pub fn waiting(socket: impl AsFd) -> io::Result<u32> {
+    let mut count: i32 = 0;
+    // SAFETY: the call writes an `int` to that address, and the descriptor is borrowed.
+    unsafe { syscall!(Sysno::ioctl, socket.as_fd().as_raw_fd(), SIOCOUTQ, &raw mut count) }.map_err(system)?;
+    Ok(count.cast_unsigned())
+}
+
+/// Sends what the two spans hold, without ever blocking or raising a signal; `more`: more follows at once. Bytes sent.
+///
+/// # Errors
+/// Those of `sendmsg`; `Errno::AGAIN`: the kernel takes nothing now.
+pub fn send(socket: impl AsFd, pieces: [Span<'_>; 2], more: bool) -> Result<usize, Errno> {
+    let parts = pieces.map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() });
+    // SAFETY: all-zero bytes are a valid header without address, data and control messages.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = parts.as_ptr().cast_mut();
+    header.msg_iovlen = if pieces[1].is_empty() { 1 } else { 2 };
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+    loop {
+        // SAFETY: the header and what it leads to live until the call returns; the kernel only reads the spans' memory, which
+        // stays mapped; the descriptor is borrowed.
+        match unsafe { syscall!(Sysno::sendmsg, socket.as_fd().as_raw_fd(), &raw const header, flags) } {
+            Ok(sent) => return Ok(sent),
+            Err(syscalls::Errno::EINTR) => {}
+            Err(error) => return Err(Errno::from_raw_os_error(error.into_raw())),
+        }
+    }
+}
+
+fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut info = TcpInfo::default();
+    let mut len = size_of::<TcpInfo>() as libc::socklen_t;
+    // SAFETY: `info` is plain numbers, writable for `len` bytes; the descriptor is borrowed.
+    unsafe {
+        let (fd, to) = (socket.as_raw_fd(), &raw mut info);
+        syscall!(Sysno::getsockopt, fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len)
+    }
+    .map_err(system)?;
+    if (len as usize) < size_of::<TcpInfo>() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not count a connection's bytes"));
+    }
+    Ok(info)
+}
+
+fn system(error: syscalls::Errno) -> io::Error {
+    io::Error::from_raw_os_error(error.into_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (here, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_kernel_counts_what_it_accepted() {
+        let (mut here, mut there) = pair();
+        let start = accepted(&here).unwrap();
+        for round in 1..200_u64 {
+            let sent = send(&here, [Span::of(&mut [1; 100]), Span::of(&mut [2; 11])], false).unwrap();
+            assert_eq!(sent, 111);
+            assert_eq!(accepted(&here).unwrap() - start, 111 * round);
+            if round % 3 == 0 {
+                there.read_exact(&mut [0; 333]).unwrap();
+            }
+        }
+        here.write_all(b"x").unwrap();
+        assert_eq!(accepted(&here).unwrap() - start, 111 * 199 + 1);
+    }
+
+    #[test]
+    fn a_full_socket_does_not_block() {
+        let (here, _there) = pair();
+        let mut bytes = vec![0; 1 << 20];
+        let last =
+            (0..100).map(|_| send(&here, [Span::of(&mut bytes[..]), Span::of(&mut [])], false)).find(Result::is_err);
+        assert_eq!(last, Some(Err(Errno::AGAIN)));
+    }
+
+    #[test]
+    fn only_connected_tcp_is_one() {
+        let (here, there) = pair();
+        assert!(is_connected_tcp(&here));
+        drop(there);
+        assert!(is_connected_tcp(&here), "half closed");
+        assert!(!is_connected_tcp(TcpListener::bind("127.0.0.1:0").unwrap()));
+        assert!(!is_connected_tcp(UdpSocket::bind("127.0.0.1:0").unwrap()));
+        assert!(!is_connected_tcp(std::fs::File::open("/dev/null").unwrap()));
+        let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!is_connected_tcp(unix));
+    }
+}

@@ -1,0 +1,250 @@
+//! When sending on a connection goes through a ring, and when it goes back to the kernel.
+//!
+//! A ring pays where several small messages wait together for one system call. So it is entered after several small sends in
+//! a row without a receive between them, and left by a connection that sends one message and waits for the answer, or that
+//! sends pieces that the kernel takes faster. The numbers were measured, see `docs/sockets.md`.
+
+/// Bytes below which a message is small.
+pub const SMALL: usize = 4096;
+/// Bytes from which on the kernel is faster, also for a single message of a stream.
+pub const LARGE: usize = 16 * 1024;
+/// Small sends in a row after which a ring is entered.
+pub const IN_A_ROW: u8 = 6;
+/// Large sends in a row after which it is left.
+const LARGE_IN_A_ROW: u8 = 4;
+/// Sends between two receives that make an answer, as in an echo.
+const ANSWER: u8 = 2;
+/// Answers in a row after which it is left.
+const ANSWERS_IN_A_ROW: u8 = 16;
+/// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`.
+const MAX_CAUTION: u8 = 4;
+
+/// On which path a socket is and why, for people. The numbers are shown by the service, which knows them from the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Why {
+    /// On the kernel: too few small sends in a row so far.
+    Few = 0,
+    /// Through the ring: enough small sends in a row.
+    Row = 1,
+    /// On the kernel: large sends.
+    Large = 2,
+    /// On the kernel: it answers each message by one.
+    Answers = 3,
+    /// On the kernel: another process may write to it as well.
+    Forked = 4,
+    /// On the kernel: it has several descriptors.
+    Duplicated = 5,
+    /// On the kernel: an option or a call that only the kernel understands.
+    Special = 6,
+    /// On the kernel: the service refused it, or has no room.
+    Refused = 7,
+    /// On the kernel: there is no service.
+    NoService = 8,
+}
+
+impl Why {
+    const ALL: [Self; 9] = [
+        Self::Few,
+        Self::Row,
+        Self::Large,
+        Self::Answers,
+        Self::Forked,
+        Self::Duplicated,
+        Self::Special,
+        Self::Refused,
+        Self::NoService,
+    ];
+
+    /// The reason of that number, as it stands in shared memory.
+    pub fn of(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|why| *why as u64 == number)
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Few => "on the kernel: few small sends in a row",
+            Self::Row => "ring: small sends in a row",
+            Self::Large => "on the kernel: large sends",
+            Self::Answers => "on the kernel: one answer for each message",
+            Self::Forked => "on the kernel: forked",
+            Self::Duplicated => "on the kernel: several descriptors",
+            Self::Special => "on the kernel: options or calls of its own",
+            Self::Refused => "on the kernel: refused by the service",
+            Self::NoService => "on the kernel: no service",
+        }
+    }
+}
+
+/// What to do with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// It stays where it is.
+    Stay,
+    /// It enters a ring.
+    Promote,
+    /// It leaves its ring.
+    Demote(Why),
+}
+
+/// What is remembered of one connection. Eight bytes, so that threads that share a connection may keep it in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// It is in a ring.
+    promoted: bool,
+    /// Small sends since the last receive, or since a larger one.
+    small: u8,
+    /// Large sends in a row.
+    large: u8,
+    /// Answers in a row.
+    answers: u8,
+    /// How often it left its ring.
+    caution: u8,
+}
+
+impl Rule {
+    /// As it was kept in a word.
+    #[inline]
+    pub fn from_word(word: u64) -> Self {
+        let [promoted, small, large, answers, caution, ..] = word.to_le_bytes();
+        Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION) }
+    }
+
+    /// To be kept in a word.
+    #[inline]
+    pub fn to_word(self) -> u64 {
+        u64::from_le_bytes([u8::from(self.promoted), self.small, self.large, self.answers, self.caution, 0, 0, 0])
+    }
+
+    /// The program sends so many bytes.
+    #[inline]
+    pub fn sends(&mut self, bytes: usize) -> Advice {
+        if bytes >= LARGE {
+            self.small = 0;
+            self.large = self.large.saturating_add(1);
+            let leaves = self.promoted && self.large >= LARGE_IN_A_ROW;
+            return if leaves { self.leave(Why::Large) } else { Advice::Stay };
+        }
+        self.large = 0;
+        if bytes >= SMALL && !self.promoted {
+            self.small = 0;
+            return Advice::Stay;
+        }
+        self.small = self.small.saturating_add(1);
+        if self.promoted || self.small < IN_A_ROW.saturating_mul(1 << self.caution) {
+            Advice::Stay
+        } else {
+            Advice::Promote
+        }
+    }
+
+    /// The program receives, or asks whether there is something.
+    #[inline]
+    pub fn receives(&mut self) -> Advice {
+        let sent = core::mem::take(&mut self.small);
+        if !self.promoted || sent == 0 {
+            return Advice::Stay;
+        }
+        if sent > ANSWER {
+            self.answers = 0;
+            return Advice::Stay;
+        }
+        self.answers = self.answers.saturating_add(1);
+        if self.answers >= ANSWERS_IN_A_ROW { self.leave(Why::Answers) } else { Advice::Stay }
+    }
+
+    /// The advice to enter a ring was followed.
+    pub fn promoted(&mut self) {
+        (self.promoted, self.answers) = (true, 0);
+    }
+
+    /// It left its ring for a reason of its own, or could not enter one: it asks again, less often each time.
+    pub fn demoted(&mut self) {
+        let _ = self.leave(Why::Special);
+    }
+
+    fn leave(&mut self, why: Why) -> Advice {
+        let caution = (self.caution + 1).min(MAX_CAUTION);
+        *self = Self { caution, ..Self::default() };
+        Advice::Demote(why)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn small(rule: &mut Rule, count: u8) -> Vec<Advice> {
+        (0..count).map(|_| rule.sends(64)).collect()
+    }
+
+    extern crate std;
+    use std::vec::Vec;
+
+    fn promoted() -> Rule {
+        let mut rule = Rule::default();
+        assert_eq!(small(&mut rule, IN_A_ROW).last(), Some(&Advice::Promote));
+        rule.promoted();
+        rule
+    }
+
+    #[test]
+    fn small_sends_in_a_row_enter_a_ring() {
+        let mut rule = Rule::default();
+        assert!(small(&mut rule, IN_A_ROW - 1).iter().all(|advice| *advice == Advice::Stay));
+        assert_eq!(rule.sends(64), Advice::Promote);
+    }
+
+    #[test]
+    fn an_echo_and_large_sends_never_do() {
+        let mut rule = Rule::default();
+        for _ in 0..1_000 {
+            assert_eq!((rule.sends(64), rule.receives()), (Advice::Stay, Advice::Stay));
+        }
+        for _ in 0..1_000 {
+            let advice = [rule.sends(64), rule.sends(64), rule.sends(SMALL), rule.sends(LARGE)];
+            assert!(advice.iter().all(|advice| *advice == Advice::Stay));
+        }
+    }
+
+    #[test]
+    fn pipelined_replies_stay_and_answers_leave() {
+        let mut rule = promoted();
+        for _ in 0..1_000 {
+            small(&mut rule, 16);
+            assert_eq!(rule.receives(), Advice::Stay);
+        }
+        let left = (0..u32::from(ANSWERS_IN_A_ROW)).map(|_| (rule.sends(64), rule.receives())).last();
+        assert_eq!(left, Some((Advice::Stay, Advice::Demote(Why::Answers))));
+        assert!(
+            small(&mut rule, IN_A_ROW * 2 - 1).iter().all(|advice| *advice == Advice::Stay),
+            "it is more cautious now"
+        );
+        assert_eq!(rule.sends(64), Advice::Promote);
+    }
+
+    #[test]
+    fn one_large_message_stays_and_several_leave() {
+        let mut rule = promoted();
+        assert!((1..LARGE_IN_A_ROW).all(|_| rule.sends(LARGE) == Advice::Stay));
+        assert_eq!(rule.sends(64), Advice::Stay);
+        let advice: Vec<Advice> = (0..LARGE_IN_A_ROW).map(|_| rule.sends(LARGE)).collect();
+        assert_eq!(advice.last(), Some(&Advice::Demote(Why::Large)));
+    }
+
+    #[test]
+    fn receives_that_nothing_was_sent_between_say_nothing() {
+        let mut rule = promoted();
+        rule.sends(64);
+        assert!((0..1_000).all(|_| rule.receives() == Advice::Stay));
+    }
+
+    #[test]
+    fn a_word_keeps_it() {
+        let rule = promoted();
+        assert_eq!(Rule::from_word(rule.to_word()), rule);
+        assert_eq!(Rule::from_word(u64::MAX).caution, MAX_CAUTION);
+        assert!(Why::ALL.iter().all(|why| Why::of(*why as u64) == Some(*why)));
+    }
+}

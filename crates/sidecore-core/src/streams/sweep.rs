@@ -1,0 +1,290 @@
+//! Whose stream is served next.
+//!
+//! Each client has a share of the time, refilled in rounds ([`Share`]). Of a client that is in credit, streams that were filled
+//! anew come before those that had more than one transfer takes: so a quiet connection does not wait behind flooded ones.
+//! After so many new ones a flooded one has its turn all the same.
+
+use crate::policy::admission::Share;
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+/// Time that each client gets in a round for each unit of weight, ns.
+const QUANTUM: Nanos = 50_000;
+/// New streams that come before a flooded one at most.
+const FRESH_IN_A_ROW: u32 = 64;
+
+/// Number of a client, given when it is added and free again when it is removed.
+pub type ClientId = usize;
+/// Number of a stream of one client: its place among all of its banks.
+pub type StreamId = u32;
+
+/// How a transfer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is more in the ring.
+    More,
+    /// The ring is empty, and the stream will be announced.
+    Empty,
+    /// The kernel takes no more now, and will say when it does.
+    Blocked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Idle,
+    Queued,
+    /// It was taken by [`Sweep::next`]; `again`: it was announced since.
+    Taken {
+        again: bool,
+    },
+}
+
+/// Streams that wait, by client.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    clients: Vec<Option<Client>>,
+    /// Whose turn it is.
+    turn: ClientId,
+    waiting: usize,
+}
+
+#[derive(Debug)]
+struct Client {
+    share: Share,
+    streams: Vec<Link>,
+    fresh: Queue,
+    flooded: Queue,
+    /// New streams that were served since the last flooded one.
+    in_a_row: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    at: At,
+    next: Option<StreamId>,
+}
+
+/// A list through the links of a client's streams.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    ends: Option<(StreamId, StreamId)>,
+}
+
+impl Queue {
+    fn push(&mut self, links: &mut [Link], stream: StreamId) {
+        links[stream as usize] = Link { at: At::Queued, next: None };
+        self.ends = Some(match self.ends {
+            None => (stream, stream),
+            Some((first, last)) => {
+                links[last as usize].next = Some(stream);
+                (first, stream)
+            }
+        });
+    }
+
+    fn pop(&mut self, links: &mut [Link]) -> Option<StreamId> {
+        let (first, last) = self.ends?;
+        let link = &mut links[first as usize];
+        self.ends = link.next.take().map(|next| (next, last));
+        link.at = At::Taken { again: false };
+        Some(first)
+    }
+}
+
+impl Client {
+    fn take(&mut self) -> Option<StreamId> {
+        let flooded_is_due = self.in_a_row >= FRESH_IN_A_ROW && self.flooded.ends.is_some();
+        if !flooded_is_due && let Some(stream) = self.fresh.pop(&mut self.streams) {
+            self.in_a_row += 1;
+            return Some(stream);
+        }
+        self.in_a_row = 0;
+        self.flooded.pop(&mut self.streams)
+    }
+
+    fn waits(&self) -> bool {
+        self.fresh.ends.is_some() || self.flooded.ends.is_some()
+    }
+}
+
+impl Sweep {
+    /// Without clients.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A client with that weight (1..=1000) and no stream.
+    pub fn add_client(&mut self, weight: u32) -> ClientId {
+        let client = Client {
+            share: Share::new(weight),
+            streams: Vec::new(),
+            fresh: Queue::default(),
+            flooded: Queue::default(),
+            in_a_row: 0,
+        };
+        if let Some(free) = self.clients.iter().position(Option::is_none) {
+            self.clients[free] = Some(client);
+            return free;
+        }
+        self.clients.push(Some(client));
+        self.clients.len() - 1
+    }
+
+    /// The client has places for so many streams more.
+    pub fn add_places(&mut self, client: ClientId, count: u32) {
+        if let Some(Some(client)) = self.clients.get_mut(client) {
+            client.streams.extend((0..count).map(|_| Link { at: At::Idle, next: None }));
+        }
+    }
+
+    /// The client and its streams are no more.
+    pub fn remove_client(&mut self, client: ClientId) {
+        if let Some(gone) = self.clients.get_mut(client).and_then(Option::take) {
+            self.waiting -= gone.streams.iter().filter(|link| link.at == At::Queued).count();
+        }
+    }
+
+    /// Something is in the stream's ring, or the kernel takes more again. A number that is no stream's is nothing.
+    pub fn announce(&mut self, client: ClientId, stream: StreamId) {
+        let Some(Some(of)) = self.clients.get_mut(client) else { return };
+        match of.streams.get_mut(stream as usize).map(|link| &mut link.at) {
+            Some(At::Idle) => {
+                of.fresh.push(&mut of.streams, stream);
+                self.waiting += 1;
+            }
+            Some(At::Taken { again }) => *again = true,
+            Some(At::Queued) | None => {}
+        }
+    }
+
+    /// Whether a stream waits.
+    pub fn waits(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// The stream to serve now. Its service ends with [`Sweep::served`].
+    pub fn next(&mut self) -> Option<(ClientId, StreamId)> {
+        while self.waiting > 0 {
+            let count = self.clients.len();
+            for _ in 0..count {
+                let turn = self.turn % count;
+                if let Some(Some(client)) = self.clients.get_mut(turn)
+                    && client.waits()
+                    && client.share.may_take()
+                    && let Some(stream) = client.take()
+                {
+                    self.turn = turn;
+                    self.waiting -= 1;
+                    return Some((turn, stream));
+                }
+                self.turn = turn + 1;
+            }
+            self.clients.iter_mut().flatten().for_each(|client| client.share.refill(QUANTUM));
+        }
+        None
+    }
+
+    /// The stream that [`Sweep::next`] named was served, in so much time (ns).
+    pub fn served(&mut self, client: ClientId, stream: StreamId, took: Nanos, outcome: Outcome) {
+        let Some(Some(of)) = self.clients.get_mut(client) else { return };
+        // What costs nothing would be served for ever.
+        of.share.charge(took.max(1));
+        let Some(link) = of.streams.get_mut(stream as usize) else { return };
+        let again = link.at == At::Taken { again: true };
+        link.at = At::Idle;
+        match outcome {
+            Outcome::More => of.flooded.push(&mut of.streams, stream),
+            Outcome::Empty | Outcome::Blocked if again => of.fresh.push(&mut of.streams, stream),
+            Outcome::Empty | Outcome::Blocked => return,
+        }
+        self.waiting += 1;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn sweep(clients: &[(u32, u32)]) -> Sweep {
+        let mut sweep = Sweep::new();
+        for (weight, streams) in clients {
+            let client = sweep.add_client(*weight);
+            sweep.add_places(client, *streams);
+            (0..*streams).for_each(|stream| sweep.announce(client, stream));
+        }
+        sweep
+    }
+
+    #[test]
+    fn a_stream_that_was_filled_anew_comes_before_flooded_ones() {
+        let mut sweep = sweep(&[(1, 256)]);
+        sweep.add_places(0, 1);
+        for _ in 0..300 {
+            let (client, stream) = sweep.next().unwrap();
+            sweep.served(client, stream, 10, Outcome::More);
+        }
+        sweep.announce(0, 256);
+        assert_eq!(sweep.next(), Some((0, 256)));
+    }
+
+    #[test]
+    fn a_flooded_stream_is_not_forgotten_for_those_that_trickle() {
+        let mut sweep = sweep(&[(1, 8)]);
+        let (client, flooded) = sweep.next().unwrap();
+        sweep.served(client, flooded, 10, Outcome::More);
+        let mut served = 0;
+        for _ in 0..1_000 {
+            let (client, stream) = sweep.next().unwrap();
+            served += u32::from(stream == flooded);
+            sweep.announce(client, stream);
+            let outcome = if stream == flooded { Outcome::More } else { Outcome::Empty };
+            sweep.served(client, stream, 10, outcome);
+        }
+        assert!((1_000 / (FRESH_IN_A_ROW + 2)..=1_000 / FRESH_IN_A_ROW).contains(&served), "{served}");
+    }
+
+    #[test]
+    fn time_is_shared_by_weight_whatever_a_transfer_takes() {
+        let mut sweep = sweep(&[(1, 100), (3, 1)]);
+        let mut took = [0; 2];
+        for _ in 0..20_000 {
+            let (client, stream) = sweep.next().unwrap();
+            let cost = [20_000, 3_000][client];
+            took[client] += cost;
+            sweep.served(client, stream, cost, Outcome::More);
+        }
+        let ratio = took[1] as f64 / took[0] as f64;
+        assert!((2.9..3.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn what_is_announced_while_it_is_served_is_served_again() {
+        let mut sweep = sweep(&[(1, 1)]);
+        let (client, stream) = sweep.next().unwrap();
+        assert!(!sweep.waits());
+        sweep.announce(client, stream);
+        sweep.served(client, stream, 5, Outcome::Empty);
+        assert_eq!(sweep.next(), Some((client, stream)));
+        sweep.served(client, stream, 5, Outcome::Blocked);
+        assert_eq!(sweep.next(), None);
+    }
+
+    #[test]
+    fn a_client_that_is_gone_leaves_nothing() {
+        let mut sweep = sweep(&[(1, 5), (1, 5)]);
+        let (client, stream) = sweep.next().unwrap();
+        sweep.remove_client(client);
+        sweep.served(client, stream, 5, Outcome::More);
+        sweep.announce(client, 77);
+        let rest: Vec<_> = core::iter::from_fn(|| {
+            let (client, stream) = sweep.next()?;
+            sweep.served(client, stream, 5, Outcome::Empty);
+            Some(client)
+        })
+        .collect();
+        assert_eq!(rest, vec![1; 5]);
+        assert_eq!(sweep.add_client(1), client, "its number is free");
+    }
+}
