@@ -1,6 +1,7 @@
 //! What takes longer than the control thread may wait is done on threads of its own: clients' keys are parsed on one, for a
 //! private RSA key takes milliseconds, and who may take how many of them, the client says; keys for programs are made on a
-//! second one, for that takes seconds; on a third the service's own keys are made and sealed.
+//! second one, for that takes seconds; the service's own keys are made on a third one, and those at rest sealed anew on a
+//! fourth one, for until that is done they cannot be changed.
 //!
 //! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
 

@@ -23,6 +23,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
@@ -389,14 +390,19 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     service.finish();
 }
 
+/// Keys in a directory there, under a passphrase in a file there.
+fn at_rest(scratch: &Path) -> KeysConfig {
+    let passphrase = scratch.join("passphrase");
+    fs::write(&passphrase, "open sesame").unwrap();
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
+    KeysConfig { directory: Some(scratch.join("keys")), passphrase_file: Some(passphrase), ..KeysConfig::default() }
+}
+
 #[test]
 fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
     let scratch = tempfile::tempdir().unwrap();
-    let passphrase = scratch.path().join("passphrase");
-    fs::write(&passphrase, "open sesame").unwrap();
-    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
-    let directory = Some(scratch.path().join("keys"));
-    let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
+    let keys = at_rest(scratch.path());
+    let passphrase = keys.passphrase_file.clone().unwrap();
     let service = start(Config { keys, ..Config::default() });
     let mut admin = administer(&service);
     let [asker, reader, deleter, second] = [(); 4].map(|()| Line::to(&service));
@@ -424,6 +430,19 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
         is_used && is_first && is_told
     });
     assert!(rounds.any(|seen| seen));
+}
+
+#[test]
+fn a_change_of_the_passphrase_waits_for_no_key_that_is_being_made() {
+    let scratch = tempfile::tempdir().unwrap();
+    let service = start(Config { keys: at_rest(scratch.path()), ..Config::default() });
+    let makers: Vec<Line> = (0..32).map(|_| Line::to(&service)).collect();
+    for (number, maker) in makers.iter().enumerate() {
+        let name = format!("key-{number}");
+        maker.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
+    }
+    administer(&service).change_passphrase(Secret::from(&b"open simsim"[..])).unwrap();
+    assert!(!makers.last().unwrap().answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Listener {
     /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), String> {
         let lent = self.setup.store.lend(passphrase)?;
-        self.keeper.order(self.user(key), key, move || {
+        self.sealer.order(self.user(key), key, move || {
             let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
