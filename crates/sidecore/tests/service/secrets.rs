@@ -320,6 +320,32 @@ fn keys_that_are_being_made_for_programs_keep_nobody_waiting() {
     assert!(administer(&service).make_key(Kind::Ed25519).is_ok());
 }
 
+#[test]
+fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
+    let service = start(Config::default());
+    let makers: Vec<Line> = (0..100)
+        .map(|number| {
+            // A connection that has a key is none of those without a lane, of which a process has fewer.
+            let line = Line::to(&service);
+            line.say(&Request::MakeKey(Kind::Ed25519));
+            line.hear();
+            let name = format!("key-{number}");
+            line.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
+            line
+        })
+        .collect();
+    let mut admin = administer(&service);
+    let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
+    admin.keys(command).unwrap();
+    let answers = makers.iter().filter(|maker| maker.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let said: Vec<Reply> = answers.map(|maker| decode(&maker.hear()).unwrap()).collect();
+    let full = |reply: &&Reply| matches!(reply, Reply::Refused(why) if why.contains("64 keys are being made already"));
+    let refused = said.iter().filter(full).count();
+    // Each that is made by now may have made room for one.
+    let made = said.len() - refused;
+    assert!((1..=36).contains(&refused) && refused + made >= 36, "{refused} refused, {made} made");
+}
+
 /// Pieces of the secret numbers, for a search through much memory.
 struct Pieces {
     /// Whether a piece begins with these two bytes.
