@@ -8,3 +8,5 @@ mod patience;
 pub mod program;
 pub mod protocol;
 pub mod stream;
+#[cfg(test)]
+mod tests;

@@ -245,9 +245,12 @@ impl Ring {
         self.size() - (self.tail - self.head) as u32
     }
 
-    /// How far it was moved by now. `None`: the shared word cannot be.
+    /// How far it was moved by now. `None`: the shared word cannot be, as it went back or past what was written.
     fn cursors(&mut self) -> Option<Cursors> {
         let head = self.word(SHARED, HEAD).load(Ordering::Acquire);
+        if !(self.head..=self.tail).contains(&head) {
+            return None;
+        }
         let cursors = Cursors::read(head, word(self.tail, self.more), self.size()).ok()?;
         self.head = head;
         Some(cursors)
