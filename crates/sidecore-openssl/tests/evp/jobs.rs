@@ -6,7 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
 use rustix::io::{Errno, read};
 use sidecore::keys::Kind;
-use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Ready, Step};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
@@ -58,9 +58,9 @@ fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
     loop {
         if job.step().expect("the job signs") == Step::Paused {
             waited = Some(job.descriptor().expect("one descriptor"));
-            let mut ready = Vec::new();
-            wait_for_any(std::slice::from_ref(job), PATIENCE, &mut ready).unwrap();
-            assert_eq!(ready, [0], "the job is resumed");
+            let mut ready = Ready::default();
+            ready.wait_for_any(std::slice::from_ref(job), PATIENCE).unwrap();
+            assert_eq!(ready.indices, [0], "the job is resumed");
         } else if let Some(waited) = waited {
             return waited;
         }
