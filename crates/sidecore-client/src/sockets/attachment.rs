@@ -117,13 +117,12 @@ impl Attachment {
 
     fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
         let mut places = lock(&self.places);
-        let (index, number) = match places.next() {
-            Some(next) => next,
-            None => {
-                self.add_bank(&mut places, control)?;
-                places.next().ok_or(io::ErrorKind::OutOfMemory)?
-            }
-        };
+        let mut next = places.next();
+        if next.is_none() {
+            self.add_bank(&mut places, control)?;
+            next = places.next();
+        }
+        let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
         let bank = places.banks[(index / PLACES) as usize].clone();
         Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number })
     }

@@ -18,14 +18,13 @@ impl Patience {
     /// Waits a little. `true`: it takes so long by now that the holder may have ended.
     pub(super) fn wait(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
-        match self.0 {
-            ..=SPINS => spin_loop(),
-            ..=YIELDS => thread::yield_now(),
-            _ => {
-                thread::sleep(NAP);
-                return true;
-            }
+        if self.0 > YIELDS {
+            thread::sleep(NAP);
+        } else if self.0 > SPINS {
+            thread::yield_now();
+        } else {
+            spin_loop();
         }
-        false
+        self.0 > YIELDS
     }
 }
