@@ -66,7 +66,8 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<Sec
 fn read(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let from: Box<dyn Read> =
         if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
-    // With more room than is read: it does not grow.
+    // As much room again as is read at most: `read_to_end` never finds it full, and so neither moves the bytes to a larger
+    // place nor looks for the end by way of its stack.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));
     match from.take(MAX_KEY_FILE as u64 + 1).read_to_end(&mut bytes)? {
         0..=MAX_KEY_FILE => Ok(bytes),

@@ -33,6 +33,7 @@ pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 pub use made::MadeKey;
+pub(crate) use trust::is_trusted;
 
 use crate::control::{self, Reply, Token};
 use crate::environment::{service_users, socket_of_environment};

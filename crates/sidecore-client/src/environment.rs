@@ -34,6 +34,6 @@ pub fn named_users(text: &str) -> Vec<String> {
 
 /// A variable of the environment. A program that has more rights than who started it has none: it would do with them
 /// what that one likes.
-fn trusted_variable(name: &str) -> Option<String> {
+pub(crate) fn trusted_variable(name: &str) -> Option<String> {
     if is_privileged() { None } else { std::env::var(name).ok() }
 }

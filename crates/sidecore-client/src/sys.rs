@@ -10,4 +10,5 @@ pub(crate) mod process;
 pub mod secure;
 pub(crate) mod stack;
 pub mod tcp;
+pub(crate) mod thread;
 pub mod wake;

@@ -119,11 +119,12 @@ fn this_machine_is_measured_and_predicted() {
     assert!(compared.status.success() && said.contains("1 rows are left out"), "{said}{}", text(&compared.stderr));
     let cells = fs::read_to_string(folder.path().join(json)).unwrap();
     let cell: serde_json::Value = serde_json::from_str(cells.trim()).unwrap();
-    // However slow the machine was meanwhile, a sidecore does nothing faster than the operation itself.
+    // However slow the machine was meanwhile, a sidecore does nothing faster than the operation itself; nor a hundred times
+    // slower, for of 16 KiB the operation is nearly all.
     let written = fs::read_to_string(folder.path().join(plan)).unwrap();
     let op_ns: f64 = between(between(&written, "[sha-256]\n", "\n["), "at_16384_ns = { value = ", ",").parse().unwrap();
     let predicted = cell["predicted"].as_f64().unwrap();
-    assert!(op_ns > 0.0 && predicted > 0.0 && predicted * op_ns <= 1e9, "{cell}, {op_ns} ns");
+    assert!((0.01e9..=1e9).contains(&(predicted * op_ns)), "{cell}, {op_ns} ns");
     fs::write(folder.path().join(rows), "no row\n").unwrap();
     let wrong = run(&["sim", plan, "--compare", rows]);
     assert!(text(&wrong.stderr).contains("rows.json:1: is no row of a bench"), "{}", text(&wrong.stderr));

@@ -10,7 +10,7 @@ mod operation;
 pub use cipher::{Cipher, TAG_BYTES};
 pub use context::Context;
 pub use digest::{Digest, MAX_DIGEST_BYTES, Mac};
-pub use job::{Job, Step, wait_for_any};
+pub use job::{Job, Ready, Step};
 pub use key::{Half, Key};
 pub use operation::{Action, Operation};
 
@@ -64,6 +64,10 @@ const FILES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so"];
 /// What this begins with is refused before its functions are looked up.
 const NEEDED: (u32, u32) = (3, 0);
 const REASON_BYTES: usize = 256;
+/// The variable of the environment that names another libcrypto.
+const NAMED_BY: &str = "SIDECORE_TEST_LIBCRYPTO";
+const PACKAGES: &str =
+    "install its library: package libssl3 on Debian and Ubuntu, openssl-libs on Fedora, openssl on Arch and Alpine";
 
 macro_rules! symbols {
     ($($field:ident = $symbol:literal: $signature:ty;)*) => {
@@ -195,9 +199,9 @@ symbols! {
 }
 
 /// The one libcrypto of this process, which is never unloaded.
-static API: LazyLock<Result<Api, Failure>> = LazyLock::new(|| match std::env::var("SIDECORE_TEST_LIBCRYPTO") {
-    Ok(file) => Api::first_of(&[&file]),
-    Err(_) => Api::first_of(&FILES),
+static API: LazyLock<Result<Api, Failure>> = LazyLock::new(|| match std::env::var(NAMED_BY) {
+    Ok(file) => Api::named(&file),
+    Err(_) => Api::installed(&FILES),
 });
 
 fn api() -> Result<&'static Api, Failure> {
@@ -205,7 +209,16 @@ fn api() -> Result<&'static Api, Failure> {
 }
 
 impl Api {
-    fn first_of(files: &[&str]) -> Result<Self, Failure> {
+    fn named(file: &str) -> Result<Self, Failure> {
+        let advice = format!("{NAMED_BY} names this file: let it name the libcrypto of an OpenSSL 3, or unset it");
+        Self::first_of(&[file], advice)
+    }
+
+    fn installed(files: &[&str]) -> Result<Self, Failure> {
+        Self::first_of(files, PACKAGES.to_owned())
+    }
+
+    fn first_of(files: &[&str], advice: String) -> Result<Self, Failure> {
         let mut tried = Vec::new();
         for file in files {
             match Self::open(file) {
@@ -213,10 +226,7 @@ impl Api {
                 Err(why) => tried.push(format!("{file}: {why}")),
             }
         }
-        tried.push(
-            "install its library: package libssl3 on Debian and Ubuntu, openssl-libs on Fedora, openssl on Arch and Alpine"
-                .to_owned(),
-        );
+        tried.push(advice);
         Err(Failure { call: "loading it", reasons: tried })
     }
 
@@ -377,9 +387,17 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_reported_with_the_packages_to_install() {
-        let text = Api::first_of(&["libcrypto-of-nobody.so"]).err().expect("there is no such library").to_string();
+        let text = Api::installed(&["libcrypto-of-nobody.so"]).err().expect("there is no such library").to_string();
         assert!(text.contains("libcrypto-of-nobody.so"), "{text}");
         assert!(text.contains("libssl3") && text.contains("openssl"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_library_that_was_named_is_reported_with_what_names_it() {
+        let text = Api::named("libcrypto-of-nobody.so").err().expect("there is no such library").to_string();
+        assert!(text.contains("libcrypto-of-nobody.so"), "{text}");
+        let advice = "SIDECORE_TEST_LIBCRYPTO names this file: let it name the libcrypto of an OpenSSL 3, or unset it";
+        assert!(text.ends_with(advice), "{text}");
     }
 
     #[test]

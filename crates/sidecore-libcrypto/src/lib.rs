@@ -8,6 +8,5 @@
 mod ffi;
 
 pub use ffi::{
-    Action, Cipher, Context, Digest, Failure, Half, Job, Key, MAX_DIGEST_BYTES, Mac, Operation, Step, TAG_BYTES,
-    wait_for_any,
+    Action, Cipher, Context, Digest, Failure, Half, Job, Key, MAX_DIGEST_BYTES, Mac, Operation, Ready, Step, TAG_BYTES,
 };

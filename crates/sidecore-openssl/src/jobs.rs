@@ -8,7 +8,7 @@ use ffi::Job;
 pub(crate) use set::NO_NUMBER;
 use sidecore_client::client::{Error, Received};
 use sidecore_client::face::failure::Trouble;
-use sidecore_client::face::lanes::{Pool, Taken};
+use sidecore_client::face::lanes::{self, Pool, Taken};
 use sidecore_client::face::pause::{Pause, Threads};
 use sidecore_core::policy::notify::Notify;
 use std::convert::identity;
@@ -34,7 +34,10 @@ impl Pause for Jobs {
             other => {
                 other?;
                 let paused = job.pause();
-                job.waiting(pool, Waiting::settle).map_err(trouble)?;
+                job.waiting(lanes::pool()?, Waiting::settle).map_err(trouble)?;
+                if !lanes::is_current(pool) {
+                    return Err(forked());
+                }
                 if !paused {
                     // A program that cannot pause waits as one without jobs: the bell is for those that can.
                     leave(pool, &job)?;
@@ -46,7 +49,7 @@ impl Pause for Jobs {
     }
 
     fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), Trouble> {
-        let Some(job) = ffi::current() else { return Ok(()) };
+        let Some(job) = ffi::current().filter(|_| lanes::is_current(pool)) else { return Ok(()) };
         leave(pool, &job)?;
         if !got_one {
             // A lane may have been offered just before the deadline.
@@ -92,19 +95,21 @@ impl Pause for Jobs {
 /// Pauses with the lane in the wait context, so that it is not lost if the job is never resumed. The lane, and whether the
 /// program could pause; or the lane alone where the context has one already.
 fn paused_with(lane: Taken, job: &Job) -> Result<Result<(Taken, bool), Taken>, Trouble> {
-    let pool = lane.pool();
-    if let Err(lane) = job.waiting(pool, |waiting| waiting.hold(lane)).map_err(trouble)? {
+    if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(trouble)? {
         return Ok(Err(lane));
     }
     let paused = job.pause();
-    // The job may be resumed in a forked child: the wait context still has the parent's lane then.
-    match job.waiting(pool, Waiting::take).map_err(trouble)? {
+    // The job may be resumed in a forked child: the wait context still has the parent's lane then, and becomes the child's.
+    match job.waiting(lanes::pool()?, Waiting::take).map_err(trouble)? {
         None => Err(Trouble::Stale("the lane was lost while the job was paused".to_owned())),
-        Some(lane) if lane.is_parents() => {
-            Err(Trouble::Stale("the process was forked while the job was paused".to_owned()))
-        }
+        Some(lane) if lane.is_parents() => Err(forked()),
         Some(lane) => Ok(Ok((lane, paused))),
     }
+}
+
+/// The parent's lanes and their locks are not for this process: it does all again with its own.
+fn forked() -> Trouble {
+    Trouble::Stale("the process was forked while the job was paused".to_owned())
 }
 
 /// The job waits for a lane no more.

@@ -115,7 +115,7 @@ impl Counters {
         let devices = devices.map(|index| self.device(index));
         Waiters {
             sidecores: sidecores.filter_map(|index| Some(self.sidecore(index).about()?.place)).collect(),
-            workers: devices.filter(|device| !device.is_gone()).filter_map(|device| device.about()?.worker).collect(),
+            workers: devices.filter_map(|device| device.about()?.waits(device.get(DeviceCounter::State))).collect(),
             clients_may_spin: self.word(header::CLIENTS_MAY_SPIN).load(Ordering::Relaxed) != 0,
         }
     }

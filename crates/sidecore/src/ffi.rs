@@ -13,7 +13,9 @@ pub(crate) mod keyfile;
 pub(crate) mod operation;
 pub(crate) mod pkey;
 
+use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::shm::span::Span;
 
@@ -83,9 +85,18 @@ fn clear_errors() {
     unsafe { aws_lc_sys::ERR_clear_error() };
 }
 
+/// What a library call made, for the caller to own; `None` for null, and then the error queue is emptied.
+#[inline]
+fn owned<T>(made: *mut T) -> Option<NonNull<T>> {
+    if made.is_null() {
+        clear_errors();
+    }
+    NonNull::new(made)
+}
+
 /// Whether a library call said 1, its word for success; otherwise the error queue is emptied.
 #[inline]
-fn succeeded(code: std::ffi::c_int) -> bool {
+fn succeeded(code: c_int) -> bool {
     if code != 1 {
         clear_errors();
     }

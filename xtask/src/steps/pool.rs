@@ -8,8 +8,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Result;
-
 /// A program to run.
 pub(super) struct Program {
     pub(super) title: String,
@@ -25,27 +23,20 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// Runs all, so many at a time. Each that has ended is told. Output goes to files of this directory meanwhile, so that
-/// nobody waits for a program that was left running.
-pub(super) fn run(
-    programs: Vec<Program>,
-    at_a_time: usize,
-    directory: &Path,
-    tell: impl FnMut(Ended) + Send,
-) -> Result<()> {
-    let _ = fs::remove_dir_all(directory);
-    fs::create_dir_all(directory)?;
-    let (programs, tell) = (Mutex::new(programs.into_iter().enumerate()), Mutex::new(tell));
+/// Runs all, so many at a time. Each that has ended is told. Output goes to files of this directory meanwhile, each named as
+/// its program, so that nobody waits for a program that was left running.
+pub(super) fn run(programs: Vec<Program>, at_a_time: usize, directory: &Path, tell: impl FnMut(Ended) + Send) {
+    let (programs, tell) = (Mutex::new(programs.into_iter()), Mutex::new(tell));
     let work = || {
         loop {
             let next = programs.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((number, program)) = next else { return };
-            let ended = program.run(&directory.join(number.to_string()));
+            let Some(program) = next else { return };
+            let file = directory.join(program.title.replace('/', "-"));
+            let ended = program.run(&file);
             tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
         }
     };
     thread::scope(|scope| (0..at_a_time).for_each(|_| drop(scope.spawn(work))));
-    Ok(())
 }
 
 impl Program {
@@ -68,6 +59,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Result;
 
     #[test]
     fn each_is_run_once_and_told_with_both_outputs() -> Result<()> {
@@ -78,16 +70,24 @@ mod tests {
             Program { title: script.to_owned(), command }
         };
         let none = Program { title: "none".to_owned(), command: Command::new("/no such program") };
+        fs::create_dir_all(&directory)?;
         let mut told = Vec::new();
-        run(vec![program("echo a; echo b >&2"), program("exit 3"), program("true"), none], 2, &directory, |ended| {
-            told.push((ended.title, ended.passed, ended.output));
-        })?;
+        run(
+            vec![program("echo a; echo b >&2"), program("exit 3"), program("/bin/true"), none],
+            2,
+            &directory,
+            |ended| {
+                told.push((ended.title, ended.passed, ended.output));
+            },
+        );
         told.sort();
         let told: Vec<_> = told.iter().map(|(title, passed, output)| (&**title, *passed, &**output)).collect();
-        assert_eq!(told[0], ("echo a; echo b >&2", true, "a\nb\n"));
-        assert_eq!(told[1], ("exit 3", false, "exit status: 3\n"));
-        assert!(told[2].0 == "none" && !told[2].1 && told[2].2.contains("No such file"));
-        assert_eq!(told[3], ("true", true, ""));
+        assert_eq!(told[0], ("/bin/true", true, ""));
+        assert_eq!(told[1], ("echo a; echo b >&2", true, "a\nb\n"));
+        assert_eq!(told[2], ("exit 3", false, "exit status: 3\n"));
+        assert!(told[3].0 == "none" && !told[3].1 && told[3].2.contains("No such file"));
+        assert_eq!(fs::read_to_string(directory.join("echo a; echo b >&2"))?, "a\nb\n");
+        assert!(directory.join("-bin-true").exists());
         fs::remove_dir_all(&directory)?;
         Ok(())
     }

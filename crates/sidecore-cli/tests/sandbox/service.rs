@@ -1,10 +1,11 @@
 //! A real service process.
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore::client::{Admin, Client, Options};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Running {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // A thread that closes what a client left may end meanwhile.
         let files = tasks.map(|task| task.unwrap().path().join("status"));
-        let values: Vec<_> = files.filter_map(|file| Some(value_in(&fs::read_to_string(file).ok()?, key))).collect();
+        let values: Vec<_> = files.filter_map(|file| Some(value_in(&of_thread(&file)?, key))).collect();
         assert!(!values.is_empty(), "it has no threads");
         values
     }
@@ -149,6 +150,15 @@ impl Drop for Running {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// `None`: the thread has ended.
+fn of_thread(status: &Path) -> Option<String> {
+    match fs::read_to_string(status) {
+        // It ended before the file was opened, or after.
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)) => None,
+        other => Some(other.unwrap()),
     }
 }
 

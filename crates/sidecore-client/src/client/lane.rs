@@ -321,7 +321,7 @@ impl Lane {
         if let Some(forecast) = self.watch.as_ref().and_then(|watch| watch.forecast()) {
             self.waits.waiter.expect(forecast);
         }
-        self.waits.waiter.begin(start);
+        self.waits.begin(start);
         let mut now = start;
         let result = loop {
             if let Some(received) = self.wait_step(now, deadline)? {

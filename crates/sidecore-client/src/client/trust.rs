@@ -16,8 +16,16 @@ pub(super) fn connect(options: &Options, deadline: Nanos) -> Result<OwnedFd, Con
     let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
     // Of a listening socket the kernel keeps who made it listen.
     let user = peer::credentials(&socket)?.uid;
-    let trusted = user == 0 || is_own(user) || options.service_users.iter().any(|named| number_of(named) == Some(user));
-    if trusted { Ok(socket) } else { Err(ConnectError::ForeignService { socket: options.socket.clone(), user }) }
+    if is_trusted(user, &options.service_users) {
+        Ok(socket)
+    } else {
+        Err(ConnectError::ForeignService { socket: options.socket.clone(), user })
+    }
+}
+
+/// Whether a service of that user is taken for one: root's, the program's own user's, and those of the users named.
+pub(crate) fn is_trusted(user: u32, service_users: &[String]) -> bool {
+    user == 0 || is_own(user) || service_users.iter().any(|named| number_of(named) == Some(user))
 }
 
 /// The number of a user by number or name. `None`: there is no such user here.

@@ -1,7 +1,7 @@
 //! One request to the service, from the operation's memory to the operation's memory: done once again where the session or
 //! the service ended.
 
-use crate::client::{Buffer, Client, Error, Request as Submission, Session};
+use crate::client::{self, Buffer, Client, Error, Session};
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
 use crate::face::key::Key;
@@ -143,7 +143,8 @@ fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Resul
     let inputs = [Extent::new(input.extent().offset, len(input_len))];
     let head_len = len(request.head.len());
     let outputs = [output.extent()];
-    let request = Submission { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
+    let request =
+        client::Request { session, op: request.op, head_len, inputs: &inputs, outputs: &outputs, urgent: true };
     client.submit(0, &request)?;
     client.ring();
     Ok((input, output))

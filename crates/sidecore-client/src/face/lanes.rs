@@ -177,15 +177,16 @@ impl Pool {
     /// Ends idle lanes that are of no use any more.
     fn end_idle(&self, over: impl Fn(&Lane) -> bool) {
         let mut state = self.state();
+        if !state.idle.iter().any(|lane| over(lane)) {
+            return;
+        }
         let idle = std::mem::take(&mut state.idle).into_iter();
         let (ended, kept): (VecDeque<_>, _) = idle.partition(|lane| over(lane));
         state.idle = kept;
-        if !ended.is_empty() {
-            state.made -= ended.len();
-            self.news(state);
-            // Closed without the lock.
-            drop(ended);
-        }
+        state.made -= ended.len();
+        self.news(state);
+        // Closed without the lock.
+        drop(ended);
     }
 
     /// A lane, `preferred` if it is idle, with room for a request of so many bytes; `under`: made under these credentials.

@@ -102,6 +102,17 @@ impl Span<'_> {
         unsafe { std::ptr::copy_nonoverlapping(self.as_ptr(), private.as_mut_ptr(), private.len()) };
     }
 
+    /// Copies the whole of another span to the front of this one.
+    ///
+    /// # Panics
+    /// Where this span is shorter.
+    #[inline]
+    pub fn copy_span(&self, from: &Span<'_>) {
+        assert!(from.len <= self.len);
+        // SAFETY: both are mapped for as many bytes; they may overlap, which `copy` allows.
+        unsafe { std::ptr::copy(from.as_ptr(), self.as_mut_ptr(), from.len) };
+    }
+
     /// Copies `private` to the front of the span.
     ///
     /// # Panics

@@ -9,7 +9,7 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_protocol, socket_type};
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
 /// `SIOCOUTQ` of Linux's `sockios.h`.
@@ -89,6 +89,26 @@ pub fn send(socket: impl AsFd, pieces: [Span<'_>; 2], more: bool) -> Result<usiz
             Err(error) => return Err(Errno::from_raw_os_error(error.into_raw())),
         }
     }
+}
+
+/// The program's socket of that number, which the program has open: what closes it leaves its stream before.
+pub(crate) fn program_socket(number: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: not closed here. Where a program closed it by a call that nobody sees, a system call fails or concerns what has
+    // the number now, as with the program's own calls.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Nothing more is sent on the connection (`SHUT_WR`).
+pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
+    // It may have been closed by its peer meanwhile.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+}
+
+/// Breaks a connection off: the peer is told that what it got is not all.
+pub(crate) fn abort(socket: BorrowedFd<'_>) {
+    let nowhere: libc::sockaddr = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+    // SAFETY: the call reads an address of so many bytes, and the descriptor is borrowed.
+    let _ = unsafe { syscall!(Sysno::connect, socket.as_raw_fd(), &raw const nowhere, size_of::<libc::sockaddr>()) };
 }
 
 fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {

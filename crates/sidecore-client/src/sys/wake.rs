@@ -12,7 +12,7 @@ use super::own::Own;
 use rustix::io::{Errno, read, retry_on_intr, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Both ends of a pipe in a program that belongs to somebody else, who may close them: those of a doorbell that the client
 /// rings, or of a bell that it waits on itself.
@@ -51,6 +51,11 @@ impl Ringer {
             let _ = write();
         }
         true
+    }
+
+    /// Numbers of both ends, while they are the ringer's.
+    pub(crate) fn descriptors(&self) -> [Option<RawFd>; 2] {
+        [&self.reader, &self.writer].map(|end| end.get().map(|fd| fd.as_raw_fd()))
     }
 
     /// What becomes readable, or `None` if the program closed it.

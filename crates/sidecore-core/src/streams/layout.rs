@@ -123,7 +123,7 @@ impl Bank {
         self.rings() + PLACES as usize * self.ring as usize
     }
 
-    fn rings(&self) -> usize {
+    fn rings(self) -> usize {
         (self.lines() * LINE_BYTES).next_multiple_of(PAGE)
     }
 }

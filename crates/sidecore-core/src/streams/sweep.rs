@@ -33,7 +33,7 @@ pub enum Outcome {
 enum At {
     Idle,
     Queued,
-    /// It was taken by [`Sweep::next`]; `again`: it was announced since.
+    /// It was taken by [`Sweep::take`]; `again`: it was announced since.
     Taken {
         again: bool,
     },
@@ -163,7 +163,7 @@ impl Sweep {
     }
 
     /// The stream to serve now. Its service ends with [`Sweep::served`].
-    pub fn next(&mut self) -> Option<(ClientId, StreamId)> {
+    pub fn take(&mut self) -> Option<(ClientId, StreamId)> {
         while self.waiting > 0 {
             let count = self.clients.len();
             for _ in 0..count {
@@ -184,7 +184,7 @@ impl Sweep {
         None
     }
 
-    /// The stream that [`Sweep::next`] named was served, in so much time (ns).
+    /// The stream that [`Sweep::take`] named was served, in so much time (ns).
     pub fn served(&mut self, client: ClientId, stream: StreamId, took: Nanos, outcome: Outcome) {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
         // What costs nothing would be served for ever.
@@ -222,21 +222,21 @@ mod tests {
         let mut sweep = sweep(&[(1, 256)]);
         sweep.add_places(0, 1);
         for _ in 0..300 {
-            let (client, stream) = sweep.next().unwrap();
+            let (client, stream) = sweep.take().unwrap();
             sweep.served(client, stream, 10, Outcome::More);
         }
         sweep.announce(0, 256);
-        assert_eq!(sweep.next(), Some((0, 256)));
+        assert_eq!(sweep.take(), Some((0, 256)));
     }
 
     #[test]
     fn a_flooded_stream_is_not_forgotten_for_those_that_trickle() {
         let mut sweep = sweep(&[(1, 8)]);
-        let (client, flooded) = sweep.next().unwrap();
+        let (client, flooded) = sweep.take().unwrap();
         sweep.served(client, flooded, 10, Outcome::More);
         let mut served = 0;
         for _ in 0..1_000 {
-            let (client, stream) = sweep.next().unwrap();
+            let (client, stream) = sweep.take().unwrap();
             served += u32::from(stream == flooded);
             sweep.announce(client, stream);
             let outcome = if stream == flooded { Outcome::More } else { Outcome::Empty };
@@ -250,7 +250,7 @@ mod tests {
         let mut sweep = sweep(&[(1, 100), (3, 1)]);
         let mut took = [0; 2];
         for _ in 0..20_000 {
-            let (client, stream) = sweep.next().unwrap();
+            let (client, stream) = sweep.take().unwrap();
             let cost = [20_000, 3_000][client];
             took[client] += cost;
             sweep.served(client, stream, cost, Outcome::More);
@@ -262,24 +262,24 @@ mod tests {
     #[test]
     fn what_is_announced_while_it_is_served_is_served_again() {
         let mut sweep = sweep(&[(1, 1)]);
-        let (client, stream) = sweep.next().unwrap();
+        let (client, stream) = sweep.take().unwrap();
         assert!(!sweep.waits());
         sweep.announce(client, stream);
         sweep.served(client, stream, 5, Outcome::Empty);
-        assert_eq!(sweep.next(), Some((client, stream)));
+        assert_eq!(sweep.take(), Some((client, stream)));
         sweep.served(client, stream, 5, Outcome::Blocked);
-        assert_eq!(sweep.next(), None);
+        assert_eq!(sweep.take(), None);
     }
 
     #[test]
     fn a_client_that_is_gone_leaves_nothing() {
         let mut sweep = sweep(&[(1, 5), (1, 5)]);
-        let (client, stream) = sweep.next().unwrap();
+        let (client, stream) = sweep.take().unwrap();
         sweep.remove_client(client);
         sweep.served(client, stream, 5, Outcome::More);
         sweep.announce(client, 77);
         let rest: Vec<_> = core::iter::from_fn(|| {
-            let (client, stream) = sweep.next()?;
+            let (client, stream) = sweep.take()?;
             sweep.served(client, stream, 5, Outcome::Empty);
             Some(client)
         })

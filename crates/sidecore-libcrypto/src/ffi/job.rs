@@ -27,7 +27,7 @@ pub struct Job<T> {
     work: Box<Work<T>>,
     /// The paused job, or null.
     running: Object,
-    /// What it waits for.
+    /// What it waits for while it is paused.
     descriptor: Option<RawFd>,
 }
 
@@ -56,6 +56,7 @@ impl<T> Job<T> {
     pub fn step(&mut self) -> Result<Step, Failure> {
         let (api, call) = (self.wait.api, "ASYNC_start_job");
         let (mut status, mut work, function): (_, _, JobFunction) = (0, &raw mut *self.work, run::<T>);
+        self.descriptor = None;
         // SAFETY: the fibre gets a copy of the pointer to the work, which is boxed, used by nobody else until the job
         // has finished, and kept by `Drop` until then.
         let step = unsafe {
@@ -105,8 +106,9 @@ impl<T> Job<T> {
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
         // A fibre that is left behind would still write to its work. One that fails is gone as well.
+        let mut ready = Ready::default();
         while self.is_paused() {
-            let _ = wait_for_any(std::slice::from_ref(self), -1, &mut Vec::new());
+            let _ = ready.wait_for_any(std::slice::from_ref(self), -1);
             let _ = self.step();
         }
     }
@@ -124,34 +126,42 @@ unsafe extern "C" fn run<T>(argument: *mut c_void) -> c_int {
     1
 }
 
-/// Waits until a paused job can go on, at most `timeout_ms` (-1: for ever); `ready` has the indices of those that can.
-///
-/// # Errors
-/// The system refuses.
-pub fn wait_for_any<T>(jobs: &[Job<T>], timeout_ms: i32, ready: &mut Vec<usize>) -> Result<(), Failure> {
-    ready.clear();
-    let (mut indices, mut fds) = (Vec::new(), Vec::new());
-    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| job.is_paused()) {
-        match job.descriptor {
-            Some(fd) => {
-                indices.push(index);
-                // SAFETY: the job's wait context keeps its descriptor open while the job is paused, and nobody steps it
-                // on meanwhile.
-                fds.push(PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN));
-            }
-            // Without a descriptor it can always go on.
-            None => ready.push(index),
+/// Which jobs can go on, and memory that each wait leaves to the next.
+#[derive(Default)]
+pub struct Ready {
+    /// Their indices.
+    pub indices: Vec<usize>,
+    /// Empty but during a wait.
+    fds: Vec<PollFd<'static>>,
+}
+
+impl Ready {
+    /// Waits until a paused job can go on, at most `timeout_ms` (-1: for ever), and says which can.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn wait_for_any<T>(&mut self, jobs: &[Job<T>], timeout_ms: i32) -> Result<(), Failure> {
+        let Self { indices, fds } = self;
+        let jobs = || jobs.iter().enumerate();
+        indices.clear();
+        // Without a descriptor it can always go on.
+        indices.extend(jobs().filter(|(_, job)| job.is_paused() && job.descriptor.is_none()).map(|(index, _)| index));
+        let timeout = if indices.is_empty() { timeout_ms } else { 0 };
+        let timeout = (timeout >= 0)
+            .then(|| Timespec { tv_sec: i64::from(timeout / 1000), tv_nsec: i64::from(timeout % 1000) * 1_000_000 });
+        let awaited = || jobs().filter_map(|(index, job)| Some((index, job.descriptor?)));
+        // SAFETY: the job's wait context keeps its descriptor open while the job is paused, and nobody steps it on before the
+        // list is emptied below.
+        fds.extend(
+            awaited().map(|(_, fd)| PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN)),
+        );
+        let polled = poll(fds, timeout.as_ref());
+        // Whatever is there, be it an error, is for the job to see. Where the system refuses, nothing is.
+        let woken = awaited().zip(fds.drain(..)).filter(|(_, fd)| !fd.revents().is_empty());
+        indices.extend(woken.map(|((index, _), _)| index));
+        match polled {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Failure::new("poll", error.to_string())),
         }
     }
-    let timeout = if ready.is_empty() { timeout_ms } else { 0 };
-    let timeout = (timeout >= 0)
-        .then(|| Timespec { tv_sec: i64::from(timeout / 1000), tv_nsec: i64::from(timeout % 1000) * 1_000_000 });
-    match poll(&mut fds, timeout.as_ref()) {
-        Ok(_) => {}
-        Err(Errno::INTR) => return Ok(()),
-        Err(error) => return Err(Failure::new("poll", error.to_string())),
-    }
-    let woken = indices.into_iter().zip(&fds).filter(|(_, fd)| fd.revents() == PollFlags::IN);
-    ready.extend(woken.map(|(index, _)| index));
-    Ok(())
 }

@@ -87,8 +87,11 @@ pub(crate) mod core {
     pub(crate) const BIO_GETS: c_int = 49;
 }
 
-/// Constructors of dispatch entries, by operation: name, what the provider's own types stand for, number, type. `P` is the
-/// provider, `C` the context of an operation, `K` a key object.
+/// Constructors of dispatch entries, by operation: name, the provider's own types in it, number, type. Of those `P` is the
+/// provider, `C` the context of an operation, `K` a key object, `G` one in the making.
+///
+/// OpenSSL knows all of them as `void *`, and each entry takes whatever types its function has. That the entries of one table
+/// mean the same ones (what `newctx` makes is what `freectx` gets) is for the table to see to.
 macro_rules! functions {
     ($($(#[$doc:meta])* $operation:ident {
         $($name:ident $(<$($own:ident),+>)? = $number:literal: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*

@@ -118,7 +118,8 @@ unsafe extern "C" fn decapsulate(
 /// # Safety
 /// `room` is null or has the bytes that `len` says.
 unsafe fn sized(room: *mut u8, len: Option<&mut usize>) -> Option<Output<'_>> {
-    let size = len.as_deref().copied().unwrap_or(0);
+    // Whoever asks for the length only, without room, may have set none.
+    let size = len.as_deref().filter(|_| !room.is_null()).copied().unwrap_or(0);
     // SAFETY: see above.
     unsafe { Output::new(room, len, size) }
 }

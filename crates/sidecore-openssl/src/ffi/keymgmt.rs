@@ -1,7 +1,7 @@
 //! Key management: what OpenSSL may know of a key, and how it gets one.
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
-use super::object::{KeyObject, Reference, key_in};
+use super::object::{KeyObject, Reference};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use super::{OfFamily, free, generate, guard, import};
@@ -97,7 +97,8 @@ extern "C" fn validate(object: Option<&KeyObject>, selection: c_int, _kind: c_in
 }
 
 extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, selection: c_int) -> c_int {
-    let (Some(one), Some(other)) = (key_in(one), key_in(other)) else { return 0 };
+    let keys = one.zip(other).and_then(|(one, other)| one.key.as_deref().zip(other.key.as_deref()));
+    let Some((one, other)) = keys else { return 0 };
     if selection & select::KEY_PAIR != 0 {
         return c_int::from(one.public == other.public);
     }
@@ -105,7 +106,7 @@ extern "C" fn matches(one: Option<&KeyObject>, other: Option<&KeyObject>, select
         Public::Ec { curve, .. } => Some(curve),
         _ => None,
     };
-    c_int::from(one.public.family() == other.public.family() && curve(&one) == curve(&other))
+    c_int::from(one.public.family() == other.public.family() && curve(one) == curve(other))
 }
 
 extern "C" fn dup(from: Option<&KeyObject>, selection: c_int) -> Option<Box<KeyObject>> {

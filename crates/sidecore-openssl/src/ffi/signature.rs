@@ -30,11 +30,11 @@ struct Signing {
 #[derive(Clone, Default)]
 enum Message {
     /// What is given at the end: a digest, or a message where the algorithm takes no digest.
-    #[default]
     Given,
     /// A message in pieces, so far.
     Hashed(Hasher),
-    /// The message is over, and no other was begun.
+    /// None was begun, or it is over.
+    #[default]
     Over,
 }
 
@@ -95,11 +95,19 @@ extern "C" fn newctx(provider: &Arc<Provider>, _properties: *const c_char) -> Op
 }
 
 impl Context {
-    /// Begins with a key, or again with the same, and with these settings.
+    /// Begins with a key, or again with the same, and with these settings; with no message yet. OpenSSL lets a program go on
+    /// after an initialisation that failed, and what is given then was never hashed: it must not be signed or verified.
     fn begin_with(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
+        self.work.message = Message::Over;
         self.begin(key)?;
-        self.work.message = Message::Given;
         self.work.set(params)
+    }
+
+    /// Begins what is given at the end.
+    fn begin_given(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
+        let begun = self.begin_with(key, params)?;
+        self.work.message = Message::Given;
+        Ok(begun)
     }
 
     fn takes_digest(&self) -> bool {
@@ -110,10 +118,11 @@ impl Context {
     fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
         let name = name.filter(|name| !name.is_empty());
         if !self.takes_digest() {
-            return match name {
-                Some(_) => Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out")),
-                None => Ok(true),
-            };
+            if name.is_some() {
+                return Err(Failure::unsupported("Ed25519 and ML-DSA take no digest: leave it out"));
+            }
+            self.work.message = Message::Given;
+            return Ok(true);
         }
         if let Some(name) = name {
             self.work.settings.digest = Some(digest(name)?);
@@ -124,10 +133,13 @@ impl Context {
     }
 
     fn update(&mut self, piece: &[u8]) -> Result<bool, Failure> {
-        let Message::Hashed(hasher) = &mut self.work.message else {
-            return Err(Failure::unsupported("this algorithm signs whole messages: give it at once"));
-        };
-        hasher.update(piece);
+        match &mut self.work.message {
+            Message::Hashed(hasher) => hasher.update(piece),
+            Message::Given => {
+                return Err(Failure::unsupported("this algorithm signs whole messages: give it at once"));
+            }
+            Message::Over => return Err(none_begun()),
+        }
         Ok(true)
     }
 
@@ -137,7 +149,7 @@ impl Context {
             return Ok(rest.into());
         }
         let Message::Hashed(mut hasher) = std::mem::replace(&mut self.work.message, Message::Over) else {
-            return Err(Failure::input("no message was begun"));
+            return Err(none_begun());
         };
         hasher.update(rest);
         Ok(hasher.finish().into())
@@ -228,6 +240,10 @@ impl Settable for Signing {
     }
 }
 
+fn none_begun() -> Failure {
+    Failure::input("no message was begun: initialise the operation anew")
+}
+
 fn digest(name: &str) -> Result<Digest, Failure> {
     Digest::from_name(name)
         .ok_or_else(|| Failure::unsupported(format!("the digest {name}: use SHA-1, SHA-2, SHA-3 or MD5-SHA1")))
@@ -285,11 +301,11 @@ fn salt(length: Value<'_>) -> Result<Salt, Failure> {
 }
 
 extern "C" fn sign_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with(context, c"sign", |context| context.begin_with(key_in(key), params))
+    with(context, c"sign", |context| context.begin_given(key_in(key), params))
 }
 
 extern "C" fn verify_init(context: Option<&mut Context>, key: Option<&KeyObject>, params: Params<'_>) -> c_int {
-    with(context, c"verify", |context| context.begin_with(key_in(key), params))
+    with(context, c"verify", |context| context.begin_given(key_in(key), params))
 }
 
 /// # Safety

@@ -7,3 +7,20 @@ pub(crate) fn close_all() {
         unsafe { libc::close(number) };
     }
 }
+
+/// A child that takes so long, seconds, hangs.
+const PATIENCE: u32 = 60;
+
+/// Whether the work succeeds in a forked child.
+pub(crate) fn in_child(work: impl FnOnce() -> bool) -> bool {
+    let mut status = 0;
+    // SAFETY: the child uses what is made to survive a fork, and leaves by `_exit`; for its status there is room.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::alarm(PATIENCE);
+            libc::_exit(i32::from(!work()));
+        }
+        libc::waitpid(pid, &raw mut status, 0) == pid && status == 0
+    }
+}

@@ -1,12 +1,12 @@
-//! A program with asynchronous jobs that closes all descriptors between two of them.
+//! A program with asynchronous jobs that closes all descriptors between two of them, and one that forks while one is paused.
 
-use crate::ffi::close_all;
+use crate::ffi::{close_all, in_child};
 use crate::site::{PREFERRED, REQUIRED, Site};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::fstat;
 use rustix::io::{Errno, read};
 use sidecore::keys::Kind;
-use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Job, Key, Operation, Ready, Step};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
 
@@ -18,21 +18,39 @@ const URI: &str = "SIDECORE_TEST_URI";
 
 #[test]
 fn jobs_go_on_after_a_program_closed_all_descriptors_and_harm_none_of_its_own() {
+    play("jobs::jobs_go_on_after_a_program_closed_all_descriptors_and_harm_none_of_its_own", close_between);
+}
+
+#[test]
+fn a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent() {
+    play("jobs::a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent", fork_meanwhile);
+}
+
+/// Runs this program again, for this test alone, and there what it is about.
+fn play(name: &str, about: fn(Job<(Context, Key)>)) {
     if let (Ok(cnf), Ok(uri)) = (std::env::var(CNF), std::env::var(URI)) {
-        return play(&cnf, &uri);
+        let context = Context::load(cnf.as_ref(), "sidecore").unwrap();
+        let key = Key::stored(&context, &uri, PREFERRED).unwrap();
+        return about(Job::new((context, key), work).unwrap());
     }
     let site = Site::start();
     let (uri, _) = site.generate(Kind::Rsa4096);
-    let name = "jobs::jobs_go_on_after_a_program_closed_all_descriptors_and_harm_none_of_its_own";
     let mut again = Command::new(std::env::current_exe().unwrap());
     let said = again.args(["--exact", "--nocapture", name]).env(CNF, site.cnf()).env(URI, uri).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
 
-fn play(cnf: &str, uri: &str) {
-    let context = Context::load(cnf.as_ref(), "sidecore").unwrap();
-    let key = Key::stored(&context, uri, PREFERRED).unwrap();
-    let mut job = Job::new((context, key), work).unwrap();
+fn fork_meanwhile(mut job: Job<(Context, Key)>) {
+    while job.step().expect("the job begins") == Step::Finished {}
+    assert!(in_child(|| {
+        finish(&mut job);
+        sign(&mut job) >= 0
+    }));
+    finish(&mut job);
+    sign(&mut job);
+}
+
+fn close_between(mut job: Job<(Context, Key)>) {
     let before = sign(&mut job);
     close_all();
     let events: Vec<OwnedFd> =
@@ -54,15 +72,18 @@ fn work((context, key): &mut (Context, Key)) -> Result<(), Failure> {
 
 /// Signs in jobs until one paused; what it waited on.
 fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
-    let mut waited = None;
-    loop {
-        if job.step().expect("the job signs") == Step::Paused {
-            waited = Some(job.descriptor().expect("one descriptor"));
-            let mut ready = Vec::new();
-            wait_for_any(std::slice::from_ref(job), PATIENCE, &mut ready).unwrap();
-            assert_eq!(ready, [0], "the job is resumed");
-        } else if let Some(waited) = waited {
-            return waited;
-        }
+    while job.step().expect("the job signs") == Step::Finished {}
+    let waited = job.descriptor().expect("one descriptor");
+    finish(job);
+    waited
+}
+
+/// Resumes the job until it has finished.
+fn finish(job: &mut Job<(Context, Key)>) {
+    let mut ready = Ready::default();
+    while job.is_paused() {
+        ready.wait_for_any(std::slice::from_ref(job), PATIENCE).unwrap();
+        assert_eq!(ready.indices, [0], "the job is resumed");
+        job.step().expect("the job signs");
     }
 }

@@ -1,4 +1,5 @@
-//! Programs that do what few do: threads with hardly a stack, keys freed after everything else, valgrind.
+//! Programs that do what few do: threads with hardly a stack, keys freed after everything else, failures gone on from,
+//! valgrind.
 
 use crate::common::Site;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,15 @@ fn a_key_may_be_freed_after_openssl_is_at_its_end() {
     let program = made(&site);
     for key in ["p256.pem", "p256.old.pem"] {
         assert_eq!(says(&site, &mut Command::new(&program), &["free-late", key]), "freed", "{key}");
+    }
+}
+
+#[test]
+fn after_an_initialisation_that_failed_nothing_is_signed_or_verified() {
+    let site = Site::with(&["rsa2048", "p256", "ed25519"]);
+    let program = made(&site);
+    for key in ["rsa2048.pem", "p256.pem", "ed25519.pem"] {
+        assert_eq!(says(&site, &mut Command::new(&program), &["after-failures", key]), "refused", "{key}");
     }
 }
 

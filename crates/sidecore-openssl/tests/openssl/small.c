@@ -16,14 +16,21 @@ static EVP_PKEY *load(const char *file) {
     return key;
 }
 
-static int sign(EVP_PKEY *key) {
-    unsigned char digest[32] = {7}, signature[512];
-    size_t len = sizeof signature;
+/* As long as a digest. */
+static const unsigned char text[32] = {7};
+
+/* Signs the text as the digest that it might be. */
+static int sign_given(EVP_PKEY *key, unsigned char *signature, size_t *len) {
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
-    int done = context && EVP_PKEY_sign_init(context) > 0 &&
-               EVP_PKEY_sign(context, signature, &len, digest, sizeof digest) > 0;
+    int done = context && EVP_PKEY_sign_init(context) > 0 && EVP_PKEY_sign(context, signature, len, text, sizeof text) > 0;
     EVP_PKEY_CTX_free(context);
     return done;
+}
+
+static int sign(EVP_PKEY *key) {
+    unsigned char signature[512];
+    size_t len = sizeof signature;
+    return sign_given(key, signature, &len);
 }
 
 static void *load_and_sign(void *file) {
@@ -54,6 +61,41 @@ static void *freed_late(void *file) {
     return "freed";
 }
 
+static int sign_message(EVP_MD_CTX *context, EVP_PKEY *key, const char *digest, unsigned char *signature, size_t *len) {
+    return EVP_DigestSignInit_ex(context, NULL, digest, NULL, NULL, key, NULL) > 0 &&
+           EVP_DigestSign(context, signature, len, text, sizeof text) > 0;
+}
+
+/* Goes on where an initialisation failed: the text must not be taken for what is signed, in a new context or a used one. */
+static void *after_failures(void *file) {
+    /* OpenSSL knows it, the provider does not. */
+    const char *unknown = "BLAKE2S-256";
+    unsigned char signature[512], other[512];
+    size_t len = sizeof signature;
+    EVP_PKEY *key = load(file);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int whole = key && EVP_PKEY_is_a(key, "ED25519");
+    const char *digest = whole ? NULL : "SHA256";
+    int held = key && context;
+    if (held)
+        held = whole ? sign_message(context, key, digest, signature, &len) : sign_given(key, signature, &len);
+    EVP_MD_CTX_reset(context);
+    for (int round = 0; held && round < 2; round++) {
+        size_t room = sizeof other;
+        held = EVP_DigestSignInit_ex(context, NULL, unknown, NULL, NULL, key, NULL) <= 0 &&
+               EVP_DigestSign(context, other, &room, text, sizeof text) <= 0 &&
+               EVP_DigestVerifyInit_ex(context, NULL, unknown, NULL, NULL, key, NULL) <= 0 &&
+               EVP_DigestVerify(context, signature, len, text, sizeof text) <= 0;
+        room = sizeof other;
+        held = held && sign_message(context, key, digest, other, &room) &&
+               EVP_DigestVerifyInit_ex(context, NULL, digest, NULL, NULL, key, NULL) > 0 &&
+               EVP_DigestVerify(context, other, room, text, sizeof text) > 0;
+    }
+    EVP_MD_CTX_free(context);
+    EVP_PKEY_free(key);
+    return held ? "refused" : NULL;
+}
+
 int main(int count, char **arguments) {
     const char *said = NULL;
     if (count == 3 && !strcmp(arguments[1], "sign"))
@@ -62,6 +104,8 @@ int main(int count, char **arguments) {
         said = on_a_small_stack(arguments[2]);
     if (count == 3 && !strcmp(arguments[1], "free-late"))
         said = freed_late(arguments[2]);
+    if (count == 3 && !strcmp(arguments[1], "after-failures"))
+        said = after_failures(arguments[2]);
     if (!said) {
         ERR_print_errors_fp(stderr);
         return 1;

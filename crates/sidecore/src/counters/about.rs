@@ -4,6 +4,7 @@ use super::WORD;
 use crate::config::Place;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use sidecore_core::dispatch::DeviceState;
 use sidecore_core::session::Class;
 
 /// Of a sidecore.
@@ -26,6 +27,13 @@ pub struct DeviceAbout {
     pub sidecore: u32,
     /// Where it runs, if it is a worker.
     pub worker: Option<Place>,
+}
+
+impl DeviceAbout {
+    /// Where a worker waits, if the device's state has this number: one that is gone waits for nothing.
+    pub(super) fn waits(&self, state: u64) -> Option<Place> {
+        self.worker.filter(|_| state != DeviceState::Gone as u64)
+    }
 }
 
 /// Of an open lane.

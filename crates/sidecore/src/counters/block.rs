@@ -197,10 +197,6 @@ impl DeviceBlock {
         self.set(DeviceCounter::State, state as u64);
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.get(DeviceCounter::State) == DeviceState::Gone as u64
-    }
-
     /// The device needed so long for a sampled request, ns.
     #[inline]
     pub fn record(&self, time: Nanos) {

@@ -111,15 +111,10 @@ impl Snapshot {
 
     /// Who waits.
     pub fn waiters(&self) -> Waiters {
-        let gone = Some(DeviceState::Gone);
+        let workers = self.devices.iter().filter_map(|device| device.waits(device.get(DeviceCounter::State)));
         Waiters {
             sidecores: self.sidecores.iter().map(|sidecore| sidecore.place).collect(),
-            workers: self
-                .devices
-                .iter()
-                .filter(|device| device.state() != gone)
-                .filter_map(|device| device.worker)
-                .collect(),
+            workers: workers.collect(),
             clients_may_spin: self.clients_may_spin,
         }
     }

@@ -96,6 +96,7 @@ impl Port for Emulated {
         self.dead = true;
         self.server.clear();
     }
+
     fn revoke(&mut self) -> Health {
         self.kill();
         Health::Dead

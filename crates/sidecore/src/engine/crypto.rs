@@ -5,8 +5,9 @@
 //! verify), then the payload. Each family of algorithms has a file of its own that says which parts it takes; all
 //! stand behind one trait, so a session is the family, plus the table of what this key can do.
 //!
-//! Symmetric operations and digests allocate nothing. Key schedules are computed when the session opens and are only
-//! read from then on, so threads share a session without a lock.
+//! Symmetric operations and digests allocate nothing, but for those on contexts of the library (triple DES, XTS): a session
+//! has a few of these, and a request that finds them all taken makes one. Key schedules are computed when the session opens
+//! and are only read from then on, so threads share a session without a lock.
 
 mod aead;
 mod cipher;
@@ -150,8 +151,8 @@ impl Session {
         self.mechanism.run(op, head_len, input, output)
     }
 
-    /// As [`run`](Self::run), straight from and to memory that a client may change meanwhile; `None` where this is not
-    /// offered and the caller copies instead.
+    /// As [`run_sized`](Self::run_sized), straight from and to memory that a client may change meanwhile; `None` where this
+    /// is not offered and the caller copies instead.
     ///
     /// Offered for the encryption of AEADs (associated data up to 64 bytes), the unauthenticated ciphers in both
     /// directions, digests and HMAC tags. What is opened or verified is never offered: no plaintext may reach the
@@ -159,11 +160,6 @@ impl Session {
     /// the payload starts) or apart; where they overlap in part, `None`.
     #[inline]
     pub(crate) fn run_spans(&self, op: Op, head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
-        let len = match self.output_len(op, head_len, input.len()) {
-            Ok(len) => len,
-            Err(refusal) => return Some(Err(refusal)),
-        };
-        let Some(output) = output.slice(0, len) else { return Some(Err(Refusal::OutputLength)) };
         self.mechanism.run_spans(op, head_len, input, output)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn perform(
     scratch: &mut Scratch,
 ) -> Result<u32, Refusal> {
     if submission.input_len() >= DIRECT_FROM
-        && let Some(written) = direct(session, memory, submission)
+        && let Some(written) = direct(session, memory, submission, room)
     {
         return written.map(|written| written as u32);
     }
@@ -109,12 +109,18 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
 }
 
 /// `None`: this is not offered for it.
-fn direct(session: &Session, memory: &LaneMemory, submission: &Submission) -> Option<Result<usize, Refusal>> {
+fn direct(
+    session: &Session,
+    memory: &LaneMemory,
+    submission: &Submission,
+    room: usize,
+) -> Option<Result<usize, Refusal>> {
     let (mut inputs, mut outputs) = (submission.inputs(), submission.outputs());
     if (inputs.len(), outputs.len()) != (1, 1) {
         return None;
     }
     let (input, output) = (memory.span(inputs.next()?)?, memory.span(outputs.next()?)?);
+    let Some(output) = output.slice(0, room) else { return Some(Err(Refusal::OutputLength)) };
     session.run_spans(submission.op(), submission.head_len() as usize, input, output)
 }
 
@@ -127,5 +133,34 @@ fn gather(memory: &LaneMemory, submission: &Submission, mut input: &mut [u8]) {
         let (part, rest) = input.split_at_mut(span.len());
         span.copy_to(part);
         input = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::crypto::sample::sample;
+    use super::*;
+    use sidecore_core::layout::Layout;
+    use sidecore_core::session::{Class, Op};
+    use sidecore_core::wire::Extent;
+
+    #[test]
+    fn lengths_are_refused_with_and_without_copies() {
+        let class = Class::from_name("aes-256-cbc").unwrap();
+        let session = Session::open(&sample(class, 0, 1).spec).unwrap();
+        let (memory, _file) = LaneMemory::create(Layout::new(16, 1 << 16).unwrap()).unwrap();
+        let mut scratch = Scratch::new(1024);
+        let mut run = |op, input, output| {
+            let (input, output) = (Extent { offset: 0, len: input }, Extent { offset: 1024, len: output });
+            execute(&session, &memory, &Submission::new(1, op, 1, &[input], &[output]).unwrap(), &mut scratch)
+        };
+        // A vector of 16 bytes and whole blocks, below and above `DIRECT_FROM`.
+        for len in [32, 528] {
+            assert_eq!(run(Op::Encrypt, len, len - 16), Ok(len - 16));
+            assert_eq!(run(Op::Encrypt, len, len), Ok(len - 16));
+            assert_eq!(run(Op::Encrypt, len, len - 17), Err(Refusal::OutputLength));
+            assert_eq!(run(Op::Encrypt, len + 1, len), Err(Refusal::InputLength));
+            assert_eq!(run(Op::Sign, len, len), Err(Refusal::Unsupported));
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use aws_lc_sys as sys;
 
-use super::{Source, succeeded};
+use super::{Source, owned, succeeded};
 use crate::shm::span::Span;
 use crate::spec::Cipher;
 
@@ -35,10 +35,7 @@ impl AeadKey {
             };
             sys::EVP_AEAD_CTX_new(aead, key.as_ptr(), key.len(), TAG_LEN)
         };
-        if context.is_null() {
-            super::clear_errors();
-        }
-        NonNull::new(context).map(Self)
+        owned(context).map(Self)
     }
 
     /// Writes ciphertext and tag, 16 bytes more than the plaintext, and says how many. `output` is the plaintext's own

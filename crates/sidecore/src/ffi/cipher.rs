@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_sys as sys;
 
-use super::{Direction, Source, room_for, succeeded};
+use super::{Direction, Source, owned, room_for, succeeded};
 use crate::shm::span::Span;
 
 /// How many requests per direction run without an allocation.
@@ -89,7 +89,7 @@ impl Context {
 
     fn empty() -> Option<Self> {
         // SAFETY: it takes nothing and returns an owned context or null.
-        NonNull::new(unsafe { sys::EVP_CIPHER_CTX_new() }).map(Self)
+        owned(unsafe { sys::EVP_CIPHER_CTX_new() }).map(Self)
     }
 
     /// The caller has this context to itself.

@@ -5,6 +5,8 @@ use std::ptr::{NonNull, null_mut};
 
 use aws_lc_sys as sys;
 
+use super::owned;
+
 /// One operation.
 pub(super) struct Context(NonNull<sys::EVP_PKEY_CTX>);
 
@@ -12,7 +14,7 @@ impl Context {
     /// For keys of this algorithm that are to be made.
     pub(super) fn of_algorithm(id: c_int) -> Option<Self> {
         // SAFETY: the context returned is owned.
-        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)
+        owned(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)
     }
 
     /// For this key, of which it takes a reference of its own.
@@ -21,7 +23,7 @@ impl Context {
     /// The key is live.
     pub(super) unsafe fn of_key(key: *mut sys::EVP_PKEY) -> Option<Self> {
         // SAFETY: the caller promises that the key is live; the context returned is owned.
-        NonNull::new(unsafe { sys::EVP_PKEY_CTX_new(key, null_mut()) }).map(Self)
+        owned(unsafe { sys::EVP_PKEY_CTX_new(key, null_mut()) }).map(Self)
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY_CTX {

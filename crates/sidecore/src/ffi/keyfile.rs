@@ -1,11 +1,11 @@
 //! Private keys in the files that other programs write.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
 use aws_lc_sys as sys;
 
-use super::{clear_errors, pkey::PKey};
+use super::{owned, pkey::PKey, succeeded};
 
 /// What the PEM reader is given when it asks for a passphrase.
 struct Prompt<'p> {
@@ -20,8 +20,7 @@ pub(crate) fn pem(file: &[u8], passphrase: Option<&[u8]>) -> (Option<PKey>, bool
     // SAFETY: the buffer only reads `file`, which outlives it; `prompt` outlives the call that uses it; the key returned
     // is owned; the buffer is freed once.
     let key = unsafe {
-        let Some(buffer) = NonNull::new(sys::BIO_new_mem_buf(file.as_ptr().cast(), file.len().cast_signed() as _))
-        else {
+        let Some(buffer) = owned(sys::BIO_new_mem_buf(file.as_ptr().cast(), file.len().cast_signed() as _)) else {
             return (None, false);
         };
         let answer = (&raw mut prompt).cast::<c_void>();
@@ -73,14 +72,11 @@ pub(crate) fn pkcs12(file: &[u8], passphrase: &CStr) -> Option<PKey> {
     // SAFETY: `rest` is readable for the length given; the archive is owned and freed once; key and certificate are owned
     // where the call succeeds, and null where it does not set them.
     unsafe {
-        let Some(archive) = NonNull::new(sys::d2i_PKCS12(null_mut(), &raw mut rest, file.len())) else {
-            clear_errors();
-            return None;
-        };
+        let archive = owned(sys::d2i_PKCS12(null_mut(), &raw mut rest, file.len()))?;
         let text = passphrase.as_ptr();
         let parsed = sys::PKCS12_parse(archive.as_ptr(), text, &raw mut key, &raw mut certificate, null_mut());
         sys::PKCS12_free(archive.as_ptr());
         sys::X509_free(certificate);
-        PKey::from_owned(key).filter(|_| super::succeeded(parsed))
+        PKey::from_owned(key).filter(|_| succeeded(parsed))
     }
 }

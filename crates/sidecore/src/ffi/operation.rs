@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{null, null_mut};
 
 use aws_lc_sys as sys;
 
@@ -59,17 +59,6 @@ impl PKey {
     /// RSA encryption, under the same terms.
     pub(crate) fn encrypt(&self, padding: &Padding, plaintext: &[u8], output: &mut [u8]) -> Option<usize> {
         self.transform(sys::EVP_PKEY_encrypt_init, padding, sys::EVP_PKEY_encrypt, plaintext, output)
-    }
-
-    /// Writes an RSA key's private exponent, big-endian, padded to `output`. `None` for a public key.
-    pub(crate) fn private_exponent(&self, output: &mut [u8]) -> Option<()> {
-        // SAFETY: the number belongs to the live key; `output` is writable for its length.
-        let code = unsafe {
-            let rsa = NonNull::new(sys::EVP_PKEY_get0_RSA(self.as_ptr()))?;
-            let exponent = NonNull::new(sys::RSA_get0_d(rsa.as_ptr()).cast_mut())?;
-            sys::BN_bn2bin_padded(output.as_mut_ptr(), output.len(), exponent.as_ptr())
-        };
-        succeeded(code).then_some(())
     }
 
     /// The secret shared with a peer, by X25519; the number of bytes written. `None` for a peer of small order, whose

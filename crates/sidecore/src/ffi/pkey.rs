@@ -10,7 +10,7 @@ use sidecore_client::keys::Kind;
 use sidecore_core::session::Algorithm;
 use zeroize::Zeroizing;
 
-use super::context::Context;
+use super::{context::Context, owned, succeeded};
 use crate::spec::Secret;
 
 /// The library's numbers of algorithms.
@@ -163,7 +163,17 @@ impl PKey {
         let mut written = DECAPSULATION_KEY_LEN;
         // SAFETY: the key is live; `raw` is writable for the length that `written` gives.
         let code = unsafe { sys::EVP_PKEY_get_raw_private_key(self.as_ptr(), raw.as_mut_ptr(), &raw mut written) };
-        super::succeeded(code).then(|| Secret::from(&raw[..written]))
+        succeeded(code).then(|| Secret::from(&raw[..written]))
+    }
+
+    /// Writes an RSA key's private exponent, big-endian, padded to `output`. `None` for a public key.
+    pub(crate) fn private_exponent(&self, output: &mut [u8]) -> Option<()> {
+        // SAFETY: the number belongs to the live key, which nobody changes; `output` is writable for its length.
+        let code = unsafe {
+            let exponent = sys::RSA_get0_d(sys::EVP_PKEY_get0_RSA(self.as_ptr()).as_ref()?).as_ref()?;
+            sys::BN_bn2bin_padded(output.as_mut_ptr(), output.len(), exponent)
+        };
+        succeeded(code).then_some(())
     }
 
     pub(super) fn as_ptr(&self) -> *mut sys::EVP_PKEY {
@@ -175,10 +185,7 @@ impl PKey {
     /// # Safety
     /// `key` is null or an owned reference to a live key.
     pub(super) unsafe fn from_owned(key: *mut sys::EVP_PKEY) -> Option<Self> {
-        if key.is_null() {
-            super::clear_errors();
-        }
-        NonNull::new(key).map(Self)
+        owned(key).map(Self)
     }
 }
 
@@ -235,11 +242,12 @@ fn marshal<T>(key: &PKey, write: Marshal, take: impl FnOnce(&[u8]) -> T) -> Opti
     // SAFETY: the buffer is made valid by CBB_init, written by the library alone, lent as far as it is written, and cleaned
     // up once, which wipes it.
     unsafe {
-        if sys::CBB_init(buffer, 512) != 1 {
+        if !succeeded(sys::CBB_init(buffer, 512)) {
             return None;
         }
-        let written = super::succeeded(write(buffer, key.as_ptr())) && sys::CBB_flush(buffer) == 1;
-        let taken = written.then(|| take(std::slice::from_raw_parts(sys::CBB_data(buffer), sys::CBB_len(buffer))));
+        let written = write(buffer, key.as_ptr()) == 1 && sys::CBB_flush(buffer) == 1;
+        let taken = succeeded(written.into())
+            .then(|| take(std::slice::from_raw_parts(sys::CBB_data(buffer), sys::CBB_len(buffer))));
         sys::CBB_cleanup(buffer);
         taken
     }

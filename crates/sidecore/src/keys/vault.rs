@@ -79,9 +79,12 @@ impl Vault {
     ) -> Result<(Self, Vec<Found>), String> {
         let directory = Directory::open_alone(path, disk).map_err(|what| format!("{}: {what}", path.display()))?;
         let counter = config.changes_file.as_deref().map(Counter::at).transpose()?;
-        let present = Present::of(&directory)?;
         let at = |what: &str| directory.at(MASTER, what);
-        let file = match directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))? {
+        let read = directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))?;
+        // Before the other files are looked at: in another version they have other names.
+        read.as_deref().map_or(Ok(()), Master::check_version).map_err(|why| at(&master_error(&why)))?;
+        let present = Present::of(&directory)?;
+        let file = match read {
             Some(file) => file,
             None if present.placed.is_empty() => return Self::create(directory, counter, passphrase, cost),
             None => {
@@ -310,7 +313,10 @@ fn unsettled(error: &io::Error) -> String {
 fn master_error(why: &Unsealing) -> String {
     match why {
         Unsealing::Passphrase => "the passphrase is not the one that it was sealed with: give that one",
-        Unsealing::Version => "it is of another version of sidecore: use that one",
+        Unsealing::Version => {
+            "it is of another version of sidecore, which this one does not read: use that one, or name another directory \
+             in keys.directory and import the keys there"
+        }
         Unsealing::System => "the system gave no random numbers or no memory: try again",
         Unsealing::Foreign | Unsealing::Name(_) | Unsealing::Number(_) => {
             "it is no master key of sidecore: move it away, or restore it"

@@ -126,9 +126,12 @@ pub(super) struct Listener {
     opener: Opener<Made>,
     /// Makes keys for programs, which takes longer than anybody should wait for a session.
     maker: Opener<Made>,
-    /// Makes and seals stored keys, one at a time: each takes a core. What it was told it does, whoever has hung up.
+    /// Makes stored keys, one at a time: each takes a core. What it was told it does, whoever has hung up.
     keeper: Opener<Made>,
-    /// What the three have done.
+    /// Seals stored keys anew, as the keeper does what it was told, and waits for none that is being made: meanwhile no stored
+    /// key can be changed.
+    sealer: Opener<Made>,
+    /// What the four have done.
     outcomes: Receiver<(LaneKey, Made)>,
     /// Keys that were made for programs and still have their connections.
     made: HashMap<KeyToken, Arc<Material>>,
@@ -156,6 +159,7 @@ impl Listener {
             opener: opener("sidecore-opener")?,
             maker: opener("sidecore-maker")?,
             keeper: opener("sidecore-keeper")?,
+            sealer: opener("sidecore-sealer")?,
             outcomes,
             made: HashMap::new(),
             closer: Closer::new(setup.tell.clone(), setup.wake.clone()),

@@ -1,6 +1,7 @@
 //! What takes longer than the control thread may wait is done on threads of its own: clients' keys are parsed on one, for a
 //! private RSA key takes milliseconds, and who may take how many of them, the client says; keys for programs are made on a
-//! second one, for that takes seconds; on a third the service's own keys are made and sealed.
+//! second one, for that takes seconds; the service's own keys are made on a third one, and those at rest sealed anew on a
+//! fourth one, for until that is done they cannot be changed.
 //!
 //! Each connection has one order at most: nothing more is read from it until that is answered. Users take turns.
 
@@ -16,6 +17,8 @@ type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct State<T> {
     orders: Turns<(LaneKey, Work<T>)>,
+    /// One more order is being carried out.
+    at_work: bool,
     stop: bool,
 }
 
@@ -33,7 +36,7 @@ impl<T: 'static> Opener<T> {
     /// # Errors
     /// The system makes no thread.
     pub(super) fn start(name: &str, tell: impl Fn(LaneKey, T) + Send + 'static) -> io::Result<Self> {
-        let state = Mutex::new(State { orders: Turns::default(), stop: false });
+        let state = Mutex::new(State { orders: Turns::default(), at_work: false, stop: false });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let theirs = shared.clone();
         let work = move || {
@@ -52,6 +55,12 @@ impl<T: 'static> Opener<T> {
     pub(super) fn order(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
         self.0.state().orders.push(user, (key, Box::new(work)));
         self.0.changed.notify_one();
+    }
+
+    /// Orders that are not carried out yet.
+    pub(super) fn len(&self) -> usize {
+        let state = self.0.state();
+        state.orders.len() + usize::from(state.at_work)
     }
 
     /// The connection is gone, and its order with it.
@@ -78,7 +87,10 @@ impl<T> Shared<T> {
     /// The next order and its user, waited for; nothing when the service ends.
     fn next(&self) -> Option<(u32, (LaneKey, Work<T>))> {
         let idle = |state: &mut State<T>| state.orders.is_empty() && !state.stop;
-        let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        state.at_work = false;
+        state = self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        state.at_work = !state.stop;
         if state.stop { None } else { state.orders.next() }
     }
 }

@@ -102,9 +102,12 @@ impl Quotas {
         let (limits, uid) = (&config.limits, client.0);
         let (own, user) = (self.client(client), self.user(uid));
         let of_client = config.limits_of(uid);
-        let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
-        let room = own.lanes > 0 || others < limits.clients_per_uid;
-        ensure!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
+        // Only for a client's first lane, for it looks at all clients.
+        if own.lanes == 0 {
+            let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
+            let room = others < limits.clients_per_uid;
+            ensure!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
+        }
         ensure!(own.lanes < of_client.lanes, "this process has {} lanes already (limits.lanes_per_client)", own.lanes);
         ensure!(
             user.lanes < limits.lanes_per_uid,

@@ -33,6 +33,10 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

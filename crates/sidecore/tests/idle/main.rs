@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 /// Clock ticks of CPU time, 10 ms each, that threads of a service may take in one idle second.
 const TICKS: u64 = 2;
+/// Waits of the sidecore that may end in one idle second, or for one request. A neighbour of this machine makes none.
+const WAITS: u64 = 4;
 
 const POLICIES: [Notify; 7] = [
     Notify::Spin,
@@ -94,8 +96,10 @@ fn an_idle_service_takes_no_cpu_time() {
         }
         thread::sleep(Duration::from_millis(30));
         assert!(takes_at_most(TICKS, &format!("{notify}, {lanes} lanes"), || {
-            let before = ticks();
+            let (before, counted) = (ticks(), counted(&service));
             thread::sleep(Duration::from_secs(1));
+            let [polls, waits] = counted_since(&service, counted);
+            assert!(polls == 0 && waits <= WAITS, "{polls} empty polls, {waits} waits");
             ticks() - before
         }));
         for client in &mut clients {
@@ -111,6 +115,7 @@ fn a_sidecore_whose_devices_are_full_sleeps() {
     let (service, _directory) = start(Notify::Park, vec![slow]);
     let mut clients: Vec<Client> = (0..10).map(|_| connect(&service)).collect();
     assert!(takes_at_most(3 * TICKS, "about 900 ms of waiting for room", || {
+        let counted = counted(&service);
         let before = thread::scope(|scope| {
             for client in &mut clients {
                 scope.spawn(|| work(client, 1));
@@ -118,16 +123,29 @@ fn a_sidecore_whose_devices_are_full_sleeps() {
             thread::sleep(Duration::from_millis(100));
             ticks()
         });
+        let [polls, waits] = counted_since(&service, counted);
+        assert!(polls == 0 && waits <= 10 * WAITS, "{polls} empty polls, {waits} waits");
         ticks() - before
     }));
+}
+
+/// Empty polls and waits of the sidecore until now.
+fn counted(service: &Service) -> [u64; 2] {
+    let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
+    [SidecoreCounter::EmptyPolls, SidecoreCounter::Waits].map(|counter| sidecore.get(counter))
+}
+
+/// And since then.
+fn counted_since(service: &Service, before: [u64; 2]) -> [u64; 2] {
+    let now = counted(service);
+    [now[0] - before[0], now[1] - before[1]]
 }
 
 /// Empty polls and waits of the sidecore, as soon as the counters say them.
 fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
-        let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
-        let counted = [SidecoreCounter::EmptyPolls, SidecoreCounter::Waits].map(|counter| sidecore.get(counter));
+        let counted = counted(service);
         if said(counted) {
             return counted;
         }

@@ -23,6 +23,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
@@ -319,6 +320,32 @@ fn keys_that_are_being_made_for_programs_keep_nobody_waiting() {
     assert!(administer(&service).make_key(Kind::Ed25519).is_ok());
 }
 
+#[test]
+fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
+    let service = start(Config::default());
+    let makers: Vec<Line> = (0..100)
+        .map(|number| {
+            // A connection that has a key is none of those without a lane, of which a process has fewer.
+            let line = Line::to(&service);
+            line.say(&Request::MakeKey(Kind::Ed25519));
+            line.hear();
+            let name = format!("key-{number}");
+            line.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
+            line
+        })
+        .collect();
+    let mut admin = administer(&service);
+    let command = KeyCommand::Import { name: "www".to_owned(), pkcs8: Secret::from(EC), acl: Acl::default() };
+    admin.keys(command).unwrap();
+    let answers = makers.iter().filter(|maker| maker.answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
+    let said: Vec<Reply> = answers.map(|maker| decode(&maker.hear()).unwrap()).collect();
+    let full = |reply: &&Reply| matches!(reply, Reply::Refused(why) if why.contains("64 keys are being made already"));
+    let refused = said.iter().filter(full).count();
+    // Each that is made by now may have made room for one.
+    let made = said.len() - refused;
+    assert!((1..=36).contains(&refused) && refused + made >= 36, "{refused} refused, {made} made");
+}
+
 /// Pieces of the secret numbers, for a search through much memory.
 struct Pieces {
     /// Whether a piece begins with these two bytes.
@@ -389,14 +416,19 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     service.finish();
 }
 
+/// Keys in a directory there, under a passphrase in a file there.
+fn at_rest(scratch: &Path) -> KeysConfig {
+    let passphrase = scratch.join("passphrase");
+    fs::write(&passphrase, "open sesame").unwrap();
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
+    KeysConfig { directory: Some(scratch.join("keys")), passphrase_file: Some(passphrase), ..KeysConfig::default() }
+}
+
 #[test]
 fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
     let scratch = tempfile::tempdir().unwrap();
-    let passphrase = scratch.path().join("passphrase");
-    fs::write(&passphrase, "open sesame").unwrap();
-    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
-    let directory = Some(scratch.path().join("keys"));
-    let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
+    let keys = at_rest(scratch.path());
+    let passphrase = keys.passphrase_file.clone().unwrap();
     let service = start(Config { keys, ..Config::default() });
     let mut admin = administer(&service);
     let [asker, reader, deleter, second] = [(); 4].map(|()| Line::to(&service));
@@ -424,6 +456,19 @@ fn keys_are_used_while_the_passphrase_is_changed_and_not_changed_meanwhile() {
         is_used && is_first && is_told
     });
     assert!(rounds.any(|seen| seen));
+}
+
+#[test]
+fn a_change_of_the_passphrase_waits_for_no_key_that_is_being_made() {
+    let scratch = tempfile::tempdir().unwrap();
+    let service = start(Config { keys: at_rest(scratch.path()), ..Config::default() });
+    let makers: Vec<Line> = (0..32).map(|_| Line::to(&service)).collect();
+    for (number, maker) in makers.iter().enumerate() {
+        let name = format!("key-{number}");
+        maker.say(&Request::Keys(KeyCommand::Generate { name, kind: Kind::Rsa4096, acl: Acl::default() }));
+    }
+    administer(&service).change_passphrase(Secret::from(&b"open simsim"[..])).unwrap();
+    assert!(!makers.last().unwrap().answers_within(Timespec { tv_sec: 0, tv_nsec: 0 }));
 }
 
 #[test]

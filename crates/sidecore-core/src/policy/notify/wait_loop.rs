@@ -55,6 +55,13 @@ impl WaitLoop {
         Self { arms_naps: true, ..Self::new(waiter) }
     }
 
+    /// A wait begins: its first look is done and found nothing. One that was given up before is over, wherever it was; what
+    /// it armed may still ring.
+    pub fn begin(&mut self, now: Nanos) {
+        self.at = At::Awake;
+        self.waiter.begin(now);
+    }
+
     /// What to do now. `found`: something is there; after [`Wait::Arm`] this is what the second look says. Whoever takes
     /// what it found tells the waiter by [`Waiter::end`].
     #[inline]
@@ -122,6 +129,20 @@ mod tests {
         let mut waits = waits(Notify::Park);
         assert_eq!(waits.next(10, true), Wait::Look);
         assert!(!waits.waiter.is_waiting());
+    }
+
+    #[test]
+    fn a_wait_that_was_given_up_leaves_nothing_to_the_next() {
+        let mut waits = waits(Notify::Park);
+        waits.begin(10);
+        assert_eq!(waits.next(10, false), Wait::Arm);
+        waits.begin(20);
+        assert_eq!(waits.next(20, false), Wait::Arm);
+        assert_eq!(waits.next(20, false), Wait::Sleep { until: None, armed: true });
+        waits.begin(90);
+        assert_eq!(waits.next(90, true), Wait::Look);
+        waits.waiter.end(95);
+        assert_eq!(waits.waiter.audit().slept_ns, 0, "nobody knows how long the sleep was");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::bench::task::{Measured, Signatures};
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
 use sidecore::sys::clock;
-use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Step, wait_for_any};
+use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Ready, Step};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -114,15 +114,17 @@ pub(super) fn one_by_one(
 
 /// As many signatures at a time as there are jobs.
 fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), BenchError> {
-    let everyone: Vec<usize> = (0..jobs.len()).collect();
+    let (everyone, mut ready) = (0..jobs.len(), Ready::default());
+    ready.indices.extend(everyone.clone());
     // The first ones open lanes and sessions.
-    run_down(&mut jobs, everyone.clone())?;
+    run_down(&mut jobs, &mut ready)?;
+    ready.indices = everyone.collect();
     let mut timing = Timing::begin(task.start);
     let mut started = vec![timing.began; jobs.len()];
-    let (mut ready, mut awake, mut now) = (everyone, Vec::new(), timing.began);
+    let (mut awake, mut now) = (Vec::new(), timing.began);
     while now - timing.began < task.ns {
         awake.clear();
-        for &index in &ready {
+        for &index in &ready.indices {
             // What is finished begins its next signature, so that it is under way while others are waited for.
             let mut steps = 0;
             while steps < 2 && jobs[index].step()? == Step::Finished {
@@ -134,31 +136,31 @@ fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measu
             }
         }
         let patience = if awake.is_empty() { PATIENCE } else { 0 };
-        wait_for_any(&jobs, patience, &mut ready)?;
-        ready.extend(&awake);
-        if ready.is_empty() {
+        ready.wait_for_any(&jobs, patience)?;
+        ready.indices.extend(&awake);
+        if ready.indices.is_empty() {
             return Err(lost());
         }
         now = clock::now();
     }
     let measured = timing.end(now);
-    wait_for_any(&jobs, 0, &mut ready)?;
-    run_down(&mut jobs, ready)?;
+    ready.wait_for_any(&jobs, 0)?;
+    run_down(&mut jobs, &mut ready)?;
     let signed = jobs.iter().filter_map(Job::subject).map(|signing| signing.signature().to_vec());
     Ok((measured, signed.collect()))
 }
 
 /// Steps those jobs, and then all that are paused, until each has finished once.
-fn run_down(jobs: &mut [Job<Signing>], mut ready: Vec<usize>) -> Result<(), BenchError> {
+fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchError> {
     loop {
-        for &index in &ready {
+        for &index in &ready.indices {
             jobs[index].step()?;
         }
         if !jobs.iter().any(Job::is_paused) {
             return Ok(());
         }
-        wait_for_any(jobs, PATIENCE, &mut ready)?;
-        if ready.is_empty() {
+        ready.wait_for_any(jobs, PATIENCE)?;
+        if ready.indices.is_empty() {
             return Err(lost());
         }
     }

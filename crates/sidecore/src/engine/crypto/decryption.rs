@@ -18,7 +18,7 @@ struct Decryption {
     key: PKey,
     padding: Padding,
     /// Where the padding is that of PKCS#1 v1.5.
-    rejection: Option<ImplicitRejection>,
+    rejection: Option<Box<ImplicitRejection>>,
 }
 
 pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Opened, String> {
@@ -28,7 +28,7 @@ pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Ope
     }
     let mut rejection = None;
     match padding {
-        DecryptionPadding::Pkcs1 => rejection = Some(ImplicitRejection::new(&key.pkey)?),
+        DecryptionPadding::Pkcs1 => rejection = Some(ImplicitRejection::new(&key.pkey)?.into()),
         DecryptionPadding::Oaep { hash, label, .. } => {
             key.check_room(2 * hash.len() + 2)?;
             if label.len() > MAX_LABEL {

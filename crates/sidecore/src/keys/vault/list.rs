@@ -59,7 +59,8 @@ pub(super) fn file_of(name: &str, number: u64) -> String {
 /// Name and number of a key's file; `None`: it is none.
 pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
     let (name, number) = file.strip_suffix(SUFFIX)?.split_once(NUMBER)?;
-    let number = number.parse().ok()?;
+    // The first change has number 1.
+    let number = number.parse().ok().filter(|number| *number > 0)?;
     (check_name(name).is_ok() && file_of(name, number) == file).then_some((name, number))
 }
 
@@ -156,7 +157,9 @@ mod tests {
         for (name, number) in [("www", 1), ("a.key", 7), ("a.b", u64::MAX)] {
             assert_eq!(key_of(&file_of(name, number)), Some((name, number)));
         }
-        for file in ["www", "www.key", "www@.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"] {
+        for file in
+            ["www", "www.key", "www@.key", "www@0.key", "www@01.key", "www@+1.key", "www@1@2.key", "@1.key", "-w@1.key"]
+        {
             assert_eq!(key_of(file), None, "{file}");
         }
     }

@@ -107,6 +107,11 @@ impl Master {
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
+    /// Whether this is its file, in this version, as far as its first line says.
+    pub(super) fn check_version(file: &[u8]) -> Result<(), Unsealing> {
+        body_of(file, MASTER_LINE).map(|_| ())
+    }
+
     /// Opens its file.
     pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));

@@ -136,7 +136,9 @@ fn a_missing_master_key_is_not_replaced() {
 #[test]
 fn what_is_not_the_services_is_not_skipped() {
     let (scratch, path) = filled();
-    for foreign in ["notes.txt", "www.key", "-x.key", ".hidden", "www@1.key~", "www@01.key", "a b.key", "x.tmp"] {
+    for foreign in
+        ["notes.txt", "www.key", "-x.key", ".hidden", "www@1.key~", "www@0.key", "www@01.key", "a b.key", "x.tmp"]
+    {
         fs::write(path.join(foreign), "").unwrap();
         refused(&path, "none of the service's files");
         fs::remove_file(path.join(foreign)).unwrap();

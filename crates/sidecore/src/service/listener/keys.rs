@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// largest.
 pub(super) const KEY_BYTES: u64 = 8 << 10;
 
+/// Most keys of the service's own that wait to be made.
+const MAX_WANTED: usize = 64;
+
 /// A connection's key.
 #[derive(Debug)]
 pub(super) struct OwnKey {
@@ -59,6 +62,8 @@ impl Listener {
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
+                let wanted = self.keeper.len();
+                ensure!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
                 self.keeper.order(self.user(key), key, move || {
                     let material = Material::generate(kind)?;
                     Ok(then(move |listener| listener.stored(&name, material, acl)))
@@ -83,7 +88,7 @@ impl Listener {
     /// Seals the keys at rest anew, which takes a while. Keys are used meanwhile.
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), String> {
         let lent = self.setup.store.lend(passphrase)?;
-        self.keeper.order(self.user(key), key, move || {
+        self.sealer.order(self.user(key), key, move || {
             let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());

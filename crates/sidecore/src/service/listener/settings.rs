@@ -4,7 +4,7 @@ use super::{Listener, Reply};
 use crate::config::{HOPS, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long a sidecore may take to carry out a change.
@@ -83,7 +83,10 @@ impl Listener {
         for (index, sidecore) in self.setup.sidecores.iter().enumerate() {
             let path = self.setup.config.record_path(index);
             let path = path.ok_or("nothing is recorded: start the service with `record`")?;
-            let tape = answer(sidecore, Reactor::end_record)?.ok_or("the record was ended before")?;
+            let tape = answer(sidecore, Reactor::end_record)?;
+            let tape = tape.ok_or_else(|| {
+                format!("the record was ended before: see {}; for another, start the service again", path.display())
+            })?;
             write_record(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(())
@@ -126,5 +129,28 @@ fn answer<T: Send + 'static>(
         // The asker may have given up waiting; it is done all the same.
         let _ = tell.send(act(reactor));
     });
-    answer.recv_timeout(PATIENCE).map_err(|_| "a sidecore does not answer".to_owned())
+    answer.recv_timeout(PATIENCE).map_err(|error| match error {
+        RecvTimeoutError::Timeout => format!(
+            "a sidecore did not answer within {} s, and does what was asked when it can: see in `sidecore top` whether it \
+             works, and start the service again if it does not",
+            PATIENCE.as_secs()
+        ),
+        RecvTimeoutError::Disconnected => "a sidecore has ended: start the service again".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::command::mailbox;
+    use crate::sys::wake;
+    use std::sync::Arc;
+
+    #[test]
+    fn that_a_sidecore_has_ended_is_told_at_once_with_what_to_do() {
+        let (handle, mailbox) = mailbox(Arc::new(wake::event().unwrap()));
+        drop(mailbox);
+        let said = answer(&handle, |_| ()).unwrap_err();
+        assert!(said.contains("has ended: start the service again"), "{said}");
+    }
 }

@@ -4,7 +4,7 @@ use super::Setup;
 use super::devices::Device;
 use crate::config::Place;
 use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
-use crate::device::Request;
+use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
 use crate::service::command::{Event, Lane, LaneKey};
@@ -103,6 +103,12 @@ impl Hands {
             self.counters.record(class, stage, time);
             lane.record(stage, time);
         }
+    }
+
+    /// The port of a device that is not the sidecore itself.
+    #[inline]
+    fn port(&mut self, device: usize) -> Option<&mut dyn Port> {
+        Some(&mut **self.devices[device].port.as_mut()?)
     }
 
     /// Where is counted for a stored key. A request without one passes by with a single branch.
@@ -309,17 +315,17 @@ impl Host for Hands {
     }
 
     fn poll(&mut self, device: usize, now: Nanos) -> Option<Reply> {
-        self.devices[device].port.as_mut()?.poll(now).map(|(reply, _)| reply)
+        self.port(device)?.poll(now).map(|(reply, _)| reply)
     }
 
     fn ring_device(&mut self, device: usize) {
-        if let Some(port) = &mut self.devices[device].port {
+        if let Some(port) = self.port(device) {
             port.ring();
         }
     }
 
     fn arm_device(&mut self, device: usize) {
-        if let Some(port) = &mut self.devices[device].port {
+        if let Some(port) = self.port(device) {
             port.arm();
         }
     }
@@ -329,7 +335,7 @@ impl Host for Hands {
     }
 
     fn disarm_device(&mut self, device: usize) {
-        if let Some(port) = &mut self.devices[device].port {
+        if let Some(port) = self.port(device) {
             port.disarm();
         }
     }
@@ -339,21 +345,21 @@ impl Host for Hands {
     }
 
     fn health(&mut self, device: usize) -> Health {
-        self.devices[device].port.as_ref().map_or(Health::Alive, |port| port.health())
+        self.port(device).map_or(Health::Alive, |port| port.health())
     }
 
     fn revoke(&mut self, device: usize) -> Health {
-        self.devices[device].port.as_mut().map_or(Health::Alive, |port| port.revoke())
+        self.port(device).map_or(Health::Alive, Port::revoke)
     }
 
     fn retire(&mut self, device: usize) {
-        if let Some(port) = &mut self.devices[device].port {
+        if let Some(port) = self.port(device) {
             port.kill();
         }
     }
 
     fn buried(&mut self, device: usize) {
-        if let Some(port) = &mut self.devices[device].port {
+        if let Some(port) = self.port(device) {
             port.forget();
         }
     }

@@ -1,9 +1,11 @@
 //! Specs: over the wire and malformed.
 
 use proptest::prelude::*;
+use sidecore_client::keys::Kind;
 
 use super::super::{Cipher, DecryptionPadding, Hash, SaltLength, SignaturePadding};
 use super::*;
+use crate::ffi::pkey::{PKey, SEED_LEN};
 
 const RSA_1024: &[u8] = include_bytes!("../keys/test-rsa-1024.pkcs8.der");
 const P_256: &[u8] = include_bytes!("../keys/test-p-256.pkcs8.der");
@@ -53,16 +55,18 @@ fn symmetric_keys_have_one_length() {
         let error = refused(Scheme::Cipher(cipher), symmetric(&vec![1; len + 1]));
         assert_eq!(error, format!("the key has {} bytes: give one of {len}", len + 1));
     }
-    assert!(refused(Scheme::Hmac(Hash::Sha256), symmetric(&[])).contains("bytes: give one of"));
-    assert!(refused(Scheme::X25519, private(&[1; 31])).contains("bytes: give one of"));
-    assert!(refused(Scheme::MlKem768, private(&[1; 32])).contains("bytes: give one of"));
-    assert!(refused(Scheme::MlKem768, KeyMaterial::Public(vec![1; 32])).contains("bytes: give one of"));
+    let lengths = |found: usize, len: usize| format!("the key has {found} bytes: give one of {len}");
+    assert_eq!(refused(Scheme::Hmac(Hash::Sha256), symmetric(&[])), lengths(0, 32));
+    assert_eq!(refused(Scheme::X25519, private(&[1; 31])), lengths(31, 32));
+    assert_eq!(refused(Scheme::MlKem768, private(&[1; 32])), lengths(32, 2400));
+    assert_eq!(refused(Scheme::MlKem768, KeyMaterial::Public(vec![1; 32])), lengths(32, 1184));
 }
 
 #[test]
 fn xts_keys_differ() {
     for (cipher, len) in [(Cipher::Aes128Xts, 32), (Cipher::Aes256Xts, 64)] {
-        assert!(refused(Scheme::Cipher(cipher), symmetric(&vec![1; len])).contains("halves of the XTS key are equal"));
+        let error = refused(Scheme::Cipher(cipher), symmetric(&vec![1; len]));
+        assert_eq!(error, "the two halves of the XTS key are equal: give two independent keys");
     }
 }
 
@@ -71,36 +75,61 @@ fn the_kind_of_key_fits_the_scheme() {
     let pkcs1 = Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 };
     let spki = include_bytes!("../keys/test-rsa-2048.spki.der");
     let cases = [
-        (Scheme::Noop, symmetric(&[1])),
-        (Scheme::Digest(Hash::Sha256), symmetric(&[1])),
-        (Scheme::Cipher(Cipher::Aes128Gcm), private(&[1; 16])),
-        (Scheme::Hmac(Hash::Sha256), KeyMaterial::None),
-        (PKCS1, symmetric(RSA_1024)),
-        (pkcs1, KeyMaterial::Public(spki.to_vec())),
-        (Scheme::Ecdsa { hash: Hash::Sha256 }, KeyMaterial::None),
-        (Scheme::Ed25519, KeyMaterial::None),
-        (Scheme::X25519, KeyMaterial::Public(vec![1; 32])),
-        (Scheme::MlKem768, KeyMaterial::None),
-        (Scheme::MlDsa65, KeyMaterial::None),
+        (Scheme::Noop, symmetric(&[1]), "none"),
+        (Scheme::Digest(Hash::Sha256), symmetric(&[1]), "none"),
+        (Scheme::Cipher(Cipher::Aes128Gcm), private(&[1; 16]), "a symmetric key"),
+        (Scheme::Hmac(Hash::Sha256), KeyMaterial::None, "a symmetric key"),
+        (PKCS1, symmetric(RSA_1024), "a private or public RSA key"),
+        (pkcs1, KeyMaterial::Public(spki.to_vec()), "a private RSA key"),
+        (Scheme::Ecdsa { hash: Hash::Sha256 }, KeyMaterial::None, "a private or public EC key"),
+        (Scheme::Ed25519, KeyMaterial::None, "a private or public Ed25519 key"),
+        (Scheme::X25519, KeyMaterial::Public(vec![1; 32]), "a private X25519 key"),
+        (Scheme::MlKem768, KeyMaterial::None, "an ML-KEM-768 decapsulation or encapsulation key"),
+        (Scheme::MlDsa65, KeyMaterial::None, "a private or public ML-DSA-65 key"),
     ];
-    for (scheme, key) in cases {
-        assert!(refused(scheme, key).starts_with("this scheme takes another kind of key"));
+    for (scheme, key, expected) in cases {
+        assert_eq!(refused(scheme, key), format!("this scheme takes another kind of key: give {expected}"));
     }
 }
 
 #[test]
 fn malformed_keys_are_named() {
-    let schemes = [PKCS1, Scheme::Ecdsa { hash: Hash::Sha256 }, Scheme::Ed25519, Scheme::MlDsa65];
-    for scheme in schemes {
-        for key in [private(b"junk"), KeyMaterial::Public(b"junk".to_vec())] {
-            assert!(refused(scheme.clone(), key).starts_with("the key cannot be read"));
-        }
+    let schemes = [
+        (PKCS1, "a PKCS#8 RSA key in DER", "an SPKI RSA key in DER"),
+        (Scheme::Ecdsa { hash: Hash::Sha256 }, "a PKCS#8 EC key in DER", "an SPKI EC key in DER"),
+        (Scheme::Ed25519, "a PKCS#8 Ed25519 key in DER", "an SPKI Ed25519 key in DER, or 32 bytes"),
+        (
+            Scheme::MlDsa65,
+            "an ML-DSA-65 seed of 32 bytes, a key of 4032, or PKCS#8 in DER",
+            "an ML-DSA-65 public key of 1952 bytes, or SPKI in DER",
+        ),
+    ];
+    let unread = |expected: &str| format!("the key cannot be read: give {expected}");
+    for (scheme, of_private, of_public) in schemes {
+        assert_eq!(refused(scheme.clone(), private(b"junk")), unread(of_private));
+        assert_eq!(refused(scheme, KeyMaterial::Public(b"junk".to_vec())), unread(of_public));
     }
-    assert!(refused(PKCS1, private(P_256)).starts_with("the key cannot be read"));
-    let trailing = [RSA_1024, &[0]].concat();
-    assert!(refused(PKCS1, private(&trailing)).starts_with("the key cannot be read"));
-    let modulus_overflow = KeyMaterial::Public(vec![0xff; 1184]);
-    assert!(refused(Scheme::MlKem768, modulus_overflow).starts_with("the key cannot be read"));
+    for key in [P_256, &[RSA_1024, &[0]].concat()] {
+        assert_eq!(refused(PKCS1, private(key)), unread("a PKCS#8 RSA key in DER"));
+    }
+}
+
+#[test]
+fn ml_kem_keys_whose_parts_do_not_fit_are_named() {
+    let fits_not = "the key cannot be read: give an ML-KEM-768 key whose parts fit each other";
+    assert_eq!(
+        refused(Scheme::MlKem768, KeyMaterial::Public(vec![0xff; 1184])),
+        fits_not,
+        "numbers beyond the modulus"
+    );
+    let raw = PKey::raw_private(Kind::MlKem768, &[7; SEED_LEN]).and_then(|key| key.to_raw_private()).expect("a key");
+    open(Scheme::MlKem768, private(raw.expose()));
+    // FIPS 203 puts the encapsulation key at 1152, its hash at 2336.
+    for at in [1152, 2335, 2336, 2367] {
+        let mut damaged = raw.expose().to_vec();
+        damaged[at] ^= 1;
+        assert_eq!(refused(Scheme::MlKem768, private(&damaged)), fits_not, "byte {at}");
+    }
 }
 
 #[test]
@@ -116,11 +145,11 @@ fn sha1_serves_oaep_and_mask_generation_only() {
 #[test]
 fn padding_that_does_not_fit_the_modulus_is_named() {
     let padding = SignaturePadding::Pss { mgf1: Hash::Sha512, salt: SaltLength::Digest };
-    let error = refused(Scheme::RsaSignature { padding, hash: Hash::Sha512 }, private(RSA_1024));
-    assert!(error.contains("need a modulus of 130 bytes, the key has 128:"), "{error}");
+    let expected = "this padding and hash need a modulus of 130 bytes, the key has 128: use a larger key, a shorter hash \
+                    or a shorter salt";
+    assert_eq!(refused(Scheme::RsaSignature { padding, hash: Hash::Sha512 }, private(RSA_1024)), expected);
     let padding = DecryptionPadding::Oaep { hash: Hash::Sha512, mgf1: Hash::Sha1, label: Vec::new() };
-    let error = refused(Scheme::RsaDecryption { padding }, private(RSA_1024));
-    assert!(error.contains("need a modulus of 130 bytes, the key has 128:"), "{error}");
+    assert_eq!(refused(Scheme::RsaDecryption { padding }, private(RSA_1024)), expected);
 }
 
 #[test]
@@ -132,13 +161,15 @@ fn a_label_is_limited() {
     let open = |bytes| Session::open(&SessionSpec { scheme: scheme(bytes), key: private(RSA_1024) });
     let longest = open(1024).expect("the longest label");
     assert!(longest.heap_bytes() >= open(0).expect("none").heap_bytes() + 1024, "it is charged");
-    assert!(refused(scheme(1025), private(RSA_1024)).starts_with("the label has 1025 bytes: use up to 1024"));
+    let error = refused(scheme(1025), private(RSA_1024));
+    assert_eq!(error, "the label has 1025 bytes: use up to 1024, such as a digest of it");
 }
 
 #[test]
 fn other_sizes_and_curves_are_named() {
     let rsa = private(include_bytes!("../keys/test-rsa-1536.pkcs8.der"));
-    assert!(refused(PKCS1, rsa).starts_with("RSA keys of 1536 bits are not supported"));
+    assert_eq!(refused(PKCS1, rsa), "RSA keys of 1536 bits are not supported: use 1024, 2048, 3072 or 4096");
     let ec = private(include_bytes!("../keys/test-p-521.pkcs8.der"));
-    assert!(refused(Scheme::Ecdsa { hash: Hash::Sha256 }, ec).contains("curve is not supported"));
+    let error = refused(Scheme::Ecdsa { hash: Hash::Sha256 }, ec);
+    assert_eq!(error, "the key's curve is not supported: use P-256 or P-384");
 }

@@ -29,6 +29,18 @@ fn said(path: &Path, config: &KeysConfig) -> String {
 }
 
 #[test]
+fn a_directory_of_the_first_version_is_told_as_a_whole_and_left_as_it_is() {
+    let (_scratch, path) = directory();
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    put(&path, "www.key", b"sidecore key v1\nwww");
+    put(&path, "master", b"sidecore master key v1\n");
+    refused(&path, "master: it is of another version of sidecore");
+    refused(&path, "name another directory in keys.directory and import the keys there");
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
+}
+
+#[test]
 fn an_old_file_in_the_place_of_a_new_one_is_found() {
     let (_scratch, path) = filled();
     let old = fs::read(path.join("www@1.key")).unwrap();

@@ -1,0 +1,250 @@
+//! A program's connection to one run of the service of sockets, and the places that it has there.
+
+use super::protocol::{Ask, Reply};
+use super::stream::Ring;
+use crate::control;
+use crate::shm::BankMemory;
+use crate::sys::own::Own;
+use crate::sys::packet;
+use crate::sys::poll::{wait_for, wait_readable};
+use crate::sys::tcp;
+use crate::sys::wake::Ringer;
+use rustix::event::PollFlags;
+use sidecore_core::streams::cursor::{Cursors, recovered};
+use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::place::{State, Wish, state_of};
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How long the service may take for an answer, ns: a program's sending waits for it.
+const PATIENCE: Nanos = 50_000_000;
+/// Places that were left and are looked at for one that is free.
+const LOOKS: usize = 16;
+
+/// The program's part of what it shares with one run of the service.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    control: Own,
+    ringer: Ringer,
+    layout: Bank,
+    first: Arc<BankMemory>,
+    gone: AtomicBool,
+    places: Mutex<Places>,
+    /// What closed connections still had in their rings when the service ended, each with a descriptor of ours.
+    adopted: Mutex<Vec<(Ring, OwnedFd, Wish)>>,
+}
+
+#[derive(Debug)]
+struct Places {
+    banks: Vec<Arc<BankMemory>>,
+    /// Numbers of places that were never used since the bank came.
+    fresh: Vec<u32>,
+    /// Places that were left, and the numbers of their last streams: free when the service says so.
+    left: VecDeque<(u32, u32)>,
+}
+
+/// A place that a stream has. Given back when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) of: Arc<Attachment>,
+    pub(super) bank: Arc<BankMemory>,
+    /// Its number in the bank.
+    pub(super) place: u32,
+    /// Its number among all.
+    index: u32,
+    /// Number of the stream.
+    pub(super) number: u32,
+}
+
+impl Attachment {
+    /// Says hello on a fresh connection to a service that is trusted.
+    ///
+    /// # Errors
+    /// The service does not answer in time, or refuses.
+    pub(super) fn new(socket: OwnedFd, name: &str) -> io::Result<Self> {
+        let hello = Ask::Hello { abi: layout::ABI, name: name.to_owned() };
+        let (Reply::Welcome { ring_bytes }, fds) = ask(socket.as_fd(), &hello)? else { return Err(refused()) };
+        let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
+        let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
+        let first = Arc::new(BankMemory::open(memory, layout)?);
+        let places = Places { banks: vec![first.clone()], fresh: (0..PLACES).rev().collect(), left: VecDeque::new() };
+        Ok(Self {
+            control: Own::new(socket)?,
+            ringer: Ringer::new(reader, writer)?,
+            layout,
+            first,
+            gone: AtomicBool::new(false),
+            places: Mutex::new(places),
+            adopted: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Whether the service has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until it has.
+    pub(super) fn wait_for_end(&self) {
+        let Ok(control) = self.control.to_poll() else { return self.gone.store(true, Ordering::Relaxed) };
+        // Where the program closed the descriptor, there is no service for it any more.
+        while self.control.get().is_some() && !matches!(wait_for(control, PollFlags::RDHUP, None), Ok(true)) {}
+        self.gone.store(true, Ordering::Relaxed);
+    }
+
+    /// A place for a stream on that socket, and the service knows of it.
+    ///
+    /// # Errors
+    /// There is no room, or no service any more.
+    pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
+        let base = tcp::accepted(socket)?;
+        let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
+        let seat = self.take_place(control)?;
+        seat.begin(base);
+        let mut buffer = [0; 32];
+        let ask = Ask::Promote { place: seat.index, stream: seat.number };
+        let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match packet::send(control, packet, &[socket]) {
+            Ok(()) => Ok(seat),
+            Err(error) => {
+                seat.unused();
+                Err(error)
+            }
+        }
+    }
+
+    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
+        let mut places = lock(&self.places);
+        let mut next = places.next();
+        if next.is_none() {
+            self.add_bank(&mut places, control)?;
+            next = places.next();
+        }
+        let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
+        let bank = places.banks[(index / PLACES) as usize].clone();
+        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number })
+    }
+
+    fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
+        let count = places.banks.len() as u32;
+        if count == MAX_BANKS {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let (Reply::Bank, fds) = ask(control, &Ask::Bank)? else { return Err(refused()) };
+        let memory = fds.into_iter().next().ok_or_else(refused)?;
+        places.banks.push(Arc::new(BankMemory::open(memory, self.layout)?));
+        places.fresh.extend((count * PLACES..(count + 1) * PLACES).rev());
+        Ok(())
+    }
+
+    /// The service has ended while a ring had bytes of a connection that the program closes now: they are sent all the same.
+    pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
+        // Without a descriptor there is no way to send them.
+        if let Ok(socket) = tcp::program_socket(ring.descriptor).try_clone_to_owned() {
+            lock(&self.adopted).push((ring, socket, wish));
+        }
+    }
+
+    /// After the end: gives what was adopted to the kernel. Whether nothing is left.
+    pub(super) fn drain_adopted(&self) -> bool {
+        let mut adopted = lock(&self.adopted);
+        adopted.retain_mut(|(ring, socket, wish)| ring.is_unfinished(socket.as_fd(), *wish));
+        adopted.is_empty()
+    }
+
+    /// Its descriptors in this process.
+    pub(super) fn descriptors(&self) -> [Option<RawFd>; 3] {
+        let [reader, writer] = self.ringer.descriptors();
+        [self.control.to_poll().ok().map(|fd| fd.as_raw_fd()), reader, writer]
+    }
+
+    /// The connection, to be let go of in children.
+    pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
+        self.control.get()
+    }
+}
+
+impl Places {
+    /// A free place, and the number of the stream that begins there.
+    fn next(&mut self) -> Option<(u32, u32)> {
+        // Mostly the first that was left is free. Where a peer takes nothing its place is not, for a long time.
+        for _ in 0..self.left.len().min(LOOKS) {
+            let (index, number) = self.left.pop_front()?;
+            let bank = &self.banks[(index / PLACES) as usize];
+            let word = bank.word(index % PLACES, SHARED, STATE).load(Ordering::Acquire);
+            if matches!(state_of(word, number), Some(State::Free | State::Ended)) {
+                return Some((index, number.wrapping_add(1)));
+            }
+            self.left.push_back((index, number));
+        }
+        self.fresh.pop().map(|index| (index, 1))
+    }
+}
+
+impl Seat {
+    fn begin(&self, base: u64) {
+        let (bank, place) = (&self.bank, self.place);
+        for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, layout::ERROR)] {
+            bank.word(place, line, word).store(0, Ordering::Relaxed);
+        }
+        for (line, word) in [(WRITER, layout::MESSAGES), (WRITER, layout::KERNEL_MESSAGES), (SHARED, layout::TRANSFERS)]
+        {
+            bank.word(place, line, word).store(0, Ordering::Relaxed);
+        }
+        bank.word(place, SHARED, BASE).store(base, Ordering::Relaxed);
+        bank.hold(place).release();
+        bank.bell(place).disarm();
+    }
+
+    /// The service was never told of it.
+    fn unused(self) {
+        let word = sidecore_core::streams::place::state_word(self.number, State::Free);
+        self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
+    }
+
+    /// Tells the sidecore that there is something at this place.
+    pub(super) fn announce(&self) {
+        let bank = self.index / PLACES;
+        // Release, and the bank's bit last: who sees it finds the place's.
+        self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
+        self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
+        if self.of.first.doorbell().must_wake() {
+            self.of.ringer.ring();
+        }
+    }
+
+    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be.
+    pub(super) fn recover(&self, socket: BorrowedFd<'_>, tail: u64) -> Option<()> {
+        let head = self.bank.word(self.place, SHARED, HEAD);
+        let cursors = Cursors::read(head.load(Ordering::Acquire), tail, self.bank.layout().ring_bytes()).ok()?;
+        let base = self.bank.word(self.place, SHARED, BASE).load(Ordering::Relaxed);
+        head.store(recovered(&cursors, base, tcp::accepted(socket).ok()?).ok()?, Ordering::Release);
+        Some(())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.of.places).left.push_back((self.index, self.number));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ask(control: BorrowedFd<'_>, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    control::send(control, ask, &[])?;
+    if !wait_readable(control, Some(PATIENCE))? {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    control::receive(control)
+}
+
+fn refused() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionRefused, "the service of sockets refused")
+}

@@ -1,0 +1,30 @@
+//! Waiting for a holder whose hold lasts one system call.
+
+use std::hint::spin_loop;
+use std::thread;
+use std::time::Duration;
+
+/// Looks that only wait for a moment: a system call takes microseconds.
+const SPINS: u32 = 500;
+/// Looks until which others get the core between: the holder may wait for it.
+const YIELDS: u32 = 600;
+const NAP: Duration = Duration::from_micros(50);
+
+/// How long one has waited.
+#[derive(Debug, Default)]
+pub(super) struct Patience(u32);
+
+impl Patience {
+    /// Waits a little. `true`: it takes so long by now that the holder may have ended.
+    pub(super) fn wait(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        if self.0 > YIELDS {
+            thread::sleep(NAP);
+        } else if self.0 > SPINS {
+            thread::yield_now();
+        } else {
+            spin_loop();
+        }
+        self.0 > YIELDS
+    }
+}

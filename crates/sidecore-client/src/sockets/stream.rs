@@ -1,0 +1,434 @@
+//! One connection whose sending goes through a ring.
+//!
+//! Objects of this type are never freed but used again, and say on which descriptor they are: a thread that still has one in
+//! its hands when another thread closes the descriptor finds that it is not its stream any more, and calls the kernel.
+
+use super::attachment::{Attachment, Seat};
+use super::patience::Patience;
+use crate::shm::span::Span;
+use crate::sys::tcp;
+use rustix::io::Errno;
+use sidecore_core::streams::bell::Rung;
+use sidecore_core::streams::cursor::{Cursors, pieces, word};
+use sidecore_core::streams::hold::Holder;
+use sidecore_core::streams::layout::{
+    BASE, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
+};
+use sidecore_core::streams::place::{Wish, wish_word};
+use sidecore_core::streams::rule::Why;
+use sidecore_core::sync::AtomicU64;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// So many of its bytes are accepted. Not all: the ring, and the kernel behind it, hold no more now.
+    Taken(usize),
+    /// The kernel takes nothing now, and says when it does.
+    Full,
+    /// The connection is on the kernel's path again, with all that was accepted before.
+    Left,
+    /// The kernel reported this for bytes that were accepted before. The connection is on the kernel's path again.
+    Failed(Errno),
+    /// This thread is within another call on the stream: it is a signal's handler.
+    Within,
+}
+
+/// What of a ring is the kernel's by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// All.
+    Empty,
+    /// Not all: the kernel takes nothing now.
+    Blocked,
+    /// The kernel reported this, and the rest is of no use any more.
+    Failed(Errno),
+}
+
+/// A connection in a ring, or one that was.
+#[derive(Debug, Default)]
+pub struct Stream {
+    seat: Mutex<Option<Ring>>,
+    /// Which thread is at work on it, see [`this_thread`]; 0: none.
+    owner: AtomicUsize,
+}
+
+/// What is known of the ring, while there is one.
+#[derive(Debug)]
+pub(super) struct Ring {
+    pub(super) seat: Seat,
+    pub(super) descriptor: RawFd,
+    /// Bytes written.
+    tail: u64,
+    /// Bytes known to be moved.
+    head: u64,
+    /// Whether more follows the last message at once.
+    more: bool,
+}
+
+/// A stream that this thread is at work on.
+struct Locked<'a> {
+    ring: MutexGuard<'a, Option<Ring>>,
+    owner: &'a AtomicUsize,
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that no other thread of the process has.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+impl Stream {
+    /// `None`: this thread has it already, further up its stack.
+    fn lock(&self) -> Option<Locked<'_>> {
+        let this = this_thread();
+        if self.owner.load(Ordering::Relaxed) == this {
+            return None;
+        }
+        let ring = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
+        self.owner.store(this, Ordering::Relaxed);
+        Some(Locked { ring, owner: &self.owner })
+    }
+
+    /// A stream begins here.
+    pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
+        if let Some(mut locked) = self.lock() {
+            seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
+            *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false });
+        }
+    }
+
+    /// What `act` does with the ring of that descriptor. `None`: it has none any more, or this thread is within another call.
+    fn with<T>(&self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Option<Ring>) -> T) -> Option<T> {
+        let mut locked = self.lock()?;
+        locked.ring.as_ref().is_some_and(|ring| ring.descriptor == socket.as_raw_fd()).then(|| act(&mut locked.ring))
+    }
+
+    /// Accepts what there is room for of a message, whose `pieces` have `len` bytes in all; `more`: more follows at once.
+    #[inline]
+    pub fn send<'m>(
+        &self,
+        socket: BorrowedFd<'_>,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        more: bool,
+    ) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Within };
+        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
+        let Some(ring) = locked.ring.as_mut().filter(of) else { return Sent::Left };
+        if (ring.room() as usize) < len
+            && let Err(sent) = ring.make_room(socket, len)
+        {
+            if !matches!(sent, Sent::Full) {
+                *locked.ring = None;
+            }
+            return sent;
+        }
+        let taken = ring.write(pieces, len, more);
+        if ring.publish() {
+            return Sent::Taken(taken);
+        }
+        let sent = ring.go_on_alone(socket, taken);
+        if ring.is_over(socket) {
+            *locked.ring = None;
+        }
+        sent
+    }
+
+    /// Gives to the kernel what waits in the ring.
+    pub fn drain(&self, socket: BorrowedFd<'_>) -> Drained {
+        self.with(socket, |ring| ring.as_mut().map_or(Drained::Empty, |ring| ring.drain(socket)))
+            .unwrap_or(Drained::Empty)
+    }
+
+    /// Gives to the kernel what waits in the ring, and then calls it with nothing between. `call` returns how many bytes
+    /// the kernel accepted beside.
+    ///
+    /// # Errors
+    /// The ring could not be emptied, and nothing was called.
+    pub fn with_kernel<T>(&self, socket: BorrowedFd<'_>, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
+        let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
+        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
+        let Some(ring) = locked.ring.as_mut().filter(of) else { return Ok(call().0) };
+        ring.hold(socket);
+        let done = match ring.drain_held(socket) {
+            Drained::Empty => {
+                let (value, accepted) = call();
+                ring.word(SHARED, BASE).fetch_add(accepted as u64, Ordering::Relaxed);
+                ring.count(KERNEL_MESSAGES);
+                Ok(value)
+            }
+            other => Err(other),
+        };
+        ring.release();
+        done
+    }
+
+    /// The connection goes on without a ring. What still waits there is sent by the service, which then does as wished;
+    /// [`Stream::drain`] comes before where the program goes on sending.
+    pub fn leave(&self, socket: BorrowedFd<'_>, wish: Wish) {
+        let _ = self.with(socket, |ring| {
+            if let Some(left) = ring.take() {
+                left.leave(socket, wish);
+            }
+        });
+    }
+
+    /// Bytes that were accepted and that the kernel does not have yet.
+    pub fn waiting(&self, socket: BorrowedFd<'_>) -> u32 {
+        self.with(socket, |ring| ring.as_mut().map_or(0, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())))
+            .unwrap_or(0)
+    }
+
+    /// What the kernel reported to the service for this connection, once.
+    pub fn take_error(&self, socket: BorrowedFd<'_>) -> Option<Errno> {
+        self.with(socket, |ring| ring.as_ref().and_then(Ring::take_error)).flatten()
+    }
+
+    /// Whether the stream is still in a ring, on that descriptor.
+    pub fn is_of(&self, socket: BorrowedFd<'_>) -> bool {
+        self.with(socket, |_| ()).is_some()
+    }
+
+    /// Says for people why it is where it is.
+    pub fn note(&self, socket: BorrowedFd<'_>, why: Why) {
+        let _ = self.with(socket, |ring| {
+            if let Some(ring) = ring {
+                ring.word(ROW, WHY).store(why as u64, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// The service of that attachment has ended: what it had accepted goes to the kernel. `None`: somebody is at work on
+    /// the stream, or the kernel takes nothing now; ask again.
+    pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
+        let mut ring = match self.seat.try_lock() {
+            Ok(ring) => ring,
+            Err(TryLockError::Poisoned(ring)) => ring.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
+        let socket = tcp::program_socket(own.descriptor);
+        if own.drain(socket) == Drained::Blocked {
+            return None;
+        }
+        *ring = None;
+        Some(())
+    }
+}
+
+impl Ring {
+    fn word(&self, line: usize, word: usize) -> &AtomicU64 {
+        self.seat.bank.word(self.seat.place, line, word)
+    }
+
+    fn count(&self, word: usize) {
+        sidecore_core::words::add(self.word(WRITER, word), 1);
+    }
+
+    #[inline]
+    fn size(&self) -> u32 {
+        self.seat.bank.layout().ring_bytes()
+    }
+
+    /// Bytes that surely fit.
+    #[inline]
+    fn room(&self) -> u32 {
+        self.size() - (self.tail - self.head) as u32
+    }
+
+    /// How far it was moved by now. `None`: the shared word cannot be, as it went back or past what was written.
+    fn cursors(&mut self) -> Option<Cursors> {
+        let head = self.word(SHARED, HEAD).load(Ordering::Acquire);
+        if !(self.head..=self.tail).contains(&head) {
+            return None;
+        }
+        let cursors = Cursors::read(head, word(self.tail, self.more), self.size()).ok()?;
+        self.head = head;
+        Some(cursors)
+    }
+
+    /// Copies what fits. Returns how much that is.
+    #[inline]
+    fn write<'m>(&mut self, message: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> usize {
+        let taken = len.min(self.room() as usize);
+        let (mut at, end) = (self.tail, self.tail + taken as u64);
+        for piece in message {
+            let mut from = 0;
+            let most = piece.len().min((end - at) as usize);
+            for extent in pieces(at, most as u32, self.size()) {
+                let to = self.seat.bank.span(self.seat.place, extent);
+                if let Some(part) = piece.slice(from, to.len()) {
+                    to.copy_span(&part);
+                }
+                from += to.len();
+            }
+            at += most as u64;
+        }
+        (self.tail, self.more) = (end, more && taken == len);
+        taken
+    }
+
+    /// Has the sidecore know of what was written. `false`: there is none any more.
+    #[inline]
+    fn publish(&self) -> bool {
+        self.count(MESSAGES);
+        // Release: who sees the cursor sees the bytes.
+        self.word(WRITER, TAIL).store(word(self.tail, self.more), Ordering::Release);
+        self.ring()
+    }
+
+    #[inline]
+    fn ring(&self) -> bool {
+        match self.seat.bank.bell(self.seat.place).ring() {
+            Rung::Watched => true,
+            Rung::Announce => {
+                self.seat.announce();
+                true
+            }
+            Rung::Shut => false,
+        }
+    }
+
+    /// Makes room for so many bytes, or for some where the kernel takes no more. Err: there is none, or no ring any more.
+    #[cold]
+    fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
+        // While the sidecore is at it there is room soon, and without a system call of ours.
+        let mut patience = Patience::default();
+        while self.seat.bank.hold(self.seat.place).holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
+            if self.cursors().is_some() && self.room() as usize >= len {
+                return Ok(());
+            }
+            patience.wait();
+        }
+        if self.cursors().is_some() && self.room() as usize >= len {
+            return Ok(());
+        }
+        match self.drain(socket) {
+            Drained::Failed(error) => return Err(self.failed(error)),
+            Drained::Blocked if self.room() == 0 => return Err(Sent::Full),
+            Drained::Empty | Drained::Blocked => {}
+        }
+        Ok(())
+    }
+
+    /// The kernel reported this to the program, by way of its ring.
+    fn failed(&self, error: Errno) -> Sent {
+        self.tell(Wish::Leave);
+        Sent::Failed(error)
+    }
+
+    /// Nobody empties the ring any more, and `taken` bytes were just written.
+    #[cold]
+    fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+        if let Some(error) = self.take_error() {
+            return self.failed(error);
+        }
+        match self.drain(socket) {
+            Drained::Failed(error) => self.failed(error),
+            Drained::Empty | Drained::Blocked => Sent::Taken(taken),
+        }
+    }
+
+    /// Whether nothing is left of a ring that nobody empties any more.
+    fn is_over(&mut self, socket: BorrowedFd<'_>) -> bool {
+        self.drain(socket) != Drained::Blocked
+    }
+
+    fn take_error(&self) -> Option<Errno> {
+        match self.word(SHARED, ERROR).swap(0, Ordering::Relaxed) {
+            0 => None,
+            error => i32::try_from(error).ok().map(Errno::from_raw_os_error),
+        }
+    }
+
+    fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        if self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
+            return Drained::Empty;
+        }
+        self.hold(socket);
+        let drained = self.drain_held(socket);
+        self.release();
+        drained
+    }
+
+    /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer.
+    fn hold(&mut self, socket: BorrowedFd<'_>) {
+        let bank = self.seat.bank.clone();
+        let hold = bank.hold(self.seat.place);
+        let mut patience = Patience::default();
+        while !hold.take(Holder::Program) {
+            if !patience.wait() {
+                continue;
+            }
+            // Long for one system call.
+            if self.seat.of.is_gone() {
+                let recovered = self.seat.recover(socket, word(self.tail, self.more));
+                // Whoever wrote something else there is gone as well.
+                let _ = hold.take_over(Holder::Sidecore, Holder::Program);
+                if recovered.is_none() {
+                    // Neither what was moved nor what was not: the peer must not take one for the other.
+                    tcp::abort(socket);
+                }
+                return;
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        self.seat.bank.hold(self.seat.place).release();
+        // The sidecore may have found it held.
+        let _ = self.ring();
+    }
+
+    fn drain_held(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        loop {
+            let Some(cursors) = self.cursors() else {
+                tcp::abort(socket);
+                return Drained::Failed(Errno::PIPE);
+            };
+            if cursors.waiting() == 0 {
+                return Drained::Empty;
+            }
+            let spans = cursors.filled(u32::MAX).map(|extent| self.seat.bank.span(self.seat.place, extent));
+            match tcp::send(socket, spans, cursors.more()) {
+                Ok(sent) => self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release),
+                Err(Errno::AGAIN) => return Drained::Blocked,
+                Err(error) => return Drained::Failed(error),
+            }
+        }
+    }
+
+    fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
+        // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
+        let drained = self.drain(socket);
+        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.seat.bank.bell(self.seat.place).is_shut()) {
+            self.seat.of.clone().adopt(self, wish);
+            return;
+        }
+        self.tell(wish);
+    }
+
+    /// The program does not write to this ring any more.
+    fn tell(&self, wish: Wish) {
+        self.word(WRITER, WISH).store(wish_word(self.seat.number, wish), Ordering::Release);
+        self.seat.announce();
+    }
+
+    /// Of an adopted one: whether the kernel still takes nothing. Else what its program wished is done.
+    pub(super) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
+        let drained = self.drain(socket);
+        if drained == Drained::Empty && wish == Wish::ShutAndLeave {
+            tcp::shut_sending(socket);
+        }
+        drained == Drained::Blocked
+    }
+}

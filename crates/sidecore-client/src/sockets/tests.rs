@@ -1,0 +1,219 @@
+//! A program's streams against services that are slow, dead or gone.
+
+use super::attachment::Attachment;
+use super::protocol::{Ask, Reply};
+use super::stream::{Drained, Sent, Stream};
+use crate::control;
+use crate::shm::BankMemory;
+use crate::shm::span::Span;
+use crate::sys::{packet, tcp, wake};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use sidecore_core::streams::cursor::Cursors;
+use sidecore_core::streams::hold::Holder;
+use sidecore_core::streams::layout::{Bank, ERROR, HEAD, SHARED, STATE, TAIL, WRITER};
+use sidecore_core::streams::place::{State, Wish, state_word};
+use sidecore_core::wire::Extent;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+const RING: u32 = 4096;
+
+/// The service's side of one program: it does nothing by itself.
+struct Service {
+    memory: BankMemory,
+    control: OwnedFd,
+    _doorbell: OwnedFd,
+}
+
+impl Service {
+    /// A stream was promoted: its socket.
+    fn promoted(&self) -> OwnedFd {
+        let mut buffer = [0; 64];
+        let (len, mut fds) = packet::receive(&self.control, &mut buffer).unwrap();
+        let ask: Ask = control::read(&buffer[..len]).unwrap();
+        assert_eq!(ask, Ask::Promote { place: 0, stream: 1 });
+        fds.pop().unwrap()
+    }
+
+    /// One transfer of at most so many bytes, which is not told of.
+    fn move_silently(&self, socket: &OwnedFd, most: u32) -> u64 {
+        let word = |line, word| self.memory.word(0, line, word).load(Ordering::Acquire);
+        let cursors = Cursors::read(word(SHARED, HEAD), word(WRITER, TAIL), RING).unwrap();
+        let spans = cursors.filled(most).map(|extent| self.memory.span(0, extent));
+        cursors.moved(tcp::send(socket, spans, false).unwrap() as u32)
+    }
+}
+
+/// A program that has just said hello.
+fn attached() -> (Arc<Attachment>, Service) {
+    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let greeter = thread::spawn(move || {
+        let (memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
+        let (hello, _): (Ask, _) = control::receive(&there).unwrap();
+        assert!(matches!(hello, Ask::Hello { .. }));
+        let (reader, writer) = wake::pipe().unwrap();
+        let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
+        control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
+        Service { memory, control: there, _doorbell: reader }
+    });
+    let attachment = Arc::new(Attachment::new(here, "test").unwrap());
+    (attachment, greeter.join().unwrap())
+}
+
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (here, listener.accept().unwrap().0)
+}
+
+fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
+    let stream = Stream::default();
+    stream.begin(attachment.seat(socket.as_fd()).unwrap(), socket.as_raw_fd());
+    stream
+}
+
+/// Sends bytes whose values say where they belong, from that one on.
+fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
+    let mut bytes: Vec<u8> = (from..from + len as u64).map(value).collect();
+    stream.send(socket.as_fd(), [Span::of(&mut bytes)].into_iter(), len, false)
+}
+
+fn value(at: u64) -> u8 {
+    (at % 251) as u8
+}
+
+fn check(from: &mut TcpStream, start: u64, len: u64) {
+    let mut bytes = vec![0; len as usize];
+    from.read_exact(&mut bytes).unwrap();
+    assert!(bytes.iter().zip(start..).all(|(byte, at)| *byte == value(at)), "bytes are lost, doubled or out of order");
+}
+
+#[test]
+fn a_program_whose_sidecore_never_comes_goes_on_by_itself() {
+    let (attachment, service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let _theirs = service.promoted();
+    let total = 1_000_000;
+    let reader = thread::spawn(move || check(&mut there, 0, total));
+    let mut sent = 0;
+    while sent < total {
+        match send(&stream, &here, sent, (total - sent).min(1 + sent % 900) as usize) {
+            Sent::Taken(taken) => sent += taken as u64,
+            Sent::Full => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    while stream.drain(here.as_fd()) != Drained::Empty {}
+    reader.join().unwrap();
+    assert_eq!(stream.waiting(here.as_fd()), 0);
+}
+
+#[test]
+fn full_means_that_the_kernel_said_so() {
+    let (attachment, _service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let mut sent = 0;
+    while let Sent::Taken(taken) = send(&stream, &here, sent, 1_000) {
+        sent += taken as u64;
+    }
+    assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
+    assert_eq!(stream.waiting(here.as_fd()), RING);
+    assert_eq!(tcp::send(&here, [Span::of(&mut [0; 1]), Span::of(&mut [])], false), Err(Errno::AGAIN));
+    assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Err(Drained::Blocked));
+    check(&mut there, 0, sent - u64::from(RING));
+    while stream.drain(here.as_fd()) != Drained::Empty {}
+    check(&mut there, sent - u64::from(RING), RING.into());
+}
+
+#[test]
+fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
+    for moved in [0, 1, 700, 1_200] {
+        let (attachment, service) = attached();
+        let (here, mut there) = connection();
+        let stream = promote(&attachment, &here);
+        let theirs = service.promoted();
+        assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Ok(()));
+        assert_eq!(send(&stream, &here, 0, 500), Sent::Taken(500));
+        assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(send(&stream, &here, 500, 1_200), Sent::Taken(1_200));
+        assert!(service.memory.hold(0).take(Holder::Sidecore));
+        if moved > 0 {
+            assert_eq!(service.move_silently(&theirs, moved), 500 + u64::from(moved));
+        }
+        // It is killed here: it said nothing, and has the stream.
+        drop((service, theirs));
+        attachment.wait_for_end();
+        assert_eq!(stream.abandon(&attachment), Some(()));
+        check(&mut there, 0, 1_700);
+        assert_eq!(send(&stream, &here, 1_700, 10), Sent::Left, "it is the kernel's again");
+        drop(here);
+        assert_eq!(there.read(&mut [0; 1]).unwrap(), 0, "and nothing came twice");
+    }
+}
+
+#[test]
+fn what_the_program_sends_between_is_counted_too() {
+    let (attachment, service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let theirs = service.promoted();
+    send(&stream, &here, 0, 100);
+    let direct = || {
+        let mut bytes: Vec<u8> = (100..20_100).map(value).collect();
+        ((), tcp::send(&here, [Span::of(&mut bytes), Span::of(&mut [])], false).unwrap())
+    };
+    assert_eq!(stream.with_kernel(here.as_fd(), direct), Ok(()));
+    send(&stream, &here, 20_100, 50);
+    assert!(service.memory.hold(0).take(Holder::Sidecore));
+    service.move_silently(&theirs, 20);
+    drop((service, theirs));
+    attachment.wait_for_end();
+    assert_eq!(stream.abandon(&attachment), Some(()));
+    check(&mut there, 0, 20_150);
+}
+
+#[test]
+fn an_error_that_the_service_met_is_told_once() {
+    let (attachment, service) = attached();
+    let (here, _there) = connection();
+    let stream = promote(&attachment, &here);
+    service.memory.word(0, SHARED, ERROR).store(Errno::CONNRESET.raw_os_error() as u64, Ordering::Relaxed);
+    service.memory.word(0, SHARED, STATE).store(state_word(1, State::Ended), Ordering::Relaxed);
+    service.memory.bell(0).shut();
+    assert_eq!(send(&stream, &here, 0, 10), Sent::Failed(Errno::CONNRESET));
+    assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
+}
+
+#[test]
+fn a_place_is_used_again_when_the_service_says_so() {
+    let (attachment, service) = attached();
+    let (here, _there) = connection();
+    let stream = promote(&attachment, &here);
+    service.promoted();
+    stream.leave(here.as_fd(), Wish::Leave);
+    assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 1, "another place, for the first is not free");
+    service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
+    assert_eq!(attachment.seat(here.as_fd()).unwrap().number, 2);
+}
+
+#[test]
+fn whatever_a_hostile_service_writes_the_program_stays_whole() {
+    for word in [u64::MAX, 1 << 40, u64::from(RING) + 7] {
+        let (attachment, service) = attached();
+        let (here, _there) = connection();
+        let stream = promote(&attachment, &here);
+        send(&stream, &here, 0, 3_000);
+        service.memory.word(0, SHARED, HEAD).store(word, Ordering::Relaxed);
+        let sent = send(&stream, &here, 3_000, 3_000);
+        assert_eq!(sent, Sent::Failed(Errno::PIPE), "the connection is broken off, not garbled");
+        service.memory.span(0, Extent::new(0, RING)).copy_from(&[0; RING as usize]);
+        assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
+    }
+}
