@@ -65,7 +65,7 @@ impl Sender {
         let (ns, cpu_ns) = (clock::now() - began, clock::process_cpu() - cpu);
         let ops = self.links[uncounted..].iter().map(|link| link.messages).sum();
         let bytes = self.links.iter().map(|link| link.sent).sum();
-        Ok(Measured { ops, bytes, began, ns, cpu_ns, ..Measured::default() })
+        Ok(Measured { ops, ns, began, cpu_ns, bytes, ..Measured::default() })
     }
 
     /// To each in turn that has room. With a quiet connection, which is the first: its next message is due then.
