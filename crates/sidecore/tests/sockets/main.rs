@@ -1,6 +1,7 @@
 //! Programs and a service of sockets, over rings and TCP connections of this machine.
 
 mod common;
+mod hostile;
 mod limits;
 mod path;
 mod rows;
