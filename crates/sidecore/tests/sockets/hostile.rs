@@ -15,7 +15,7 @@ use sidecore_client::shm::BankMemory;
 use sidecore_client::sockets::protocol::{Ask, Reply};
 use sidecore_client::sys::packet::{self, MAX_PACKET};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -63,7 +63,7 @@ fn reset() -> TcpStream {
 fn lingering() -> (TcpStream, TcpStream) {
     let (here, there) = connection();
     here.set_nonblocking(true).unwrap();
-    while (&here).write(&[7; 65_536]).is_ok() {}
+    while (&here).write(&[7; 8192]).is_ok() {}
     set_socket_linger(&here, Some(Duration::from_secs(60))).unwrap();
     (here, there)
 }
@@ -192,7 +192,7 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
     let service = start(config());
     let neighbour = Program::attach(&service);
     let attacker = || {
-        let (process, control) = Lender::start(&service, own_user());
+        let (process, control) = Lender::start(service.socket(), own_user());
         (process, Program::hello(control))
     };
     let mut attacking = attacker();
@@ -211,7 +211,7 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
         scribble(&program.banks[0], &mut random);
         program.announce(place);
         // What comes out is what this program likes to send to its own peer.
-        let _ = std::io::Read::read(&mut &there, &mut [0; 1 << 16]);
+        let _ = (&there).read(&mut [0; 8192]);
         stream.write_all(&pattern(0, 999));
         assert_eq!(got(&mut other_peer, 999), pattern(0, 999));
     }

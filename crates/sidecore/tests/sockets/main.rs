@@ -2,6 +2,7 @@
 
 mod common;
 mod hostile;
+mod idle;
 mod limits;
 mod path;
 mod rows;
