@@ -47,9 +47,13 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenarios crypto, keys and nginx, e.g. aes-256-gcm or rsa-2048-sign
+    /// Only these operations in the scenarios crypto, keys and nginx, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
+    /// sockets, e.g. fan-out
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
+    /// In the scenario sockets, compare each byte that arrives, in all measurements
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Where calibrate writes its plan
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
@@ -158,6 +162,8 @@ pub(crate) enum Scenario {
     Keys,
     /// TLS handshakes of nginx with its key in a file and in the service; not among all
     Nginx,
+    /// Small messages over TCP, by an unmodified program; not among all
+    Sockets,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,
 }

@@ -14,6 +14,7 @@ mod ocf;
 mod programs;
 mod scaling;
 mod series;
+mod sockets;
 mod task;
 
 use crate::args::{Bench, Scenario};
@@ -31,7 +32,7 @@ pub(crate) type BenchError = Box<dyn std::error::Error>;
 type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
 
 /// What makes rows, in their order.
-const SCENARIOS: [(Scenario, &str, Measure); 8] = [
+const SCENARIOS: [(Scenario, &str, Measure); 9] = [
     (Scenario::Lane, "lane", lane::measure),
     (Scenario::Crypto, "crypto", crypto::measure),
     (Scenario::Ocf, "ocf", ocf::measure),
@@ -40,6 +41,7 @@ const SCENARIOS: [(Scenario, &str, Measure); 8] = [
     (Scenario::Scaling, "scaling", scaling::measure),
     (Scenario::Keys, "keys", keys::measure),
     (Scenario::Nginx, "nginx", nginx::measure),
+    (Scenario::Sockets, "sockets", sockets::measure),
 ];
 
 /// What a scenario is run with.
@@ -48,6 +50,7 @@ pub(crate) struct Settings {
     quick: bool,
     seed: u64,
     ops: Vec<String>,
+    check: bool,
 }
 
 impl Settings {
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
             _ => Err("calibrate makes a plan and no rows: run it alone".into()),
         };
     }
-    let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone() };
+    let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone(), check: args.check };
     check_ops(&settings.ops)?;
     let is_asked_for = |scenario: &Scenario| match &args.scenarios[..] {
         [] => Scenario::ALL.contains(scenario),
@@ -145,9 +148,9 @@ fn write_file(
 
 fn check_ops(ops: &[String]) -> Result<(), BenchError> {
     use sidecore::core::session::Class;
-    match ops.iter().find(|op| Class::from_name(op).is_none()) {
+    match ops.iter().find(|op| Class::from_name(op).is_none() && !sockets::kinds().any(|kind| kind == *op)) {
         Some(op) => {
-            let names: Vec<&str> = Class::all().map(Class::name).collect();
+            let names: Vec<&str> = Class::all().map(Class::name).chain(sockets::kinds()).collect();
             Err(format!("no operation {op:?}; there are {}", names.join(", ")).into())
         }
         None => Ok(()),

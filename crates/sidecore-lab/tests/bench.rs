@@ -109,6 +109,22 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 }
 
 #[test]
+fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
+    // The peer fails if other bytes come than were sent, or fewer.
+    let rows = rows(&["sockets", "--check"]);
+    let kinds = ["stream", "fan-out", "paced", "pipelined", "echo", "slow-peer", "quiet"];
+    for (kind, variant) in kinds.iter().flat_map(|kind| ["direct", "nagle", "cork"].map(|variant| (kind, variant))) {
+        let row = rows.iter().find(|row| row["op"] == *kind && row["variant"] == variant);
+        let row = row.unwrap_or_else(|| panic!("{kind} {variant}"));
+        assert!(has(row, &["size", "clients", "ops_per_s", "mbit_per_s", "cpu_us_per_op", "spread", "pinned"]));
+        assert!(row["cpu_us_per_op"]["client"].as_f64().unwrap() > 0.0, "{row}");
+        let is_timed = ["pipelined", "echo", "quiet"].contains(kind);
+        assert_eq!(has(row, &["total_us"]), is_timed, "{row}");
+        assert_eq!((row["baseline"] == "direct", has(row, &["ratio"])), (variant != "direct", variant != "direct"));
+    }
+}
+
+#[test]
 fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
     let rows = rows(&["nginx", "--op", "p-256-sign"]);
     if Command::new("nginx").arg("-v").output().is_err() {

@@ -2,6 +2,7 @@
 
 use crate::spec::Secret;
 use serde::Deserialize;
+use sidecore_client::sockets::protocol;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 mod limits;
 mod passphrase;
 mod setting;
+mod sockets;
 mod waiters;
 
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
@@ -23,13 +25,14 @@ pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
 };
+pub use sockets::SocketsConfig;
 pub use waiters::{Place, Waiters, in_force};
 
 /// All of it. Every key has a default.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Path of the Unix socket.
+    /// Path of the Unix socket. Where `sockets` stands and this does not: that of the service of sockets.
     pub socket: PathBuf,
     /// Who may connect, as an octal file mode of the socket.
     #[serde(deserialize_with = "octal")]
@@ -64,6 +67,8 @@ pub struct Config {
     pub keys: KeysConfig,
     /// What `sidecore serve` denies itself.
     pub sandbox: SandboxConfig,
+    /// Makes it a service of sockets.
+    pub sockets: Option<SocketsConfig>,
 }
 
 /// Where keys are kept. Without a directory: in memory only, until the service ends.
@@ -186,6 +191,7 @@ impl Default for Config {
             clients: Vec::new(),
             keys: KeysConfig::default(),
             sandbox: SandboxConfig::default(),
+            sockets: None,
         }
     }
 }
@@ -271,7 +277,7 @@ impl Config {
     pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        if !toml::from_str::<toml::Table>(&text).is_ok_and(|keys| keys.contains_key("socket")) {
+        if config.sockets.is_none() && !names_socket(&text) {
             config.socket = socket;
         }
         Ok(config)
@@ -282,7 +288,10 @@ impl Config {
     /// # Errors
     /// Names the line and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml::from_str(text).map_err(|error| from_toml(&error, text))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| from_toml(&error, text))?;
+        if config.sockets.is_some() && !names_socket(text) {
+            config.socket = protocol::DEFAULT_SOCKET.into();
+        }
         config.check()?;
         Ok(config)
     }
@@ -320,6 +329,7 @@ impl Config {
             })?;
         }
         self.keys.check()?;
+        self.sockets.as_ref().map_or(Ok(()), |sockets| sockets.check(self))?;
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
@@ -415,6 +425,10 @@ impl DeviceConfig {
             None => Ok(()),
         }
     }
+}
+
+fn names_socket(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text).is_ok_and(|keys| keys.contains_key("socket"))
 }
 
 /// Path of the counter file that belongs to a socket.

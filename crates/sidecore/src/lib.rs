@@ -16,6 +16,7 @@ mod ffi;
 pub mod keys;
 pub mod sandbox;
 pub mod service;
+pub mod sockets;
 pub mod sys;
 
 pub(crate) use sidecore_client::shm;

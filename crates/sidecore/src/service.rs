@@ -17,7 +17,7 @@ mod closer;
 mod command;
 mod listener;
 mod opener;
-mod place;
+pub(crate) mod place;
 mod quotas;
 mod reactor;
 mod sessions;
@@ -219,7 +219,7 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     config.sidecores.cpus.iter().copied().map(Some).collect()
 }
 
-fn check_cpus(config: &Config) -> Result<(), StartError> {
+pub(crate) fn check_cpus(config: &Config) -> Result<(), StartError> {
     let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
     match config.sidecores.cpus.iter().copied().chain(workers).find(|cpu| !cpu::is_usable(*cpu)) {
         Some(cpu) => Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }),
@@ -228,7 +228,7 @@ fn check_cpus(config: &Config) -> Result<(), StartError> {
 }
 
 /// Each lane takes a few descriptors: as many as the system lets us have.
-fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

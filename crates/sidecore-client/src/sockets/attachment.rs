@@ -22,6 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
+/// Places that were left and are looked at for one that is free.
+const LOOKS: usize = 16;
 
 /// The program's part of what it shares with one run of the service.
 #[derive(Debug)]
@@ -169,14 +171,15 @@ impl Attachment {
 impl Places {
     /// A free place, and the number of the stream that begins there.
     fn next(&mut self) -> Option<(u32, u32)> {
-        // The first that was left is the first to be free.
-        if let Some(&(index, number)) = self.left.front() {
+        // Mostly the first that was left is free. Where a peer takes nothing its place is not, for a long time.
+        for _ in 0..self.left.len().min(LOOKS) {
+            let (index, number) = self.left.pop_front()?;
             let bank = &self.banks[(index / PLACES) as usize];
             let word = bank.word(index % PLACES, SHARED, STATE).load(Ordering::Acquire);
             if matches!(state_of(word, number), Some(State::Free | State::Ended)) {
-                self.left.pop_front();
                 return Some((index, number.wrapping_add(1)));
             }
+            self.left.push_back((index, number));
         }
         self.fresh.pop().map(|index| (index, 1))
     }

@@ -302,11 +302,12 @@ impl Ring {
     #[cold]
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore is at it there is room soon, and without a system call of ours.
+        let mut patience = Patience::default();
         while self.seat.bank.hold(self.seat.place).holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
-            std::hint::spin_loop();
+            patience.wait();
         }
         if self.cursors().is_some() && self.room() as usize >= len {
             return Ok(());

@@ -7,6 +7,7 @@ use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
 use hdrhistogram::Histogram;
 use load::Load;
+use sending::Sender;
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Client, Options};
 use sidecore::core::session::Class;
@@ -21,6 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 mod load;
+mod sending;
 mod signing;
 mod token;
 
@@ -49,6 +51,7 @@ struct Member {
     bare: Option<Bare>,
     provided: Option<Provided>,
     token: Option<Token>,
+    sender: Option<Sender>,
 }
 
 impl Member {
@@ -94,6 +97,7 @@ impl Member {
                 let token = self.token.as_ref().ok_or("no token")?;
                 token::sign(token, op, &private_key(op)?, (*start, *ns))?
             }
+            Task::Send(sending) => self.sender.insert(Sender::connect(sending)?).run()?,
         })
     }
 
@@ -179,6 +183,6 @@ impl Stages {
     }
 }
 
-fn counts(histogram: &Histogram<u64>) -> Counts {
+pub(in crate::bench) fn counts(histogram: &Histogram<u64>) -> Counts {
     histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration())).collect()
 }

@@ -1,6 +1,7 @@
 //! What the measuring process asks of its clients, and what they answer: one JSON object a line.
 
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// One order to a client process.
@@ -28,6 +29,53 @@ pub(crate) enum Task {
     Sign(Signatures),
     /// Signatures by the key that has the operation's name as its label, of a PKCS#11 module's first token.
     Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
+    /// Messages on connections, which last as long as the process.
+    Send(Sending),
+}
+
+/// Messages that a program is to send over TCP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sending {
+    /// Who takes them.
+    pub(crate) to: SocketAddr,
+    /// Over so many connections.
+    pub(crate) connections: usize,
+    /// Bytes of each.
+    pub(crate) size: usize,
+    /// When.
+    pub(crate) traffic: Traffic,
+    /// Which way.
+    pub(crate) options: TcpOptions,
+    /// Whether the bytes say where they belong, and are compared where they arrive.
+    pub(crate) checked: bool,
+    /// For so long, ns.
+    pub(crate) ns: u64,
+}
+
+/// When messages are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Traffic {
+    /// As fast as they are taken, to each connection in turn that has room.
+    Flood,
+    /// The same, while the peer of the first connection reads slowly. That one's messages do not count.
+    Slow,
+    /// The same on all but the first connection, which has one message each millisecond, with the time in it.
+    Quiet,
+    /// So many a second on all connections together: one to each, then a pause.
+    Paced(u64),
+    /// So many for each message received.
+    Answers(usize),
+}
+
+/// What a program asks of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TcpOptions {
+    /// `TCP_NODELAY`: each message is sent at once.
+    NoDelay,
+    /// As a socket is made: small messages wait while others are under way.
+    Nagle,
+    /// `TCP_CORK`, let go after so many messages and where an answer is complete.
+    Cork,
 }
 
 /// Signatures to make with the sample's key.
@@ -58,6 +106,8 @@ pub(crate) struct Measured {
     pub(crate) began: u64,
     /// CPU time of the client, ns; without that of making up the load.
     pub(crate) cpu_ns: u64,
+    /// Bytes sent over TCP, also in messages that do not count.
+    pub(crate) bytes: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,
     /// Times by stage, as values in ns and their counts.

@@ -121,11 +121,11 @@ macro_rules! columns {
 }
 
 columns! {
-    /// The scenario: `lane`, `crypto`, `ocf`, `notify`, `balance`, `scaling`, or a plan's name.
+    /// The scenario: `lane`, `crypto`, `ocf`, `notify`, `balance`, `scaling`, `sockets`, or a plan's name.
     Scenario = json_only("scenario");
     /// What tells this row's set-up from others of the scenario, e.g. `sidecore` or `in process`.
     Variant = Column { form: Form::Made(variant), ..text("variant", 0) };
-    /// Operation, by the name of its class.
+    /// Operation, by the name of its class; or traffic, by its kind.
     Op = text("op", 0);
     /// Crypto library and its version.
     Library = text("library", 5);

@@ -29,7 +29,7 @@ pub(crate) struct Figure {
 /// The plots for the rows of the scenario of that name. Plots without data are not made.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let mut groups = match scenario {
-        "crypto" | "keys" => vec![by_operation(rows)],
+        "crypto" | "keys" | "sockets" => vec![by_operation(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
         "notify" => vec![against_load(rows), stages(rows)],

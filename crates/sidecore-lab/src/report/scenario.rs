@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 12] = [
+const KNOWN: [(&str, &str, &str); 13] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -63,6 +63,12 @@ const KNOWN: [(&str, &str, &str); 12] = [
         "Keys: against what is packaged today",
         "One process that signs with a key that it does not have: through the provider, and through \
          PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
+    ),
+    (
+        "sockets",
+        "Sockets: small messages of an unmodified program",
+        "Messages a second that arrive over TCP, against the same program on the kernel's own path without \
+         delay. Of paced traffic the ratio is of the program's CPU time, of quiet connections of latencies: there less is better.",
     ),
     (
         "nginx",

@@ -72,7 +72,7 @@ fn every_key_can_be_written() {
 
 #[test]
 fn an_unknown_key_names_the_line_and_the_nearest() {
-    assert_eq!(error("\nsockets = 'x'"), "line 2: unknown key \"sockets\"; did you mean \"socket\"?");
+    assert_eq!(error("\nsocke = 'x'"), "line 2: unknown key \"socke\"; did you mean \"socket\"?");
     assert!(error("[limits]\nlane = 3").contains("did you mean \"lanes\"?"));
     assert!(error("[sandbox]\nlandlok = true").contains("did you mean \"landlock\"?"));
     assert!(error("[[device]]\nname='x'\nkind='inline'\ndept=3").contains("did you mean \"depth\"?"));
@@ -179,4 +179,25 @@ fn the_example_is_valid_and_serves_everything() {
     let config = Config::parse(include_str!("../../../../examples/sidecore.toml")).unwrap();
     assert_eq!((config.devices.len(), config.limits_of(1000).weight), (2, 2));
     assert_eq!(config.unserved(), []);
+}
+
+#[test]
+fn a_service_of_sockets_has_a_socket_and_limits_of_its_own() {
+    let config = Config::parse("[sockets]").unwrap();
+    assert_eq!(config.sockets, Some(SocketsConfig::default()));
+    assert_eq!(config.socket, PathBuf::from(protocol::DEFAULT_SOCKET));
+    let config = Config::parse("socket = 'own'\n[sockets]\nring_kib = 64\nmax_users = 3").unwrap();
+    assert_eq!(config.socket, PathBuf::from("own"));
+    assert_eq!(config.sockets, Some(SocketsConfig { ring_kib: 64, max_users: 3, ..SocketsConfig::default() }));
+    assert!(error("[sockets]\nring_kib = 2").contains("sockets.ring_kib = 2: use 4 to 1024"));
+    assert!(error("[sockets]\nring_kib = 33").contains("use a power of two"));
+    assert!(error("[sockets]\nmax_socket = 33").contains("did you mean \"max_sockets\"?"));
+}
+
+#[test]
+fn sockets_and_what_has_keys_are_two_services() {
+    for other in ["[keys]\ndirectory = '/k'", "[[device]]\nname = 'w'\nkind = 'worker'", "[[client]]\nuid = 7"] {
+        let error = error(&format!("[sockets]\n{other}"));
+        assert!(error.contains("write two files") && error.contains(other.lines().next().unwrap()), "{error}");
+    }
 }

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 100;
 
 /// A socket that is one service's alone. Dropping it removes what is still its own.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     files: Vec<Owned>,
     lock: Owned,
 }
@@ -34,7 +34,7 @@ struct Owned {
 
 impl Place {
     /// Takes the socket's path, also from a service that died, and listens there.
-    pub(super) fn take(path: &Path, mode: u32) -> Result<(Self, OwnedFd), StartError> {
+    pub(crate) fn take(path: &Path, mode: u32) -> Result<(Self, OwnedFd), StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::create_dir_all(directory).map_err(at)?;
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// The service made this file too.
-    pub(super) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
+    pub(crate) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
         self.add(path).map(drop).map_err(|error| StartError::Path(path.to_owned(), error))
     }
 

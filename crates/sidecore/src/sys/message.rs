@@ -15,7 +15,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
-const SO_PASSRIGHTS: c_int = 83;
+pub(crate) const SO_PASSRIGHTS: c_int = 83;
 
 /// A message as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,32 @@ pub(crate) struct Heard {
 /// Those of the socket.
 pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, true)?;
-    let no: c_int = 0;
-    // SAFETY: the value is an integer that lives for the call, and the descriptor is borrowed, so open. Where the kernel
-    // does not know the option, descriptors are seen by `receive`.
-    let _ = unsafe {
-        let (fd, value) = (socket.as_fd().as_raw_fd(), (&raw const no).cast::<c_void>());
+    // Where the kernel does not know the option, descriptors are seen by `receive`.
+    let _ = pass_descriptors(&socket, false);
+    Ok(())
+}
+
+/// A connection of such a listening socket takes descriptors from now on, and does not say who speaks.
+///
+/// # Errors
+/// Those of the socket.
+pub(crate) fn take_descriptors(socket: impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_passcred(&socket, false)?;
+    match pass_descriptors(&socket, true) {
+        // There is no such option, and they pass.
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(()),
+        other => other,
+    }
+}
+
+fn pass_descriptors(socket: &impl AsFd, pass: bool) -> io::Result<()> {
+    let pass = c_int::from(pass);
+    // SAFETY: the value is an integer that lives for the call, and the descriptor is borrowed, so open.
+    let code = unsafe {
+        let (fd, value) = (socket.as_fd().as_raw_fd(), (&raw const pass).cast::<c_void>());
         libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, value, size_of::<c_int>() as libc::socklen_t)
     };
-    Ok(())
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether the kernel refuses messages with descriptors for this socket and its connections.
@@ -120,6 +138,17 @@ mod tests {
         assert_eq!((speaker.pid, speaker.uid), (std::process::id(), uid));
         drop(theirs);
         assert_eq!(receive(&ours, &mut buffer).unwrap().len, 0);
+    }
+
+    #[test]
+    fn a_connection_can_be_told_to_take_descriptors() {
+        let (ours, theirs) = pair();
+        identify_speakers(&ours).unwrap();
+        take_descriptors(&ours).unwrap();
+        assert!(!refuses_descriptors(&ours));
+        packet::send(&theirs, b"take this", &[theirs.as_fd()]).unwrap();
+        let (len, fds) = sidecore_client::sys::packet::receive(&ours, &mut [0; 16]).unwrap();
+        assert_eq!((len, fds.len()), (9, 1));
     }
 
     /// On a socket whose kernel lets descriptors pass: those of before 6.16, and here one that was not told otherwise.

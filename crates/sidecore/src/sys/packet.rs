@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 #[cfg(test)]
-pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, send};
+pub(crate) use sidecore_client::sys::packet::send;
+pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, receive};
 use sidecore_client::sys::packet::{connect_by, socket};
 
 const BACKLOG: i32 = 1024;

@@ -45,6 +45,13 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
 
+    /// Reports a source once: when it takes something again, or never will. `known`: it was reported so before.
+    pub(crate) fn watch_writable(&self, source: impl AsFd, number: u64, known: bool) -> io::Result<()> {
+        let (data, flags) = (EventData::new_u64(number), EventFlags::OUT | EventFlags::ONESHOT);
+        let watch = if known { epoll::modify } else { epoll::add };
+        Ok(watch(&self.epoll, source.as_fd(), data, flags)?)
+    }
+
     pub(crate) fn remove(&self, source: impl AsFd) {
         // Fails only if the source is not there, which is what is wanted.
         let _ = epoll::delete(&self.epoll, source);

@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_secs(60);
 const RSA_4096: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 
 /// Becomes another user for good, before there are threads.
-fn become_user(uid: u32) {
+pub(crate) fn become_user(uid: u32) {
     if uid == rustix::process::getuid().as_raw() {
         return;
     }

@@ -1,0 +1,225 @@
+//! The program that `bench sockets` measures. It knows nothing of sidecore: it sends on TCP connections as a broker, a
+//! shipper of logs or a server does, by the C library's `send`, `recv` and `epoll`.
+
+use super::super::BenchError;
+use super::super::sockets::content::Content;
+use super::super::sockets::ffi::{Interest, Poll, set_cork};
+use super::super::task::{Measured, Sending, TcpOptions, Traffic};
+use sidecore::sys::{clock, cpu};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+/// The clock is read after so many messages.
+const CLOCK_EVERY: usize = 64;
+/// A cork is let go after so many messages.
+const UNCORK_EVERY: u64 = 64;
+/// Between two messages of a quiet connection, ns.
+const QUIET_GAP: u64 = 1_000_000;
+/// Longest wait for something to answer, ms.
+const WAIT_MS: i32 = 20;
+
+/// The program, connected.
+pub(super) struct Sender {
+    links: Vec<Link>,
+    content: Content,
+    poll: Poll,
+    sending: Sending,
+}
+
+struct Link {
+    socket: TcpStream,
+    corked: bool,
+    /// Bytes sent, and how many of the last message are left.
+    sent: u64,
+    left: usize,
+    messages: u64,
+    is_full: bool,
+    /// Bytes received that no answer was sent for.
+    received: usize,
+}
+
+impl Sender {
+    pub(super) fn connect(sending: &Sending) -> Result<Self, BenchError> {
+        let links = (0..sending.connections).map(|_| Link::connect(sending)).collect::<io::Result<_>>();
+        let links = links.map_err(|error| format!("{} connections: {error}", sending.connections))?;
+        let content = Content::new(sending.size, sending.checked);
+        Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone() })
+    }
+
+    /// Sends for as long as it was told. Complete messages that count, and all bytes.
+    pub(super) fn run(&mut self) -> Result<Measured, BenchError> {
+        let uncounted = match self.sending.traffic {
+            Traffic::Slow | Traffic::Quiet => 1,
+            Traffic::Flood | Traffic::Paced(_) | Traffic::Answers(_) => 0,
+        };
+        let (began, cpu) = (clock::now(), clock::process_cpu());
+        match self.sending.traffic {
+            Traffic::Flood | Traffic::Slow => self.flood(began, None)?,
+            Traffic::Quiet => self.flood(began, Some(began))?,
+            Traffic::Paced(per_s) => self.pace(began, per_s)?,
+            Traffic::Answers(each) => self.answer(each)?,
+        }
+        self.finish()?;
+        let (ns, cpu_ns) = (clock::now() - began, clock::process_cpu() - cpu);
+        let ops = self.links[uncounted..].iter().map(|link| link.messages).sum();
+        let bytes = self.links.iter().map(|link| link.sent).sum();
+        Ok(Measured { ops, ns, began, cpu_ns, bytes, ..Measured::default() })
+    }
+
+    /// To each in turn that has room. With a quiet connection, which is the first: its next message is due then.
+    fn flood(&mut self, began: u64, mut quiet: Option<u64>) -> io::Result<()> {
+        let (size, end, first) = (self.sending.size, began + self.sending.ns, usize::from(quiet.is_some()));
+        for (number, link) in self.links.iter().enumerate().skip(first) {
+            self.poll.add(&link.socket, number, Interest::WritableEdge)?;
+        }
+        let (mut ready, mut full, mut unclocked) = (Vec::new(), 0, 0);
+        loop {
+            for link in self.links.iter_mut().skip(first).filter(|link| !link.is_full) {
+                link.is_full = !link.send(&self.content, size)?;
+                full += usize::from(link.is_full);
+                unclocked += 1;
+            }
+            if full > 0 {
+                let all = full == self.links.len() - first;
+                self.poll.wait(&mut ready, i32::from(all))?;
+                for number in &ready {
+                    full -= usize::from(std::mem::take(&mut self.links[*number].is_full));
+                }
+                unclocked = CLOCK_EVERY;
+            }
+            if unclocked >= CLOCK_EVERY {
+                unclocked = 0;
+                let now = clock::now();
+                if now >= end {
+                    return Ok(());
+                }
+                if let Some(due) = quiet.as_mut().filter(|due| **due <= now) {
+                    *due += QUIET_GAP;
+                    self.links[0].send_time(size)?;
+                }
+            }
+        }
+    }
+
+    /// One to each, then a pause, so that there are so many a second.
+    fn pace(&mut self, began: u64, per_s: u64) -> io::Result<()> {
+        cpu::precise_sleep();
+        let gap = self.links.len() as u64 * 1_000_000_000 / per_s;
+        let (mut due, end) = (began, began + self.sending.ns);
+        while due < end {
+            for link in &mut self.links {
+                link.send(&self.content, self.sending.size)?;
+            }
+            due += gap;
+            thread::sleep(Duration::from_nanos(due.saturating_sub(clock::now())));
+        }
+        Ok(())
+    }
+
+    /// So many for each message received, until all peers have ended.
+    fn answer(&mut self, each: usize) -> io::Result<()> {
+        for (number, link) in self.links.iter().enumerate() {
+            link.socket.set_nonblocking(false)?;
+            self.poll.add(&link.socket, number, Interest::Readable)?;
+        }
+        let (mut ready, mut buffer, mut open) = (Vec::new(), vec![0; self.sending.size], self.links.len());
+        while open > 0 {
+            self.poll.wait(&mut ready, WAIT_MS)?;
+            for number in &ready {
+                let link = &mut self.links[*number];
+                match link.socket.read(&mut buffer)? {
+                    0 => {
+                        self.poll.remove(&link.socket)?;
+                        open -= 1;
+                    }
+                    count => link.answer(count, each, (&self.content, self.sending.size))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages of which a part was sent.
+    fn finish(&mut self) -> io::Result<()> {
+        for link in self.links.iter_mut().filter(|link| link.left > 0) {
+            link.socket.set_nonblocking(false)?;
+            while link.left > 0 {
+                link.send(&self.content, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    fn connect(sending: &Sending) -> io::Result<Self> {
+        let socket = TcpStream::connect(sending.to)?;
+        socket.set_nonblocking(true)?;
+        match sending.options {
+            TcpOptions::NoDelay => socket.set_nodelay(true)?,
+            TcpOptions::Nagle => {}
+            TcpOptions::Cork => set_cork(&socket, true)?,
+        }
+        let corked = sending.options == TcpOptions::Cork;
+        Ok(Self { socket, corked, sent: 0, left: 0, messages: 0, is_full: false, received: 0 })
+    }
+
+    /// Sends what is left of a message, or one of that size. Whether there was room.
+    #[inline]
+    fn send(&mut self, content: &Content, size: usize) -> io::Result<bool> {
+        if self.left == 0 {
+            self.left = size;
+        }
+        match self.socket.write(content.at(self.sent, self.left)) {
+            Ok(count) => self.has_sent(count)?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    fn has_sent(&mut self, count: usize) -> io::Result<()> {
+        self.sent += count as u64;
+        self.left -= count;
+        if self.left == 0 {
+            self.messages += 1;
+            if self.messages.is_multiple_of(UNCORK_EVERY) {
+                self.uncork()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a message that says when. Whoever is quiet has room.
+    fn send_time(&mut self, size: usize) -> io::Result<()> {
+        let mut message = vec![0; size];
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
+        message[..size_of::<u64>()].copy_from_slice(&(time.as_nanos() as u64).to_le_bytes());
+        self.socket.write_all(&message)?;
+        self.sent += size as u64;
+        self.uncork()
+    }
+
+    fn answer(&mut self, received: usize, each: usize, (content, size): (&Content, usize)) -> io::Result<()> {
+        self.received += received;
+        while self.received >= size {
+            self.received -= size;
+            let enough = self.messages + each as u64;
+            while self.messages < enough {
+                self.send(content, size)?;
+            }
+            self.uncork()?;
+        }
+        Ok(())
+    }
+
+    fn uncork(&self) -> io::Result<()> {
+        if !self.corked {
+            return Ok(());
+        }
+        set_cork(&self.socket, false)?;
+        set_cork(&self.socket, true)
+    }
+}

@@ -1,0 +1,59 @@
+//! What is sent: bytes that tell where in a connection's stream they belong, so that none can be lost, doubled or swapped
+//! unseen.
+
+/// Bytes after which they come again. A prime: no whole number of messages, and of pages, is a multiple of it.
+const PERIOD: u64 = 65_521;
+
+/// Bytes for messages up to a size.
+pub(in crate::bench) struct Content {
+    bytes: Vec<u8>,
+    /// Whether each message has the bytes of its place. Else all have those of the first: the shortest way to a message.
+    walks: bool,
+}
+
+impl Content {
+    /// For pieces of at most that many bytes.
+    pub(in crate::bench) fn new(most: usize, walks: bool) -> Self {
+        // The numbers of xorshift: no part of a period is like another.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut bytes: Vec<u8> = Vec::with_capacity(PERIOD as usize + most);
+        for _ in 0..PERIOD {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.push((state >> 32) as u8);
+        }
+        for index in 0..most {
+            bytes.push(bytes[index]);
+        }
+        Self { bytes, walks }
+    }
+
+    /// The next `len` bytes of a connection on which so many were sent.
+    #[inline]
+    pub(in crate::bench) fn at(&self, sent: u64, len: usize) -> &[u8] {
+        let start = if self.walks { (sent % PERIOD) as usize } else { 0 };
+        &self.bytes[start..start + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_that_is_lost_doubled_or_swapped_is_seen() {
+        let content = Content::new(1 << 20, true);
+        for (sent, other) in [(0, 64), (64, 0), (4096, 8192), (PERIOD - 8, PERIOD + 56)] {
+            assert_ne!(content.at(sent, 64), content.at(other, 64));
+        }
+        assert_eq!(content.at(PERIOD + 5, 1 << 20), content.at(5, 1 << 20));
+        assert_eq!(&content.at(PERIOD - 3, 10)[3..], content.at(0, 7));
+    }
+
+    #[test]
+    fn without_a_check_all_messages_are_alike() {
+        let content = Content::new(64, false);
+        assert_eq!(content.at(0, 64), content.at(640, 64));
+    }
+}

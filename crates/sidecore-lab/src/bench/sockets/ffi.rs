@@ -1,0 +1,180 @@
+//! System calls of the program that is measured and of its peers, made through the C library as programs make them, so that
+//! a library that is loaded before it sees them.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// Most connections that one wait tells of.
+const MOST_READY: u8 = 255;
+/// Room for one control message with a time stamp.
+const CONTROL_WORDS: usize = 8;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::bench) enum Interest {
+    /// There is something to read.
+    Readable,
+    /// There is room again, once each time.
+    WritableEdge,
+}
+
+/// Sockets that are waited for together.
+pub(in crate::bench) struct Poll(OwnedFd);
+
+impl Poll {
+    pub(in crate::bench) fn new() -> io::Result<Self> {
+        // SAFETY: it takes a flag.
+        let descriptor = done(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: it was just made, and nobody else has it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Waits for that socket too, under that number.
+    pub(in crate::bench) fn add(&self, socket: impl AsFd, number: usize, interest: Interest) -> io::Result<()> {
+        let events = match interest {
+            Interest::Readable => libc::EPOLLIN,
+            Interest::WritableEdge => libc::EPOLLOUT | libc::EPOLLET,
+        };
+        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: number as u64 };
+        let (own, socket) = (self.0.as_raw_fd(), socket.as_fd().as_raw_fd());
+        // SAFETY: both descriptors are open, and the call reads one event.
+        done(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_ADD, socket, &raw mut event) }).map(drop)
+    }
+
+    /// Does not wait for that socket any more.
+    pub(in crate::bench) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        let (own, socket) = (self.0.as_raw_fd(), socket.as_fd().as_raw_fd());
+        // SAFETY: both descriptors are open; the call reads no event.
+        done(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_DEL, socket, ptr::null_mut()) }).map(drop)
+    }
+
+    /// Waits at most so long, and puts the numbers of those that are ready in place of what is in `ready`.
+    pub(in crate::bench) fn wait(&self, ready: &mut Vec<usize>, ms: i32) -> io::Result<()> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_READY as usize];
+        // SAFETY: the call writes at most so many events to the array.
+        let count = unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(MOST_READY), ms) };
+        let count = done(count).or_else(|error| match error.kind() {
+            io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(error),
+        })?;
+        ready.clear();
+        ready.extend(events[..count as usize].iter().map(|event| event.u64 as usize));
+        Ok(())
+    }
+}
+
+/// Takes up to so many bytes from a connection without copying them. How many; 0: it has ended.
+pub(in crate::bench) fn discard(socket: impl AsFd, most: usize) -> io::Result<usize> {
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: with this flag TCP writes nothing to the address.
+    let count = unsafe { libc::recv(socket.as_fd().as_raw_fd(), ptr::null_mut(), most, flags) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// `TCP_CORK`.
+pub(in crate::bench) fn set_cork(socket: impl AsFd, on: bool) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_CORK), i32::from(on))
+}
+
+/// From now on the kernel notes when something came, see [`receive_stamped`].
+pub(in crate::bench) fn stamp(socket: impl AsFd) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
+}
+
+/// Waits for bytes. How many came, and when the last of them reached the socket, in ns of the calendar's clock.
+pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all-zero bytes are a valid header without address, data and control messages.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut piece, 1);
+    (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+    // SAFETY: header, piece, buffer and control messages are writable for as long as the call lasts.
+    let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut header, 0) };
+    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    // SAFETY: the kernel filled in the header; the macro's function looks at its control messages only.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header).as_ref() };
+    let stamped =
+        first.filter(|first| (first.cmsg_level, first.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS));
+    let at = stamped.map(|first| {
+        // SAFETY: a message of this kind holds a `timespec`, wherever it is.
+        let time: libc::timespec =
+            unsafe { libc::CMSG_DATA(ptr::from_ref(first)).cast::<libc::timespec>().read_unaligned() };
+        time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    });
+    Ok((count, at))
+}
+
+/// Lets this process and those that it starts have as many descriptors as the system permits it.
+pub(in crate::bench) fn raise_descriptors() -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes one limit.
+    done(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the call reads one limit.
+    done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+}
+
+fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {
+    let (from, len) = ((&raw const value).cast(), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the call reads one `int`.
+    done(unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, from, len) }).map(drop)
+}
+
+fn done(answer: i32) -> io::Result<i32> {
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+    use std::time::{Duration, SystemTime};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (here, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn what_is_not_copied_is_counted() {
+        let (mut here, there) = pair();
+        let (poll, mut ready) = (Poll::new().unwrap(), vec![1, 2]);
+        poll.add(&there, 7, Interest::Readable).unwrap();
+        poll.wait(&mut ready, 0).unwrap();
+        assert!(ready.is_empty());
+        here.write_all(&[0; 1000]).unwrap();
+        poll.wait(&mut ready, 1000).unwrap();
+        assert_eq!((ready.clone(), discard(&there, 600).unwrap(), discard(&there, 600).unwrap()), (vec![7], 600, 400));
+        assert_eq!(discard(&there, 600).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(here);
+        poll.wait(&mut ready, 1000).unwrap();
+        assert_eq!(discard(&there, 600).unwrap(), 0);
+        poll.remove(&there).unwrap();
+        poll.wait(&mut ready, 0).unwrap();
+        assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_message_says_when_it_came() {
+        let (mut here, there) = pair();
+        stamp(&there).unwrap();
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        // The kernel begins to note times a little after it is asked to.
+        let stamped = (0..2000).find_map(|_| {
+            let before = now();
+            here.write_all(b"when").unwrap();
+            let (count, at) = receive_stamped(&there, &mut [0; 16]).unwrap();
+            assert_eq!(count, 4);
+            thread::sleep(Duration::from_millis(1));
+            Some((before, at?))
+        });
+        let (before, at) = stamped.unwrap();
+        assert!((before..=now()).contains(&at));
+    }
+}

@@ -1,0 +1,263 @@
+//! Who the measured program sends to: one thread that takes all there is from all connections, or that is its clients.
+
+use super::content::Content;
+use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
+use super::laboratory::PEER_THREAD;
+use crate::bench::client::counts;
+use crate::bench::series::histogram;
+use crate::bench::task::{Counts, Sending, Traffic};
+use hdrhistogram::Histogram;
+use sidecore::sys::clock;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+
+/// Bytes that are taken at once.
+const MOST_BYTES: usize = 256 << 10;
+/// The slow peer takes so many bytes each time, and waits so long between, ns: a megabyte a second.
+const SLOW_BYTES: usize = 10_000;
+const SLOW_GAP: u64 = 10_000_000;
+/// Longest silence while a connection is open, ns.
+const PATIENCE: u64 = 10_000_000_000;
+/// How long one wait lasts at most, ms.
+const WAIT_MS: i32 = 10;
+
+/// All of the program's connections.
+pub(super) struct Peer {
+    links: Vec<Link>,
+    poll: Poll,
+    content: Content,
+    sending: Sending,
+    buffer: Vec<u8>,
+    heard: Heard,
+}
+
+struct Link {
+    socket: TcpStream,
+    received: u64,
+    is_open: bool,
+    /// Of a client: when it asked.
+    asked: u64,
+}
+
+/// What came.
+pub(super) struct Heard {
+    /// Bytes, on all connections.
+    pub(super) bytes: u64,
+    /// When the last of those came that count, ns.
+    pub(super) last: u64,
+    latencies: Histogram<u64>,
+}
+
+impl Heard {
+    /// Times of answers, or of a quiet connection's messages.
+    pub(super) fn latencies(&self) -> Counts {
+        counts(&self.latencies)
+    }
+}
+
+impl Peer {
+    /// Takes the program's connections.
+    pub(super) fn accept(listener: &TcpListener, sending: &Sending) -> io::Result<Self> {
+        let (poll, mut ready, mut links) = (Poll::new()?, Vec::new(), Vec::new());
+        listener.set_nonblocking(true)?;
+        poll.add(listener, 0, Interest::Readable)?;
+        let mut until = clock::now() + PATIENCE;
+        while links.len() < sending.connections {
+            poll.wait(&mut ready, WAIT_MS)?;
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    links.push(Link { socket, received: 0, is_open: true, asked: 0 });
+                    until = clock::now() + PATIENCE;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock && clock::now() < until => {}
+                Err(error) => return Err(failed(format!("connection {}: {error}", links.len()))),
+            }
+        }
+        poll.remove(listener)?;
+        let content = Content::new(MOST_BYTES, sending.checked);
+        let heard = Heard { bytes: 0, last: 0, latencies: histogram() };
+        Ok(Self { links, poll, content, sending: sending.clone(), buffer: vec![0; MOST_BYTES], heard })
+    }
+
+    /// Takes all that comes until the program ends, or is its clients.
+    pub(super) fn run(mut self) -> io::Result<Heard> {
+        match self.sending.traffic {
+            Traffic::Answers(each) => self.ask(each)?,
+            Traffic::Flood | Traffic::Paced(_) => self.take_all(0, |_| Ok(()))?,
+            Traffic::Slow => {
+                let mut due = clock::now();
+                self.take_all(1, |peer| peer.take_slowly(&mut due))?;
+                // The program has ended: what the slow connection holds is taken at once.
+                let last = self.heard.last;
+                self.take_link(0)?;
+                self.heard.last = last;
+            }
+            Traffic::Quiet => self.take_beside_quiet()?,
+        }
+        Ok(self.heard)
+    }
+
+    /// All of the connections from that one on, until they end.
+    fn take_all(&mut self, first: usize, mut between: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        for (number, link) in self.links.iter().enumerate().skip(first) {
+            self.poll.add(&link.socket, number, Interest::Readable)?;
+        }
+        let (mut ready, mut heard_at) = (Vec::new(), clock::now());
+        while self.links[first..].iter().any(|link| link.is_open) {
+            self.poll.wait(&mut ready, WAIT_MS)?;
+            for number in &ready {
+                if self.take(*number)? == 0 {
+                    self.links[*number].is_open = false;
+                    self.poll.remove(&self.links[*number].socket)?;
+                }
+            }
+            between(self)?;
+            heard_at = self.patient(heard_at, !ready.is_empty())?;
+        }
+        Ok(())
+    }
+
+    /// Fails if nothing comes for long.
+    fn patient(&self, heard_at: u64, heard: bool) -> io::Result<u64> {
+        let now = clock::now();
+        if now > heard_at + PATIENCE {
+            let open = self.links.iter().filter(|link| link.is_open).count();
+            return Err(failed(format!("nothing came for ten seconds, and {open} connections are open")));
+        }
+        Ok(if heard { now } else { heard_at })
+    }
+
+    /// What the connection has, up to a limit. 0: it has ended.
+    fn take(&mut self, number: usize) -> io::Result<usize> {
+        let count = self.take_up_to(number, MOST_BYTES)?;
+        if count > 0 {
+            self.heard.last = clock::now();
+        }
+        Ok(count)
+    }
+
+    fn take_up_to(&mut self, number: usize, most: usize) -> io::Result<usize> {
+        let link = &mut self.links[number];
+        let count = if self.sending.checked {
+            let count = link.socket.read(&mut self.buffer[..most])?;
+            if self.buffer[..count] != *self.content.at(link.received, count) {
+                let after = link.received;
+                return Err(failed(format!("other bytes than were sent, after {after} on connection {number}")));
+            }
+            count
+        } else {
+            discard(&link.socket, most)?
+        };
+        link.received += count as u64;
+        self.heard.bytes += count as u64;
+        Ok(count)
+    }
+
+    /// A megabyte a second of the first connection.
+    fn take_slowly(&mut self, due: &mut u64) -> io::Result<()> {
+        if clock::now() < *due {
+            return Ok(());
+        }
+        *due += SLOW_GAP;
+        self.links[0].socket.set_nonblocking(true)?;
+        match self.take_up_to(0, SLOW_BYTES) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn take_link(&mut self, number: usize) -> io::Result<()> {
+        let mut ready = Vec::new();
+        self.poll.add(&self.links[number].socket, number, Interest::Readable)?;
+        let mut heard_at = clock::now();
+        loop {
+            self.poll.wait(&mut ready, WAIT_MS)?;
+            if !ready.is_empty() && self.take(number)? == 0 {
+                return Ok(());
+            }
+            heard_at = self.patient(heard_at, !ready.is_empty())?;
+        }
+    }
+
+    /// All but the first connection, which has a thread of its own, so that its messages are taken one by one.
+    fn take_beside_quiet(&mut self) -> io::Result<()> {
+        let (quiet, size) = (self.links[0].socket.try_clone()?, self.sending.size);
+        stamp(&quiet)?;
+        thread::scope(|scope| {
+            let listens = thread::Builder::new().name(PEER_THREAD.to_owned());
+            let listens = listens.spawn_scoped(scope, || listen(&quiet, size))?;
+            let taken = self.take_all(1, |_| Ok(()));
+            let (bytes, latencies) =
+                listens.join().map_err(|_| failed("the thread of the quiet connection panicked"))??;
+            self.heard.bytes += bytes;
+            self.heard.latencies = latencies;
+            taken
+        })
+    }
+
+    /// Clients that each ask, wait for so many messages, and ask again.
+    fn ask(&mut self, each: usize) -> io::Result<()> {
+        let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
+        let end = clock::now() + self.sending.ns;
+        for (number, link) in self.links.iter_mut().enumerate() {
+            link.socket.set_nodelay(true)?;
+            self.poll.add(&link.socket, number, Interest::Readable)?;
+            link.ask(&question)?;
+        }
+        let (mut ready, mut heard_at, mut open) = (Vec::new(), clock::now(), self.links.len());
+        while open > 0 {
+            self.poll.wait(&mut ready, WAIT_MS)?;
+            for number in &ready {
+                if self.take(*number)? == 0 {
+                    return Err(failed("the program ended a connection"));
+                }
+                let (link, now) = (&mut self.links[*number], self.heard.last);
+                if link.received.is_multiple_of(answer) {
+                    self.heard.latencies.saturating_record(now - link.asked);
+                    if now < end {
+                        link.ask(&question)?;
+                    } else {
+                        link.socket.shutdown(Shutdown::Write)?;
+                        open -= 1;
+                    }
+                }
+            }
+            heard_at = self.patient(heard_at, !ready.is_empty())?;
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    fn ask(&mut self, question: &[u8]) -> io::Result<()> {
+        self.asked = clock::now();
+        self.socket.write_all(question)
+    }
+}
+
+/// Messages of that size with the time in them, until the connection ends: their bytes, and how long they took to reach
+/// this socket.
+fn listen(quiet: &TcpStream, size: usize) -> io::Result<(u64, Histogram<u64>)> {
+    let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; size], 0, histogram());
+    loop {
+        let (count, at) = receive_stamped(quiet, &mut message[filled..])?;
+        if count == 0 {
+            return Ok((bytes, latencies));
+        }
+        bytes += count as u64;
+        filled += count;
+        if filled == size {
+            filled = 0;
+            let sent = message.first_chunk().map(|sent| u64::from_le_bytes(*sent));
+            // The kernel begins to note times a little after it is asked to.
+            if let Some((at, sent)) = at.zip(sent) {
+                latencies.saturating_record(at.saturating_sub(sent).max(1));
+            }
+        }
+    }
+}
+
+fn failed(why: impl Into<String>) -> io::Error {
+    io::Error::other(why.into())
+}

@@ -1,0 +1,8 @@
+//! What is decided about the calls of a program.
+
+pub(crate) mod forks;
+pub(crate) mod kinds;
+pub(crate) mod promote;
+pub(crate) mod send;
+pub(crate) mod settle;
+pub(crate) mod wait;

@@ -1,0 +1,117 @@
+//! What calls mean for a connection in a ring, by their numbers.
+
+use libc::{c_int, c_ulong};
+
+/// What a call needs of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: it concerns the kernel's socket, or what is received.
+    Nothing,
+    /// What was sent before is the kernel's when it is made. Then it may go on in a ring.
+    Drained,
+    /// The kernel's path from then on, and for good.
+    Kernel,
+}
+
+const SIOCINQ: c_ulong = 0x541B;
+/// Bytes that the kernel holds for the peer, and of these what was not sent yet.
+pub(crate) const SIOCOUTQ: c_ulong = 0x5411;
+pub(crate) const SIOCOUTQNSD: c_ulong = 0x894B;
+/// Another program gets the descriptor.
+pub(crate) const FIONCLEX: c_ulong = 0x5450;
+const FIOCLEX: c_ulong = 0x5451;
+const FIOASYNC: c_ulong = 0x5452;
+const FIONBIO: c_ulong = 0x5421;
+/// What asks whether it is a terminal.
+const TCGETS: c_ulong = 0x5401;
+const TCGETS2: c_ulong = 0x802C_542A;
+const TIOCGWINSZ: c_ulong = 0x5413;
+const SIOCATMARK: c_ulong = 0x8905;
+/// Questions about addresses and interfaces, which name one by any socket.
+const SIOC_INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x890B..=0x894A;
+
+/// Of `ioctl`.
+pub(crate) fn ioctl(request: c_ulong) -> Needs {
+    match request {
+        SIOCINQ | SIOCOUTQ | SIOCOUTQNSD | FIONCLEX | FIOCLEX | FIOASYNC | FIONBIO | TCGETS | TCGETS2 | TIOCGWINSZ
+        | SIOCATMARK => Needs::Nothing,
+        request if SIOC_INTERFACES.contains(&request) => Needs::Nothing,
+        _ => Needs::Drained,
+    }
+}
+
+/// Of `setsockopt`.
+pub(crate) fn option(level: c_int, name: c_int) -> Needs {
+    match (level, name) {
+        (
+            libc::SOL_SOCKET,
+            libc::SO_REUSEADDR
+            | libc::SO_REUSEPORT
+            | libc::SO_KEEPALIVE
+            | libc::SO_RCVBUF
+            | libc::SO_RCVBUFFORCE
+            | libc::SO_RCVLOWAT
+            | libc::SO_RCVTIMEO
+            | libc::SO_SNDTIMEO
+            | libc::SO_BROADCAST
+            | libc::SO_OOBINLINE
+            | libc::SO_TIMESTAMP
+            | libc::SO_TIMESTAMPNS
+            | libc::SO_BINDTODEVICE
+            | libc::SO_INCOMING_CPU
+            | libc::SO_BUSY_POLL
+            | libc::SO_ATTACH_FILTER
+            | libc::SO_DETACH_FILTER,
+        )
+        | (
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY
+            | libc::TCP_KEEPIDLE
+            | libc::TCP_KEEPINTVL
+            | libc::TCP_KEEPCNT
+            | libc::TCP_SYNCNT
+            | libc::TCP_LINGER2
+            | libc::TCP_DEFER_ACCEPT
+            | libc::TCP_WINDOW_CLAMP
+            | libc::TCP_QUICKACK
+            | libc::TCP_USER_TIMEOUT
+            | libc::TCP_FASTOPEN
+            | libc::TCP_CONGESTION
+            | libc::TCP_MAXSEG,
+        )
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Nothing,
+        _ => Needs::Kernel,
+    }
+}
+
+/// Of `getsockopt`.
+pub(crate) fn question(level: c_int, name: c_int) -> Needs {
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_INFO) => Needs::Drained,
+        _ => Needs::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_the_kernels() {
+        assert_eq!(ioctl(0x1234_5678), Needs::Drained);
+        assert_eq!((option(libc::SOL_SOCKET, 999), option(999, 1)), (Needs::Kernel, Needs::Kernel));
+        for name in [libc::SO_LINGER, libc::SO_SNDBUF, libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_PRIORITY] {
+            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Kernel);
+        }
+        for name in [libc::TCP_CORK, libc::TCP_ULP, libc::TCP_REPAIR, libc::TCP_NOTSENT_LOWAT] {
+            assert_eq!(option(libc::IPPROTO_TCP, name), Needs::Kernel);
+        }
+    }
+
+    #[test]
+    fn what_programs_set_on_every_connection_is_known() {
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NODELAY), Needs::Nothing);
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), Needs::Nothing);
+        assert_eq!(ioctl(FIONBIO), Needs::Nothing);
+    }
+}

@@ -1,0 +1,73 @@
+//! A connection enters a ring.
+
+use crate::calls::{forks, settle};
+use crate::interpose::slot::{Slot, State};
+use crate::interpose::socket;
+use sidecore_client::sockets::program;
+use sidecore_client::sockets::stream::Stream;
+use sidecore_core::streams::place::Wish;
+use sidecore_core::streams::rule::Why;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The process has calls that nobody sees.
+static NEVER: AtomicBool = AtomicBool::new(false);
+/// Somebody is about to promote: a signal's handler must not come between, and other threads have time.
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Nothing more is promoted in this process.
+pub(crate) fn never() {
+    NEVER.store(true, Ordering::SeqCst);
+}
+
+/// In a forked child, which may have none of the threads that were at it.
+pub(crate) fn after_fork_in_child() {
+    BUSY.store(false, Ordering::SeqCst);
+}
+
+/// A thread that is counted in the slot sent enough. With a ring it is not counted any more.
+#[cold]
+pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+    if NEVER.load(Ordering::Relaxed) || BUSY.swap(true, Ordering::Acquire) {
+        return None;
+    }
+    let promoted = enter(fd, slot);
+    BUSY.store(false, Ordering::Release);
+    if promoted.is_none() {
+        let mut rule = slot.rule();
+        rule.demoted();
+        slot.remember(slot.rule(), rule);
+    }
+    promoted
+}
+
+fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+    let epoch = forks::epoch();
+    if forks::is_shared(fd, slot.born()) || !slot.is_alone() {
+        return None;
+    }
+    let stream = match program::promote(socket::borrowed(fd)) {
+        Ok(stream) => stream,
+        Err(why) => {
+            let next = if why == Why::Special { State::Kernel } else { State::Made };
+            let _ = slot.change(State::Entering, next);
+            return None;
+        }
+    };
+    forks::attached();
+    if !slot.is_entered(stream) {
+        stream.leave(socket::borrowed(fd), Wish::Leave);
+        program::retire(stream);
+        let _ = slot.change(State::Entering, State::Made);
+        return None;
+    }
+    let mut rule = slot.rule();
+    rule.promoted();
+    slot.remember(slot.rule(), rule);
+    stream.note(socket::borrowed(fd), Why::Row);
+    // Who forks changes the epoch first, and then looks for rings.
+    if forks::epoch() != epoch {
+        settle::settle(fd, slot, Why::Forked);
+    }
+    Some(stream)
+}

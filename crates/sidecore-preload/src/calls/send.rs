@@ -1,0 +1,194 @@
+//! A message that a program sends on a connection.
+
+use crate::calls::promote::promote;
+use crate::calls::settle::{Settled, left, settle};
+use crate::calls::wait::Patience;
+use crate::interpose::message::Message;
+use crate::interpose::slot::{Path, Slot};
+use crate::interpose::socket;
+use libc::c_int;
+use rustix::io::Errno;
+use sidecore_client::sockets::stream::{Drained, Sent, Stream};
+use sidecore_core::streams::rule::{Advice, Why};
+use std::os::fd::RawFd;
+
+/// Flags that a ring understands.
+const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+
+/// How a call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// As the program's own call to the kernel.
+    Kernel,
+    /// The same, with [`Slot::exit`] afterwards.
+    Counted,
+    /// So many bytes were accepted.
+    Accepted(usize),
+    /// It fails with this.
+    Failed(Errno),
+    /// It fails, as nothing can be sent any more.
+    Pipe,
+    /// So many bytes were accepted; the rest goes to the kernel.
+    Rest(usize),
+}
+
+impl Next {
+    fn of(sent: usize, error: Errno) -> Self {
+        match sent {
+            // The kernel also raises the signal.
+            0 if error == Errno::PIPE => Self::Kernel,
+            0 => Self::Failed(error),
+            _ => Self::Accepted(sent),
+        }
+    }
+}
+
+/// One with nothing beside its bytes but these flags.
+pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
+    match slot.enter() {
+        Path::Kernel => Next::Kernel,
+        Path::Counted if count(slot, message.len()) != Advice::Promote => Next::Counted,
+        Path::Counted => match promote(fd, slot) {
+            Some(stream) => through(fd, slot, message, flags, Some(stream)),
+            None => Next::Counted,
+        },
+        Path::Ring(stream) => match count(slot, message.len()) {
+            Advice::Demote(why) => {
+                settle(fd, slot, why);
+                through(fd, slot, message, flags, None)
+            }
+            _ => through(fd, slot, message, flags, Some(stream)),
+        },
+        Path::Leaving(_) => through(fd, slot, message, flags, None),
+        Path::Shut => Next::Pipe,
+    }
+}
+
+/// Whether a ring understands these flags.
+#[inline]
+pub(crate) fn is_plain(flags: c_int) -> bool {
+    flags & !UNDERSTOOD == 0
+}
+
+/// One with something that only the kernel understands. `call` makes it, and must not block.
+pub(crate) fn direct(
+    fd: RawFd,
+    slot: &'static Slot,
+    flags: c_int,
+    mut call: impl FnMut() -> Result<usize, Errno>,
+) -> Next {
+    let mut patience = Patience::of(fd);
+    loop {
+        let result = match slot.enter() {
+            Path::Kernel => return Next::Kernel,
+            Path::Counted => return Next::Counted,
+            Path::Shut => return Next::Pipe,
+            Path::Ring(stream) | Path::Leaving(stream) => stream.with_kernel(socket::borrowed(fd), || {
+                let result = call();
+                (result, result.unwrap_or(0))
+            }),
+        };
+        match result {
+            Ok(Ok(sent)) => return Next::Accepted(sent),
+            Ok(Err(Errno::AGAIN)) | Err(Drained::Blocked) => {}
+            Ok(Err(error)) => return Next::Failed(error),
+            Err(Drained::Failed(error)) => return Next::of(0, error),
+            Err(Drained::Empty) => return Next::Kernel,
+        }
+        if flags & libc::MSG_DONTWAIT != 0 {
+            return Next::Failed(Errno::AGAIN);
+        }
+        if let Err(error) = patience.wait() {
+            return Next::Failed(error);
+        }
+    }
+}
+
+/// A call that sends in a way of its own, after all that was accepted before. Err: it fails.
+pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Errno> {
+    let mut patience = Patience::of(fd);
+    loop {
+        match settle(fd, slot, why) {
+            // Where nothing can be sent any more the kernel says so itself, and raises the signal.
+            Settled::Kernel | Settled::Failed(Errno::PIPE) => return Ok(()),
+            Settled::Failed(error) => return Err(error),
+            Settled::Blocked => patience.wait()?,
+        }
+    }
+}
+
+/// The program receives.
+#[inline]
+pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
+    let before = slot.rule();
+    let mut rule = before;
+    let advice = rule.receives();
+    slot.remember(before, rule);
+    if let Advice::Demote(why) = advice {
+        settle(fd, slot, why);
+    }
+}
+
+#[inline]
+fn count(slot: &Slot, bytes: usize) -> Advice {
+    let before = slot.rule();
+    let mut rule = before;
+    let advice = rule.sends(bytes);
+    slot.remember(before, rule);
+    advice
+}
+
+/// Through the ring for as long as there is one.
+fn through(
+    fd: RawFd,
+    slot: &'static Slot,
+    message: &Message<'_>,
+    flags: c_int,
+    mut stream: Option<&'static Stream>,
+) -> Next {
+    let (mut sent, mut patience) = (0, Patience::of(fd));
+    loop {
+        match stream.map(|stream| (stream, into(fd, stream, message, sent, flags))) {
+            Some((_, Sent::Taken(taken))) => {
+                sent += taken;
+                if sent == message.len() {
+                    return Next::Accepted(sent);
+                }
+            }
+            Some((_, Sent::Full)) => {}
+            Some((stream, Sent::Left)) => {
+                left(slot, stream);
+                return Next::Rest(sent);
+            }
+            Some((stream, Sent::Failed(error))) => {
+                left(slot, stream);
+                return Next::of(sent, error);
+            }
+            Some((_, Sent::Within)) => return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) },
+            None => match settle(fd, slot, Why::Special) {
+                Settled::Kernel => return Next::Rest(sent),
+                Settled::Failed(error) => return Next::of(sent, error),
+                Settled::Blocked => {}
+            },
+        }
+        if flags & libc::MSG_DONTWAIT != 0 {
+            return Next::of(sent, Errno::AGAIN);
+        }
+        if let Err(error) = patience.wait() {
+            return Next::of(sent, error);
+        }
+        stream = match slot.path() {
+            Path::Ring(stream) => Some(stream),
+            Path::Leaving(_) => None,
+            Path::Shut if sent == 0 => return Next::Pipe,
+            Path::Shut => return Next::Accepted(sent),
+            Path::Counted | Path::Kernel => return Next::Rest(sent),
+        };
+    }
+}
+
+#[inline]
+fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
+    let more = flags & libc::MSG_MORE != 0;
+    stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)
+}

@@ -1,0 +1,77 @@
+//! Waiting until the kernel takes more of a connection, as a call that blocks would.
+
+use crate::interpose::{poll_for_room, signals, socket};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::time::Timespec;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// How long the kernel's answers are waited for at a time: it may have missed nothing, but then nothing is waited for for ever.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A call that may block.
+pub(crate) struct Patience {
+    fd: RawFd,
+    until: Until,
+}
+
+#[derive(Clone, Copy)]
+enum Until {
+    /// It has not waited yet.
+    Unknown,
+    Ever,
+    Then(Instant),
+}
+
+impl Patience {
+    /// Of a call on that descriptor.
+    pub(crate) fn of(fd: RawFd) -> Self {
+        Self { fd, until: Until::Unknown }
+    }
+
+    /// Waits for room.
+    ///
+    /// # Errors
+    /// `Errno::AGAIN`: the socket does not block, or not longer. `Errno::INTR`: a signal came whose handler ends such calls.
+    pub(crate) fn wait(&mut self) -> Result<(), Errno> {
+        let socket = socket::borrowed(self.fd);
+        if fcntl_getfl(socket).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
+            return Err(Errno::AGAIN);
+        }
+        if matches!(self.until, Until::Unknown) {
+            let limit = socket_timeout(socket, Timeout::Send).ok().flatten();
+            self.until = limit.map_or(Until::Ever, |limit| Until::Then(Instant::now() + limit));
+        }
+        loop {
+            let left = match self.until {
+                Until::Then(until) => until.saturating_duration_since(Instant::now()),
+                _ => LONGEST,
+            };
+            if left.is_zero() {
+                return Err(Errno::AGAIN);
+            }
+            match poll_for_room(self.fd, milliseconds(left)) {
+                0 => {}
+                // With a limit the kernel does not go on either.
+                -1 if matches!(self.until, Until::Then(_)) || !signals::all_restart() => return Err(Errno::INTR),
+                -1 => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Waits for room until then. `false`: there is none.
+pub(crate) fn room_until(fd: RawFd, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let socket = socket::borrowed(fd);
+    let limit = Timespec::try_from(left).ok();
+    !left.is_zero() && poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
+}
+
+fn milliseconds(left: Duration) -> i32 {
+    left.min(LONGEST).as_micros().div_ceil(1000) as i32
+}

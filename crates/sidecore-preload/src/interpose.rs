@@ -1,0 +1,46 @@
+//! The functions that programs call instead of the C library's, and all that handles their raw pointers.
+//!
+//! Each passes on to the C library's function of its name, except where the descriptor is a connection that is in a ring or
+//! is about to enter one. A thread may be cancelled inside of the C library's function, or leave it by `longjmp`: so nothing
+//! that would have to be dropped is kept across such a call.
+
+mod catalogue;
+mod copies;
+mod descriptors;
+mod errno;
+pub(crate) mod message;
+mod options;
+mod processes;
+mod programs;
+mod raw;
+mod real;
+mod receiving;
+mod sending;
+pub(crate) mod signals;
+pub(crate) mod slot;
+pub(crate) mod socket;
+mod trampoline;
+
+pub(crate) use real::poll_for_room;
+
+/// Defines functions that programs call instead of the C library's of the same name and type.
+macro_rules! intercept {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
+        $(
+            /// # Safety
+            /// As for the C library's function of this name.
+            #[unsafe(no_mangle)]
+            pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result $body
+        )*
+    };
+}
+
+/// Calls the C library's function.
+macro_rules! pass {
+    ($name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: what calls it was itself called for it, with arguments that are as it wants them.
+        unsafe { $crate::interpose::real::$name($($argument),*) }
+    }};
+}
+
+use {intercept, pass};

@@ -1,0 +1,105 @@
+//! The C library's own functions, or those of a library that is preloaded as well and comes behind this one.
+
+pub(super) use super::catalogue::REAL;
+use super::errno;
+use libc::{c_int, nfds_t, pollfd};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The address of one function.
+pub(super) struct Real {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Real {
+    pub(super) const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn address(&self) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    pub(super) fn find(&self) -> usize {
+        // SAFETY: the name is a string that ends.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) }.addr();
+        let address = if found == 0 { missing as *const () as usize } else { found };
+        self.address.store(address, Ordering::Relaxed);
+        address
+    }
+}
+
+/// Instead of what this C library is too old to have.
+extern "C" fn missing() -> isize {
+    errno::set(libc::ENOSYS);
+    -1
+}
+
+/// Looks all of them up before the program begins: the loader must not be asked from a signal's handler.
+extern "C" fn find_all() {
+    REAL.find();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static FIND_ALL: extern "C" fn() = find_all;
+
+// SAFETY: as the C library declares it.
+unsafe extern "C-unwind" {
+    fn poll(all: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
+}
+
+/// The C library's `poll`, in which a thread can be cancelled, for one descriptor that is to be written to.
+pub(crate) fn poll_for_room(fd: c_int, timeout_ms: c_int) -> c_int {
+    let mut one = pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one descriptor, which lives until the call returns.
+    unsafe { poll(&raw mut one, 1, timeout_ms) }
+}
+
+macro_rules! real {
+    (
+        $($name:ident = $symbol:literal ($($argument:ident: $type:ty),*) -> $result:ty;)*
+        => jumped to only:
+        $($target:ident = $target_symbol:literal;)*
+    ) => {
+        /// All of them.
+        pub(super) struct Reals {
+            $(pub(super) $name: $crate::interpose::real::Real,)*
+            $(pub(super) $target: $crate::interpose::real::Real,)*
+        }
+
+        impl Reals {
+            pub(super) fn find(&self) {
+                $(self.$name.find();)*
+                $(self.$target.find();)*
+            }
+        }
+
+        pub(super) static REAL: Reals = Reals {
+            $($name: $crate::interpose::real::Real::new($symbol),)*
+            $($target: $crate::interpose::real::Real::new($target_symbol),)*
+        };
+
+        $(
+            /// # Safety
+            /// As for the C library's function of this name.
+            #[inline]
+            pub(super) unsafe fn $name($($argument: $type),*) -> $result {
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
+                // SAFETY: the C library's function of that name is of this type; one that is missing takes any arguments
+                // and returns -1, in a register that is wide enough.
+                let call: Function = unsafe { std::mem::transmute(REAL.$name.address()) };
+                // SAFETY: as the caller promised.
+                unsafe { call($($argument),*) }
+            }
+        )*
+    };
+}
+pub(super) use super::catalogue::*;
+pub(super) use real;

@@ -1,0 +1,80 @@
+//! Functions that receive. That they are called says whether a connection waits for answers.
+
+use super::catalogue::Opaque;
+use super::{errno, intercept, pass, socket};
+use crate::calls::send::receives;
+use crate::interpose::slot::{Path, Slot};
+use crate::table;
+use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use rustix::io::Errno;
+
+/// Receives by `kernel`.
+#[inline]
+fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
+    let Some(slot) = table::watched(fd) else { return kernel() };
+    errno::kept(|| receives(fd, slot));
+    let received = kernel();
+    if received == 0 { ended(fd, slot) } else { received }
+}
+
+/// The peer's end, unless the kernel has told the service why it ended.
+fn ended(fd: c_int, slot: &Slot) -> ssize_t {
+    let (Path::Ring(stream) | Path::Leaving(stream)) = slot.path() else { return 0 };
+    match stream.take_error(socket::borrowed(fd)) {
+        Some(error) if error != Errno::PIPE => errno::failed(error),
+        _ => 0,
+    }
+}
+
+intercept! {
+    fn read(fd: c_int, buffer: Opaque, len: size_t) -> ssize_t {
+        receive(fd, || pass!(read(fd, buffer, len)))
+    }
+
+    fn __read_chk(fd: c_int, buffer: Opaque, len: size_t, size: size_t) -> ssize_t {
+        receive(fd, || pass!(read_chk(fd, buffer, len, size)))
+    }
+
+    fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+        receive(fd, || pass!(readv(fd, pieces, count)))
+    }
+
+    fn recv(fd: c_int, buffer: Opaque, len: size_t, flags: c_int) -> ssize_t {
+        receive(fd, || pass!(recv(fd, buffer, len, flags)))
+    }
+
+    fn __recv_chk(fd: c_int, buffer: Opaque, len: size_t, size: size_t, flags: c_int) -> ssize_t {
+        receive(fd, || pass!(recv_chk(fd, buffer, len, size, flags)))
+    }
+
+    fn recvfrom(
+        fd: c_int,
+        buffer: Opaque,
+        len: size_t,
+        flags: c_int,
+        from: *mut sockaddr,
+        from_len: *mut socklen_t,
+    ) -> ssize_t {
+        receive(fd, || pass!(recvfrom(fd, buffer, len, flags, from, from_len)))
+    }
+
+    fn __recvfrom_chk(
+        fd: c_int,
+        buffer: Opaque,
+        len: size_t,
+        size: size_t,
+        flags: c_int,
+        from: *mut sockaddr,
+        from_len: *mut socklen_t,
+    ) -> ssize_t {
+        receive(fd, || pass!(recvfrom_chk(fd, buffer, len, size, flags, from, from_len)))
+    }
+
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        receive(fd, || pass!(recvmsg(fd, message, flags)))
+    }
+
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
+        receive(fd, || pass!(recvmmsg(fd, messages, count, flags, timeout)) as ssize_t) as c_int
+    }
+}

@@ -1,0 +1,263 @@
+//! Functions that send.
+
+use super::message::{Message, piece};
+use super::{errno, intercept, pass, signals};
+use crate::calls::send::{Next, before, direct, is_plain, send as decide};
+use crate::calls::settle;
+use crate::interpose::slot::Slot;
+use crate::table;
+use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use rustix::io::Errno;
+use sidecore_core::streams::rule::Why;
+use std::mem::offset_of;
+use syscalls::{Sysno, syscall};
+
+/// Sends a message; `kernel` makes the program's own call.
+///
+/// # Safety
+/// The message is what `kernel` would send.
+#[inline]
+unsafe fn carry(
+    fd: c_int,
+    slot: &'static Slot,
+    message: Option<Message<'_>>,
+    flags: c_int,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let Some(message) = message else { return kernel() };
+    loop {
+        match decide(fd, slot, &message, flags) {
+            Next::Accepted(sent) => return sent.cast_signed(),
+            Next::Counted => {
+                let result = kernel();
+                slot.exit();
+                return result;
+            }
+            Next::Kernel => return kernel(),
+            Next::Rest(0) => {}
+            Next::Rest(sent) => return rest(fd, &message, sent, flags),
+            Next::Failed(error) => return errno::failed(error),
+            Next::Pipe => return broken(flags),
+        }
+    }
+}
+
+/// What is left of a message whose beginning was accepted.
+#[cold]
+fn rest(fd: c_int, message: &Message<'_>, mut sent: usize, flags: c_int) -> ssize_t {
+    for span in message.spans(sent) {
+        let is_last = sent + span.len() == message.len();
+        let more = if is_last { 0 } else { libc::MSG_MORE };
+        let result = pass!(send(fd, span.as_ptr().cast(), span.len(), flags | more));
+        sent += usize::try_from(result).unwrap_or(0);
+        if result != span.len().cast_signed() {
+            break;
+        }
+    }
+    sent.cast_signed()
+}
+
+/// Makes a call that has more to it than a message; `unblocked` makes it as well, so that it does not block.
+#[inline]
+fn special(
+    fd: c_int,
+    slot: &'static Slot,
+    flags: c_int,
+    unblocked: impl FnMut() -> Result<usize, Errno>,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    match direct(fd, slot, flags, unblocked) {
+        Next::Accepted(sent) => sent.cast_signed(),
+        Next::Failed(error) => errno::failed(error),
+        Next::Pipe => broken(flags),
+        Next::Counted => {
+            let result = kernel();
+            slot.exit();
+            result
+        }
+        Next::Kernel | Next::Rest(_) => kernel(),
+    }
+}
+
+#[cold]
+fn broken(flags: c_int) -> ssize_t {
+    if flags & libc::MSG_NOSIGNAL == 0 {
+        signals::broken_pipe();
+    }
+    errno::failed(Errno::PIPE)
+}
+
+fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
+    result.map_err(|error| Errno::from_raw_os_error(error.into_raw()))
+}
+
+/// The program prints there by functions of the C library that call the kernel themselves.
+pub(super) fn before_printing(fd: c_int) {
+    if let Some(slot) = table::watched(fd) {
+        let _ = errno::kept(|| before(fd, slot, Why::Special));
+    }
+}
+
+/// What a message passes on to another process is the kernel's from now on.
+///
+/// # Safety
+/// The message is as `sendmsg` wants it.
+unsafe fn let_pass(message: *const msghdr) {
+    // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages.
+    unsafe {
+        if message.is_null() || (*message).msg_controllen == 0 || (*message).msg_control.is_null() {
+            return;
+        }
+        let mut control = libc::CMSG_FIRSTHDR(message);
+        while let Some(header) = control.as_ref() {
+            if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+                let data: *const c_int = libc::CMSG_DATA(control).cast();
+                let bytes = header.cmsg_len.saturating_sub(data.addr() - control.addr());
+                for at in 0..bytes / size_of::<c_int>() {
+                    pinned(data.add(at).read_unaligned());
+                }
+            }
+            control = libc::CMSG_NXTHDR(message, control);
+        }
+    }
+}
+
+fn pinned(fd: c_int) {
+    if let Some(slot) = table::watched(fd) {
+        errno::kept(|| settle::pin(fd, slot, Why::Duplicated));
+    }
+    crate::calls::forks::passed_on(fd);
+}
+
+/// One message of `sendmsg`.
+///
+/// # Safety
+/// As for `sendmsg`.
+pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: as the caller promised.
+    unsafe { let_pass(message) };
+    let kernel = || pass!(sendmsg(fd, message, flags));
+    let Some(slot) = table::watched(fd) else { return kernel() };
+    // SAFETY: as the caller promised.
+    let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
+    if !is_plain(flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
+        let unblocked = || {
+            // SAFETY: the program's own call, with a flag more.
+            system(unsafe { syscall!(Sysno::sendmsg, fd, message, flags | libc::MSG_DONTWAIT) })
+        };
+        return special(fd, slot, flags, unblocked, kernel);
+    }
+    // SAFETY: as the caller promised.
+    unsafe { carry(fd, slot, Message::new(header.msg_iov, header.msg_iovlen), flags, kernel) }
+}
+
+intercept! {
+    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+        let kernel = || pass!(write(fd, buffer, len));
+        let Some(slot) = table::watched(fd) else { return kernel() };
+        let piece = piece(buffer, len);
+        // SAFETY: as the caller promised.
+        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), 0, kernel) }
+    }
+
+    fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+        let kernel = || pass!(writev(fd, pieces, count));
+        let Some(slot) = table::watched(fd) else { return kernel() };
+        // SAFETY: as the caller promised.
+        unsafe { carry(fd, slot, Message::new(pieces, usize::try_from(count).unwrap_or(usize::MAX)), 0, kernel) }
+    }
+
+    // Of its family the only one that a socket takes: with -1 instead of a place.
+    fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        before_printing(fd);
+        pass!(pwritev2(fd, pieces, count, offset, flags))
+    }
+
+    fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        let kernel = || pass!(send(fd, buffer, len, flags));
+        let Some(slot) = table::watched(fd) else { return kernel() };
+        let piece = piece(buffer, len);
+        if !is_plain(flags) {
+            let unblocked = || {
+                // SAFETY: the program's own call, with a flag more.
+                system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, 0, 0) })
+            };
+            return special(fd, slot, flags, unblocked, kernel);
+        }
+        // SAFETY: as the caller promised.
+        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), flags, kernel) }
+    }
+
+    fn sendto(
+        fd: c_int,
+        buffer: *const c_void,
+        len: size_t,
+        flags: c_int,
+        to: *const sockaddr,
+        to_len: socklen_t,
+    ) -> ssize_t {
+        let kernel = || pass!(sendto(fd, buffer, len, flags, to, to_len));
+        let Some(slot) = table::watched(fd) else { return kernel() };
+        if !is_plain(flags) || !to.is_null() {
+            let unblocked = || {
+                // SAFETY: the program's own call, with a flag more.
+                system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, to, to_len) })
+            };
+            return special(fd, slot, flags, unblocked, kernel);
+        }
+        let piece = piece(buffer, len);
+        // SAFETY: as the caller promised.
+        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), flags, kernel) }
+    }
+
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: as the caller promised.
+        unsafe { send_message(fd, message, flags) }
+    }
+
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        if table::watched(fd).is_none() || messages.is_null() {
+            for at in 0..count.min(1024) as usize {
+                // SAFETY: as the caller promised; there are no more than `count`.
+                unsafe { let_pass_of(messages, at) };
+            }
+            return pass!(sendmmsg(fd, messages, count, flags));
+        }
+        let mut done = 0;
+        while done < count.min(1024) {
+            // SAFETY: as the caller promised.
+            let sent = unsafe {
+                let one = messages.add(done as usize);
+                let sent = send_message(fd, (&raw const (*one).msg_hdr).cast(), flags);
+                if sent >= 0 {
+                    (*one).msg_len = sent as c_uint;
+                }
+                sent
+            };
+            if sent < 0 {
+                return if done > 0 { done.cast_signed() } else { -1 };
+            }
+            done += 1;
+        }
+        done.cast_signed()
+    }
+
+    fn vdprintf(fd: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
+        before_printing(fd);
+        pass!(vdprintf(fd, format, rest))
+    }
+
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
+        before_printing(fd);
+        pass!(vdprintf_chk(fd, flag, format, rest))
+    }
+}
+
+/// # Safety
+/// There is a message at that place, as `sendmmsg` wants it, or `messages` is null.
+unsafe fn let_pass_of(messages: *const mmsghdr, at: usize) {
+    if !messages.is_null() {
+        // SAFETY: as the caller promised.
+        unsafe { let_pass(messages.add(at).byte_add(offset_of!(mmsghdr, msg_hdr)).cast()) };
+    }
+}

@@ -1,0 +1,169 @@
+//! Functions that cannot be written in Rust: their callers pass any number of arguments, or they return twice.
+//!
+//! What such a function passes on stays where its caller put it, in registers and on the stack: it is as if its caller had
+//! jumped to the C library's function, after a function of this library was called.
+
+use super::errno;
+use super::processes;
+use super::programs;
+use super::raw;
+use super::real::REAL;
+use super::sending;
+use libc::{c_int, c_long};
+use std::arch::naked_asm;
+
+/// Numbers of system calls.
+const VFORK: c_long = libc::SYS_vfork;
+
+/// Defines functions before which `before` is called with the first argument and the address of the one that is jumped to:
+/// it returns that or another.
+macro_rules! jump {
+    ($($symbol:literal $name:ident, $before:path;)*) => {
+        $(
+            /// # Safety
+            /// As for the C library's function of this name.
+            #[unsafe(naked)]
+            #[unsafe(export_name = $symbol)]
+            unsafe extern "C" fn $name() {
+                naked_asm!(
+                    ".cfi_startproc",
+                    "push rbp",
+                    ".cfi_adjust_cfa_offset 8",
+                    "sub rsp, 192",
+                    ".cfi_adjust_cfa_offset 192",
+                    "mov [rsp], rdi",
+                    "mov [rsp + 8], rsi",
+                    "mov [rsp + 16], rdx",
+                    "mov [rsp + 24], rcx",
+                    "mov [rsp + 32], r8",
+                    "mov [rsp + 40], r9",
+                    // Of how many floating-point registers the callee is to look at.
+                    "mov [rsp + 48], rax",
+                    "movaps [rsp + 64], xmm0",
+                    "movaps [rsp + 80], xmm1",
+                    "movaps [rsp + 96], xmm2",
+                    "movaps [rsp + 112], xmm3",
+                    "movaps [rsp + 128], xmm4",
+                    "movaps [rsp + 144], xmm5",
+                    "movaps [rsp + 160], xmm6",
+                    "movaps [rsp + 176], xmm7",
+                    "call {before}",
+                    "mov r11, rax",
+                    "movaps xmm7, [rsp + 176]",
+                    "movaps xmm6, [rsp + 160]",
+                    "movaps xmm5, [rsp + 144]",
+                    "movaps xmm4, [rsp + 128]",
+                    "movaps xmm3, [rsp + 112]",
+                    "movaps xmm2, [rsp + 96]",
+                    "movaps xmm1, [rsp + 80]",
+                    "movaps xmm0, [rsp + 64]",
+                    "mov rax, [rsp + 48]",
+                    "mov r9, [rsp + 40]",
+                    "mov r8, [rsp + 32]",
+                    "mov rcx, [rsp + 24]",
+                    "mov rdx, [rsp + 16]",
+                    "mov rsi, [rsp + 8]",
+                    "mov rdi, [rsp]",
+                    "add rsp, 192",
+                    ".cfi_adjust_cfa_offset -192",
+                    "pop rbp",
+                    ".cfi_adjust_cfa_offset -8",
+                    "jmp r11",
+                    ".cfi_endproc",
+                    before = sym $before,
+                )
+            }
+        )*
+    };
+}
+
+jump! {
+    "execl" execl, before_execl;
+    "execlp" execlp, before_execlp;
+    "execle" execle, before_execle;
+    "dprintf" dprintf, before_dprintf;
+    "__dprintf_chk" dprintf_chk, before_dprintf_chk;
+    "syscall" syscall, before_syscall;
+}
+
+extern "C" fn before_execl() -> usize {
+    programs::before_exec();
+    REAL.execl.address()
+}
+
+extern "C" fn before_execlp() -> usize {
+    programs::before_exec();
+    REAL.execlp.address()
+}
+
+extern "C" fn before_execle() -> usize {
+    programs::before_exec();
+    REAL.execle.address()
+}
+
+extern "C" fn before_dprintf(fd: c_int) -> usize {
+    sending::before_printing(fd);
+    REAL.dprintf.address()
+}
+
+extern "C" fn before_dprintf_chk(fd: c_int) -> usize {
+    sending::before_printing(fd);
+    REAL.dprintf_chk.address()
+}
+
+/// The C library's `syscall`, or the function that does what was asked for.
+extern "C" fn before_syscall(number: c_long, first: usize) -> usize {
+    raw::instead(number, first).unwrap_or_else(|| REAL.syscall.address())
+}
+
+/// # Safety
+/// As for the C library's function of this name. The child returns from it on its parent's stack, and the parent afterwards:
+/// so where it returns to is kept in a register meanwhile.
+#[unsafe(naked)]
+#[unsafe(export_name = "vfork")]
+unsafe extern "C" fn vfork() -> c_int {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        "call {before}",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        ".cfi_register rip, rdi",
+        "mov eax, {number}",
+        "syscall",
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rip, 0",
+        "test eax, eax",
+        "jz 2f",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        "mov edi, eax",
+        "call {after}",
+        "pop rbp",
+        ".cfi_adjust_cfa_offset -8",
+        "2:",
+        "ret",
+        ".cfi_endproc",
+        before = sym before_vfork,
+        after = sym after_vfork,
+        number = const VFORK,
+    )
+}
+
+extern "C" fn before_vfork() {
+    processes::before_vfork();
+}
+
+/// What `vfork` returns in the parent for the system's answer.
+extern "C" fn after_vfork(answer: c_int) -> c_int {
+    processes::after_vfork();
+    if answer > 0 {
+        return answer;
+    }
+    errno::set(-answer);
+    -1
+}

@@ -1,0 +1,58 @@
+//! The section `[sockets]`: what makes a service one of sockets, and what each user may take of it.
+
+use super::{Config, DeviceConfig, KeysConfig, require, within};
+use serde::Deserialize;
+use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
+
+/// The section `[sockets]`. A service has either this or keys and devices.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SocketsConfig {
+    /// KiB of each ring, a power of two.
+    pub ring_kib: u32,
+    /// Most connections of one user in rings.
+    pub max_sockets: u32,
+    /// Most MiB of shared memory of one user's rings.
+    pub max_mib: u32,
+    /// Most programs of one user, whoever only asks included.
+    pub max_programs: u32,
+    /// Most users at a time.
+    pub max_users: u32,
+}
+
+impl Default for SocketsConfig {
+    fn default() -> Self {
+        Self { ring_kib: 32, max_sockets: 4096, max_mib: 512, max_programs: 256, max_users: 64 }
+    }
+}
+
+impl SocketsConfig {
+    /// Bytes of each ring.
+    pub(crate) fn ring_bytes(&self) -> u32 {
+        self.ring_kib << 10
+    }
+
+    /// Checks the numbers, and that nothing of the service of keys stands beside them.
+    pub(super) fn check(&self, beside: &Config) -> Result<(), String> {
+        within("sockets.ring_kib", self.ring_kib, MIN_RING >> 10, MAX_RING >> 10)?;
+        require(self.ring_kib.is_power_of_two(), || {
+            format!("sockets.ring_kib = {}: use a power of two, e.g. 32", self.ring_kib)
+        })?;
+        within("sockets.max_sockets", self.max_sockets, 1, 1 << 20)?;
+        within("sockets.max_mib", self.max_mib, 1, 1 << 20)?;
+        within("sockets.max_programs", self.max_programs, 1, 16_384)?;
+        within("sockets.max_users", self.max_users, 1, 4096)?;
+        let others = [
+            ("[keys]", beside.keys != KeysConfig::default()),
+            ("[[device]]", beside.devices != [DeviceConfig::inline("inline")]),
+            ("[[client]]", !beside.clients.is_empty()),
+        ];
+        match others.into_iter().find(|(_, stands)| *stands) {
+            Some((section, _)) => Err(format!(
+                "[sockets] and {section} in one file: sockets have a service of their own, without keys and devices; \
+                 write two files and start a service with each"
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The service of sockets: what programs write into rings goes to their sockets, many messages by one system call.
+//!
+//! A program's socket stays the kernel's, and the program can take a stream back at any time: see
+//! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. What a user's sockets hold up is that
+//! user's threads: `user` serves and another closes; `listener` accepts and waits for nobody.
+
+mod cores;
+mod desk;
+mod ledger;
+mod listener;
+mod program;
+mod rows;
+mod source;
+mod transfer;
+mod user;
+
+use crate::config::{Config, SocketsConfig};
+use crate::service::place::Place;
+use crate::service::{StartError, check_cpus, park_cost, raise_file_limit};
+use crate::sys::wake;
+use cores::Cores;
+use listener::Listener;
+use rows::Registry;
+pub use sidecore_client::sockets::{ask, protocol};
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::time::Nanos;
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// How long a service that ends waits for threads that a user's sockets may hold up.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// A running service of sockets. Dropping it stops it in order: what the kernel takes at once is sent, and programs go on
+/// themselves.
+#[derive(Debug)]
+pub struct Sockets {
+    socket: PathBuf,
+    shared: Arc<Shared>,
+    /// Ends when all threads have.
+    running: Receiver<Infallible>,
+    /// Given back last.
+    _place: Place,
+}
+
+/// What all its threads have.
+#[derive(Debug)]
+struct Shared {
+    limits: SocketsConfig,
+    notify: Notify,
+    /// CPU time of a sleep and a wake-up, ns.
+    park_cost: Nanos,
+    cores: Arc<Cores>,
+    registry: Registry,
+    /// Connections that were accepted so far.
+    serials: AtomicU32,
+    stop: AtomicBool,
+    /// Wakes the listener.
+    wake: OwnedFd,
+}
+
+impl Sockets {
+    /// Starts the threads and listens.
+    ///
+    /// # Errors
+    /// What is wrong with configuration, cores, paths or the system, each with what to do.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        config.check().map_err(StartError::Config)?;
+        let no_sockets = || StartError::Config("no section [sockets]: this is no service of sockets".to_owned());
+        let limits = config.sockets.clone().ok_or_else(no_sockets)?;
+        check_cpus(config)?;
+        raise_file_limit();
+        let shared = Arc::new(Shared {
+            limits,
+            notify: config.notify.service,
+            park_cost: park_cost()?,
+            cores: Cores::new(&config.sidecores),
+            registry: Registry::default(),
+            serials: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            wake: wake::event()?,
+        });
+        let (place, socket) = Place::take(&config.socket, config.socket_mode)?;
+        let (alive, running) = mpsc::channel();
+        let listener = Listener::new(socket, shared.clone(), alive)?;
+        thread::Builder::new().name("sockets-accept".to_owned()).spawn(move || listener.run())?;
+        Ok(Self { socket: config.socket.clone(), shared, running, _place: place })
+    }
+
+    /// Where programs connect.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        wake::ring(&self.shared.wake);
+        // Threads that are held up by their users' sockets are left behind.
+        let _ = self.running.recv_timeout(PARTING);
+    }
+}

@@ -1,0 +1,32 @@
+//! What a user's thread has for all of its programs.
+
+use super::Shared;
+use super::ledger::Ledger;
+use crate::sys::poller::Poller;
+use sidecore_core::streams::sweep::Sweep;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// What is to be closed and freed, in its order.
+pub(super) type Remains = Box<dyn Any + Send>;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) shared: Arc<Shared>,
+    pub(super) uid: u32,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) poller: Poller,
+    pub(super) sweep: Sweep,
+    /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
+    pub(super) closing: Sender<Remains>,
+}
+
+impl Desk {
+    /// Closes and frees it, on a thread that nobody waits for.
+    pub(super) fn close(&self, remains: impl Any + Send) {
+        // It hears until this end is gone.
+        let _ = self.closing.send(Box::new(remains));
+    }
+}

@@ -1,0 +1,409 @@
+//! One program: its connection, its banks and the streams in them.
+//!
+//! It is heard until it hangs up. What its rings hold then is sent all the same, and after that it is forgotten. One that
+//! breaks the protocol is hung up on, which does it no harm: it goes on itself, from where the service stopped.
+
+use super::desk::Desk;
+use super::ledger::{Kind, Permit};
+use super::rows::Listed;
+use super::source::{Source, What};
+use super::transfer::{At, Over, Stream, Turn};
+use crate::control;
+use crate::shm::BankMemory;
+use crate::sys::packet::{MAX_PACKET, receive};
+use crate::sys::{message, peer, wake};
+use rustix::net::getpeername;
+use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
+use sidecore_client::sys::tcp;
+use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
+use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Messages of one program that are heard before anything else is done.
+const HEARD_AT_ONCE: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) serial: u32,
+    client: ClientId,
+    socket: OwnedFd,
+    role: Role,
+    banks: Vec<Arc<BankMemory>>,
+    slots: Vec<Slot>,
+    /// Streams whose sockets are here.
+    open: u32,
+    /// Nothing is heard of it any more.
+    hung_up: bool,
+    /// Dropped last.
+    permits: Vec<Permit>,
+}
+
+/// What it is, which its first message says.
+#[derive(Debug)]
+enum Role {
+    /// It has not said anything yet.
+    New,
+    /// It asks about programs.
+    Asking,
+    /// It has streams.
+    Sending(Sending),
+}
+
+#[derive(Debug)]
+struct Sending {
+    listed: Arc<Listed>,
+    /// The end of the doorbell's pipe that is waited on, and never read.
+    doorbell: OwnedFd,
+    /// Tells when it has ended, also where its child still holds the connection.
+    process: Option<OwnedFd>,
+}
+
+/// One place.
+#[derive(Debug, Default)]
+struct Slot {
+    stream: Option<Stream>,
+    /// Number of the stream that is here, or was last.
+    number: u32,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+enum End {
+    /// The program hung up.
+    Gone,
+    /// The service hangs up, having said this.
+    Refused(String),
+}
+
+impl Program {
+    /// A connection that was accepted.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn new(socket: OwnedFd, permit: Permit, serial: u32, desk: &mut Desk) -> io::Result<Self> {
+        let client = desk.sweep.add_client(1);
+        let program = Self {
+            serial,
+            client,
+            socket,
+            role: Role::New,
+            banks: Vec::new(),
+            slots: Vec::new(),
+            open: 0,
+            hung_up: false,
+            permits: vec![permit],
+        };
+        match desk.poller.add_level(&program.socket, program.source(What::Control)) {
+            Ok(()) => Ok(program),
+            Err(error) => {
+                program.dismiss(desk);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn client(&self) -> ClientId {
+        self.client
+    }
+
+    fn source(&self, what: What) -> u64 {
+        Source { client: self.client, serial: self.serial, what }.number()
+    }
+
+    /// Whether it has hung up and nothing is left to be sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.hung_up && self.open == 0
+    }
+
+    /// Forgets it.
+    pub(super) fn dismiss(self, desk: &mut Desk) {
+        desk.sweep.remove_client(self.client);
+        desk.poller.remove(&self.socket);
+        if let Role::Sending(Sending { doorbell, process, .. }) = &self.role {
+            // The program has the other references to these open files, and the poller would keep them.
+            desk.poller.remove(doorbell);
+            if let Some(process) = process {
+                desk.poller.remove(process);
+            }
+            desk.shared.registry.remove(self.serial);
+        }
+        desk.close(self);
+    }
+
+    /// Hears some of what it says; `all`: everything.
+    pub(super) fn hear(&mut self, desk: &mut Desk, all: bool) {
+        let mut heard = 0;
+        while !self.hung_up && (all || heard < HEARD_AT_ONCE) {
+            heard += 1;
+            match self.hear_one(desk) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(End::Gone) => self.bereave(desk, self.cannot_be_watched()),
+                Err(End::Refused(why)) => self.hang_up(desk, Some(why)),
+            }
+        }
+    }
+
+    fn cannot_be_watched(&self) -> bool {
+        !matches!(self.role, Role::Sending(Sending { process: Some(_), .. }))
+    }
+
+    /// `false`: it says nothing more now.
+    fn hear_one(&mut self, desk: &mut Desk) -> Result<bool, End> {
+        let mut buffer = [0; MAX_PACKET];
+        let (len, fds) = match receive(&self.socket, &mut buffer) {
+            Ok(received) => received,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(false),
+                // It ended without having read an answer. What it said before that comes next.
+                io::ErrorKind::ConnectionReset => return Ok(true),
+                io::ErrorKind::InvalidData => {
+                    return Err(End::Refused("more than a message of this protocol, or no descriptor left".to_owned()));
+                }
+                _ => return Err(End::Gone),
+            },
+        };
+        let mut fds = fds.into_iter();
+        let socket = fds.next();
+        let more: Vec<OwnedFd> = fds.collect();
+        let only_one = more.is_empty();
+        if !only_one {
+            desk.close(more);
+        }
+        if len == 0 && socket.is_none() && only_one {
+            return Err(End::Gone);
+        }
+        let ask = control::decode(&buffer[..len]).ok().filter(|_| only_one);
+        match (ask, socket) {
+            (Some(Ask::Promote { place, stream }), Some(socket)) => self.promote(desk, place, stream, socket)?,
+            (Some(ask), None) => self.answer(desk, ask)?,
+            (_, socket) => {
+                if let Some(socket) = socket {
+                    desk.close(socket);
+                }
+                let what = "no message of this protocol: program and service must be of one version";
+                return Err(End::Refused(what.to_owned()));
+            }
+        }
+        Ok(true)
+    }
+
+    fn answer(&mut self, desk: &mut Desk, ask: Ask) -> Result<(), End> {
+        match (ask, &self.role) {
+            (Ask::Hello { abi, name }, Role::New) => self.welcome(desk, abi, &name).map_err(End::Refused),
+            (Ask::Bank, Role::Sending(_)) => match self.add_bank(desk) {
+                Ok(memory) => self.reply(&Reply::Bank, &[memory.as_fd()]).map_err(End::Refused),
+                Err(why) => self.reply(&Reply::Refused(why), &[]).map_err(End::Refused),
+            },
+            (Ask::List { from }, Role::New | Role::Asking) => {
+                self.role = Role::Asking;
+                let rows = desk.shared.registry.rows(desk.uid, from);
+                self.reply(&Reply::Sockets(rows), &[]).map_err(End::Refused)
+            }
+            _ => Err(End::Refused("out of turn: connect, say hello, and ask for sockets or about them".to_owned())),
+        }
+    }
+
+    /// Who does not read its answers loses its connection. One who is gone may have said something before.
+    fn reply(&self, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), String> {
+        match control::send(&self.socket, reply, fds) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("answers are not read".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn welcome(&mut self, desk: &mut Desk, abi: u32, name: &str) -> Result<(), String> {
+        if abi != ABI {
+            return Err(format!("layout {abi} of the program, {ABI} of the service: install both from one version"));
+        }
+        let system = |error: io::Error| format!("the service has no means for one more program: {error}");
+        let peer = peer::credentials(&self.socket).map_err(system)?;
+        let (reader, writer) = wake::pipe().map_err(system)?;
+        message::take_descriptors(&self.socket).map_err(system)?;
+        desk.poller.add_edge(&reader, self.source(What::Doorbell)).map_err(system)?;
+        // From Linux 6.5 on.
+        let process = peer::process(&self.socket).ok();
+        let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
+        let listed = Arc::new(Listed::new(desk.uid, peer.pid, cut(name)));
+        desk.shared.registry.add(self.serial, listed.clone());
+        let given = reader.try_clone();
+        self.role = Role::Sending(Sending { listed, doorbell: reader, process });
+        let memory = self.add_bank(desk)?;
+        if let Some(first) = self.banks.first() {
+            first.doorbell().arm();
+        }
+        let ring_bytes = desk.shared.limits.ring_bytes();
+        self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
+    }
+
+    /// 64 places more. The memory to hand over.
+    fn add_bank(&mut self, desk: &mut Desk) -> Result<OwnedFd, String> {
+        if self.banks.len() == MAX_BANKS as usize {
+            return Err(format!("a program has {MAX_BANKS} banks at most"));
+        }
+        let bank = Bank::new(desk.shared.limits.ring_bytes()).ok_or("no such ring")?;
+        let permit = desk.ledger.take(Kind::Bytes, bank.total_bytes() as u64)?;
+        let (memory, file) =
+            BankMemory::create(bank).map_err(|error| format!("the service has no memory for it: {error}"))?;
+        let memory = Arc::new(memory);
+        if let Role::Sending(sending) = &self.role {
+            sending.listed.add(memory.clone());
+        }
+        self.banks.push(memory);
+        self.slots.extend((0..PLACES).map(|_| Slot::default()));
+        self.permits.push(permit);
+        desk.sweep.add_places(self.client, PLACES);
+        Ok(file)
+    }
+
+    /// A stream begins, if that is the socket of one.
+    fn promote(&mut self, desk: &mut Desk, place: u32, number: u32, socket: OwnedFd) -> Result<(), End> {
+        let refused = |why: &str| Err(End::Refused(why.to_owned()));
+        let Some(slot) = self.slots.get_mut(place as usize).filter(|slot| slot.stream.is_none()) else {
+            desk.close(socket);
+            return refused("a stream where there is no place for one");
+        };
+        if slot.number == number {
+            desk.close(socket);
+            return refused("a stream with the number of the one before");
+        }
+        let permit = match desk.ledger.take(Kind::Sockets, 1) {
+            Ok(permit) => permit,
+            Err(why) => {
+                desk.close(socket);
+                return Err(End::Refused(why));
+            }
+        };
+        slot.number = number;
+        let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
+        if !tcp::is_connected_tcp(&socket) {
+            at.refuse(number);
+            desk.close((socket, permit));
+            return Ok(());
+        }
+        let peer = getpeername(&socket).ok().flatten().and_then(|peer| peer.try_into().ok());
+        slot.stream = Some(Stream::begin(at, number, socket, permit, desk.ledger.sockets_exceed()));
+        self.open += 1;
+        if let Role::Sending(sending) = &self.role {
+            sending.listed.set_peer(place, peer);
+        }
+        desk.sweep.announce(self.client, place);
+        Ok(())
+    }
+
+    /// One turn of the stream at that place.
+    pub(super) fn serve(&mut self, desk: &mut Desk, id: StreamId) -> Outcome {
+        let Some(memory) = self.banks.get((id / PLACES) as usize) else { return Outcome::Empty };
+        let at = At { memory, place: id % PLACES };
+        let Some(stream) = &mut self.slots[id as usize].stream else { return Outcome::Empty };
+        match stream.serve(at) {
+            Turn::More => Outcome::More,
+            Turn::Empty => Outcome::Empty,
+            Turn::Blocked => {
+                let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
+                let known = stream.now_polled();
+                if desk.poller.watch_writable(stream.socket(), number, known).is_err() {
+                    let over = stream.give_back(at);
+                    self.end(desk, id, over);
+                }
+                Outcome::Blocked
+            }
+            Turn::Over(over) => {
+                self.end(desk, id, over);
+                Outcome::Empty
+            }
+        }
+    }
+
+    fn end(&mut self, desk: &Desk, id: StreamId, over: Over) {
+        let Some(stream) = self.slots[id as usize].stream.take() else { return };
+        self.open -= 1;
+        if stream.is_polled() {
+            desk.poller.remove(stream.socket());
+        }
+        if let Role::Sending(sending) = &self.role {
+            sending.listed.set_peer(id, None);
+        }
+        stream.conclude(At { memory: &self.banks[(id / PLACES) as usize], place: id % PLACES }, over);
+        desk.close(stream);
+    }
+
+    /// Does that with each stream whose socket is here: if it says so the stream has ended.
+    fn each(&mut self, desk: &mut Desk, mut act: impl FnMut(&mut Desk, StreamId, &mut Stream, At<'_>) -> Option<Over>) {
+        for id in 0..self.slots.len() {
+            let at = At { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };
+            let over = self.slots[id].stream.as_mut().and_then(|stream| act(desk, id as u32, stream, at));
+            if let Some(over) = over {
+                self.end(desk, id as u32, over);
+            }
+        }
+    }
+
+    /// It has hung up, or is `dead`. What its rings hold is still to be sent.
+    pub(super) fn bereave(&mut self, desk: &mut Desk, dead: bool) {
+        self.hung_up = true;
+        desk.poller.remove(&self.socket);
+        let client = self.client;
+        self.each(desk, |desk, id, stream, at| {
+            if stream.bereave(at, dead) {
+                desk.sweep.announce(client, id);
+                return None;
+            }
+            stream.break_off();
+            Some(Over::GivenBack)
+        });
+    }
+
+    /// The service hangs up: it ends, or the program broke the protocol. That goes on itself.
+    pub(super) fn hang_up(&mut self, desk: &mut Desk, why: Option<String>) {
+        self.hung_up = true;
+        if let Some(why) = why {
+            let _ = self.reply(&Reply::Refused(why), &[]);
+        }
+        self.each(desk, |_, _, stream, at| Some(stream.give_back(at)));
+    }
+
+    /// Takes what was announced.
+    pub(super) fn collect(&self, desk: &mut Desk) {
+        let Some(first) = self.banks.first() else { return };
+        for (index, word) in first.announced_banks().0.iter().enumerate().take(self.banks.len().div_ceil(64)) {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            for bit in bits(word.swap(0, Ordering::Acquire)) {
+                let bank = index as u32 * 64 + bit;
+                let Some(memory) = self.banks.get(bank as usize) else { continue };
+                for place in bits(memory.announced().swap(0, Ordering::Acquire)) {
+                    desk.sweep.announce(self.client, bank * PLACES + place);
+                }
+            }
+        }
+    }
+
+    /// It rings from now on.
+    pub(super) fn arm(&self) {
+        self.banks.iter().take(1).for_each(|first| first.doorbell().arm());
+    }
+
+    /// It is looked at and need not ring.
+    pub(super) fn disarm(&self) {
+        self.banks.iter().take(1).for_each(|first| first.doorbell().disarm());
+    }
+}
+
+/// As much of a name as is kept.
+fn cut(name: &str) -> String {
+    let whole = |(at, char): (usize, char)| Some(at + char.len_utf8()).filter(|end| *end <= MAX_NAME);
+    name[..name.char_indices().map_while(whole).last().unwrap_or(0)].to_owned()
+}
+
+/// Numbers of the bits that are set.
+fn bits(word: u64) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)))
+        .take_while(|rest| *rest != 0)
+        .map(u64::trailing_zeros)
+}

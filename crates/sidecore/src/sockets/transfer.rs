@@ -1,0 +1,298 @@
+//! One stream in the service: what its ring holds goes to the kernel, until the stream ends.
+//!
+//! Each turn takes the stream's hold for one system call that does not block. Who finds the ring empty arms the bell and
+//! looks once more; after that the program announces the stream. What the program writes is read once and checked.
+
+use super::ledger::Permit;
+use crate::shm::BankMemory;
+use rustix::io::Errno;
+use sidecore_client::sys::tcp;
+use sidecore_core::streams::cursor::{Cursors, recovered};
+use sidecore_core::streams::hold::{Hold, Holder};
+use sidecore_core::streams::layout::{BASE, ERROR, HEAD, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
+use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
+use sidecore_core::sync::AtomicU64;
+use sidecore_core::words;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// Most bytes of one transfer.
+const MOST: u32 = 64 * 1024;
+/// Most turns of a stream that is given back: what its program writes meanwhile may be without end.
+const PARTING_TURNS: u32 = 64;
+
+/// A place in a bank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<'a> {
+    pub(super) memory: &'a BankMemory,
+    pub(super) place: u32,
+}
+
+/// A stream whose socket the service has.
+#[derive(Debug)]
+pub(super) struct Stream {
+    socket: OwnedFd,
+    /// Dropped after the socket is closed.
+    _permit: Permit,
+    number: u32,
+    life: Life,
+    /// The bell was armed, and perhaps was not rung since.
+    armed: bool,
+    /// The writer's word as it was read last.
+    tail: u64,
+    /// The poller knows the socket.
+    polled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// It is served until its program wishes otherwise.
+    Open,
+    /// The bell is shut: with an empty ring, or where the program goes on itself, it ends.
+    Ending,
+    /// Its program has hung up: with an empty ring it ends. `dead`: nobody else holds it.
+    Orphan { dead: bool },
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// There is more in the ring.
+    More,
+    /// The ring is empty, and the stream will be announced.
+    Empty,
+    /// The kernel takes no more now.
+    Blocked,
+    /// It has ended.
+    Over(Over),
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// As its program wished, or because that is no more.
+    Left(Wish),
+    /// The program goes on itself.
+    GivenBack,
+    /// The kernel reported this, or the words of the place cannot be (`PROTO`).
+    Failed(Errno),
+}
+
+/// What one look at a ring that is held came to.
+enum Moved {
+    All,
+    Nothing(Wish),
+    Blocked,
+    Failed(Errno),
+}
+
+impl At<'_> {
+    fn word(&self, line: usize, word: usize) -> &AtomicU64 {
+        self.memory.word(self.place, line, word)
+    }
+
+    fn hold(&self) -> Hold<'_> {
+        self.memory.hold(self.place)
+    }
+
+    /// What the program wants of that stream. What it wrote before is seen then.
+    fn wish(&self, number: u32) -> Wish {
+        wish_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
+    }
+
+    /// Says what has become of that stream.
+    fn say(&self, number: u32, state: State) {
+        self.word(SHARED, STATE).store(state_word(number, state), Ordering::Release);
+    }
+
+    /// A stream is not taken: its program goes on itself.
+    pub(super) fn refuse(&self, number: u32) {
+        self.memory.bell(self.place).shut();
+        self.say(number, State::Ended);
+    }
+
+    /// Takes the hold from whatever stands there, unless that is the program.
+    fn take_from_nobody(&self) -> bool {
+        let Hold(word) = self.hold();
+        let found = word.load(Ordering::Relaxed);
+        let take = || word.compare_exchange(found, Holder::Sidecore as u64, Ordering::Acquire, Ordering::Relaxed);
+        found != Holder::Program as u64 && take().is_ok()
+    }
+
+    fn cursors(&self, tail: u64) -> Option<Cursors> {
+        let head = self.word(SHARED, HEAD).load(Ordering::Relaxed);
+        Cursors::read(head, tail, self.memory.layout().ring_bytes()).ok()
+    }
+}
+
+impl Stream {
+    /// The program's bell is not armed: it is served at once. `beyond`: there is no room for it, and it goes back to its
+    /// program as soon as its ring is empty.
+    pub(super) fn begin(at: At<'_>, number: u32, socket: OwnedFd, permit: Permit, beyond: bool) -> Self {
+        if beyond {
+            at.memory.bell(at.place).shut();
+        }
+        at.say(number, State::Open);
+        let life = if beyond { Life::Ending } else { Life::Open };
+        Self { socket, _permit: permit, number, life, armed: false, tail: 0, polled: false }
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Whether the poller knows the socket already, as it does from now on.
+    pub(super) fn now_polled(&mut self) -> bool {
+        std::mem::replace(&mut self.polled, true)
+    }
+
+    pub(super) fn is_polled(&self) -> bool {
+        self.polled
+    }
+
+    /// One turn.
+    pub(super) fn serve(&mut self, at: At<'_>) -> Turn {
+        if !self.hold(at) {
+            return match self.life {
+                Life::Ending => Turn::Over(Over::GivenBack),
+                // Whoever holds it announces it, or dies.
+                Life::Open | Life::Orphan { .. } => Turn::Empty,
+            };
+        }
+        let moved = self.move_some(at);
+        at.hold().release();
+        match (moved, self.life) {
+            (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
+            (Moved::Blocked, _) => Turn::Blocked,
+            (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
+            (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
+            (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
+            (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
+            (Moved::All | Moved::Nothing(_), _) => self.arm(at),
+        }
+    }
+
+    /// The service ends, or has done with the program while that lives: it shall go on itself. What the kernel takes now is
+    /// still moved.
+    pub(super) fn give_back(&mut self, at: At<'_>) -> Over {
+        at.memory.bell(at.place).shut();
+        self.life = Life::Ending;
+        for _ in 0..PARTING_TURNS {
+            match self.serve(at) {
+                Turn::More => {}
+                Turn::Over(over) => return over,
+                Turn::Empty | Turn::Blocked => break,
+            }
+        }
+        Over::GivenBack
+    }
+
+    /// Its program has hung up, or is `dead`. It is to be served at once. `false`: whether the kernel has what the program
+    /// was sending as it died cannot be known.
+    #[must_use]
+    pub(super) fn bereave(&mut self, at: At<'_>, dead: bool) -> bool {
+        at.memory.bell(at.place).shut();
+        self.life = Life::Orphan { dead };
+        !dead || at.hold().holder() != Some(Holder::Program) || self.recover(at).is_some()
+    }
+
+    /// Takes the stream. `false`: the program has it.
+    fn hold(&mut self, at: At<'_>) -> bool {
+        if self.armed && self.life == Life::Open {
+            at.memory.bell(at.place).disarm();
+        }
+        self.armed = false;
+        if at.hold().take(Holder::Sidecore) {
+            return true;
+        }
+        match self.life {
+            Life::Orphan { dead } => dead || at.take_from_nobody(),
+            Life::Ending => false,
+            Life::Open => {
+                // The program announces it when it lets go, if it sees the bell armed; else it has let go by now.
+                at.memory.bell(at.place).arm();
+                self.armed = true;
+                at.hold().take(Holder::Sidecore)
+            }
+        }
+    }
+
+    fn move_some(&mut self, at: At<'_>) -> Moved {
+        // The wish first: what was written before it is seen by the look at the ring.
+        let wish = at.wish(self.number);
+        self.tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
+        let Some(cursors) = at.cursors(self.tail) else { return Moved::Failed(Errno::PROTO) };
+        let asked = cursors.waiting().min(MOST);
+        if asked == 0 {
+            return Moved::Nothing(wish);
+        }
+        let spans = cursors.filled(asked).map(|extent| at.memory.span(at.place, extent));
+        match tcp::send(&self.socket, spans, cursors.more() || asked < cursors.waiting()) {
+            Ok(sent) => {
+                at.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
+                words::add(at.word(SHARED, TRANSFERS), 1);
+                if (sent as u32) < asked { Moved::Blocked } else { Moved::All }
+            }
+            Err(Errno::AGAIN) => Moved::Blocked,
+            Err(error) => Moved::Failed(error),
+        }
+    }
+
+    /// Whether something was written since the last look.
+    fn is_filled(&self, at: At<'_>) -> bool {
+        at.word(WRITER, TAIL).load(Ordering::Relaxed) != self.tail
+    }
+
+    fn arm(&mut self, at: At<'_>) -> Turn {
+        let bell = at.memory.bell(at.place);
+        bell.arm();
+        self.armed = true;
+        if !self.is_filled(at) && at.wish(self.number) == Wish::Stay {
+            return Turn::Empty;
+        }
+        bell.disarm();
+        self.armed = false;
+        Turn::More
+    }
+
+    /// The connection is reset when the last who has it lets go: the peer must not take what it got for all.
+    pub(super) fn break_off(&self) {
+        // Fails only where the connection is no more.
+        let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+    }
+
+    /// How far its program came that died while it had the stream.
+    fn recover(&self, at: At<'_>) -> Option<()> {
+        let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
+        if cursors.waiting() == 0 {
+            return Some(());
+        }
+        let count = tcp::accepted(&self.socket).ok()?;
+        let head = recovered(&cursors, at.word(SHARED, BASE).load(Ordering::Relaxed), count).ok()?;
+        at.word(SHARED, HEAD).store(head, Ordering::Relaxed);
+        Some(())
+    }
+
+    /// Says at its place how it ended, and nothing after that: the next stream may begin there.
+    pub(super) fn conclude(&self, at: At<'_>, over: Over) {
+        let state = match over {
+            Over::Left(wish) => {
+                if wish == Wish::ShutAndLeave {
+                    // Fails only where the connection is no more.
+                    let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+                }
+                State::Free
+            }
+            Over::GivenBack => State::Ended,
+            Over::Failed(error) => {
+                at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
+                // Who sees the bell shut sees the error.
+                fence(Ordering::Release);
+                at.memory.bell(at.place).shut();
+                State::Ended
+            }
+        };
+        at.say(self.number, state);
+    }
+}

@@ -1,0 +1,280 @@
+//! The thread of one user: hears its programs, and moves what their streams hold.
+//!
+//! Whatever a user's sockets do to who calls the kernel about them holds up this thread and no other's. It looks at the
+//! programs that rang since it slept last; before it sleeps it has them ring again, and looks once more.
+
+use super::Shared;
+use super::desk::{Desk, Remains};
+use super::ledger::{Ledger, Permit};
+use super::program::Program;
+use super::source::{Source, WAKE, What};
+use crate::sys::poller::Poller;
+use crate::sys::{clock, cpu, wake};
+use sidecore_core::policy::notify::{Wait, WaitLoop, Waiter};
+use sidecore_core::streams::sweep::{ClientId, Outcome, Sweep};
+use sidecore_core::time::Nanos;
+use std::convert::Infallible;
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Streams that are served before the programs are looked at again.
+const SERVED_AT_ONCE: usize = 8;
+/// How long streams are served, or programs are looked at, before connections and full sockets are asked after, ns.
+const LISTEN_EVERY: Nanos = 20_000;
+/// Looks of a thread that spins before it reads the clock.
+const SPIN_LOOKS: usize = 64;
+
+/// A user's thread, as others see it.
+#[derive(Debug)]
+pub(super) struct User {
+    pub(super) ledger: Arc<Ledger>,
+    /// Connections for it; `None`: it has ended.
+    inbox: Mutex<Option<Vec<(OwnedFd, Permit)>>>,
+    wake: OwnedFd,
+}
+
+/// Held by each thread as long as it runs.
+pub(super) type Alive = Sender<Infallible>;
+
+impl User {
+    /// Starts the threads of a user.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn start(uid: u32, shared: &Arc<Shared>, alive: &Alive) -> io::Result<Arc<Self>> {
+        let ledger = Ledger::new(shared.limits.clone());
+        let user = Arc::new(Self { ledger, inbox: Mutex::new(Some(Vec::new())), wake: wake::event()? });
+        let poller = Poller::new()?;
+        poller.add_edge(&user.wake, WAKE)?;
+        let (closing, remains) = mpsc::channel();
+        let (closes, running) = (user.clone(), alive.clone());
+        let builder = thread::Builder::new().name(format!("closes-{uid}"));
+        builder.spawn(move || closes.close(&remains, &running))?;
+        let ledger = user.ledger.clone();
+        let desk = Desk { shared: shared.clone(), uid, ledger, poller, sweep: Sweep::new(), closing };
+        let (serves, running) = (user.clone(), alive.clone());
+        thread::Builder::new()
+            .name(format!("sockets-{uid}"))
+            .spawn(move || Serving::new(serves, desk).run(&running))?;
+        Ok(user)
+    }
+
+    /// Hands over a connection.
+    ///
+    /// # Errors
+    /// The thread has ended: the connection back.
+    pub(super) fn hand(&self, socket: OwnedFd, permit: Permit) -> Result<(), OwnedFd> {
+        match self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(inbox) => inbox.push((socket, permit)),
+            None => return Err(socket),
+        }
+        self.ring();
+        Ok(())
+    }
+
+    pub(super) fn ring(&self) {
+        wake::ring(&self.wake);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    fn received(&self) -> Vec<(OwnedFd, Permit)> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// `true`: nobody can hand it anything any more.
+    fn end_if_idle(&self) -> bool {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        // A permit comes before what it is for.
+        if inbox.as_ref().is_some_and(Vec::is_empty) && self.ledger.is_empty() {
+            *inbox = None;
+        }
+        inbox.is_none()
+    }
+
+    /// The closing thread.
+    fn close(&self, remains: &Receiver<Remains>, _running: &Alive) {
+        for remains in remains {
+            drop(remains);
+            if self.ledger.is_empty() {
+                self.ring();
+            }
+        }
+    }
+}
+
+/// The thread's state.
+struct Serving {
+    user: Arc<User>,
+    desk: Desk,
+    programs: Vec<Option<Program>>,
+    /// Programs that are looked at without having rung.
+    watched: Vec<ClientId>,
+    waits: WaitLoop,
+    now: Nanos,
+    /// When the poller was asked last.
+    listened: Nanos,
+    events: Vec<u64>,
+}
+
+impl Serving {
+    fn new(user: Arc<User>, desk: Desk) -> Self {
+        let waiter = Waiter::new(desk.shared.notify, desk.shared.park_cost, false);
+        let now = clock::now();
+        Self {
+            user,
+            desk,
+            programs: Vec::new(),
+            watched: Vec::new(),
+            waits: WaitLoop::for_several(waiter),
+            now,
+            listened: now,
+            events: Vec::new(),
+        }
+    }
+
+    fn run(mut self, _running: &Alive) {
+        let shared = self.desk.shared.clone();
+        let core = shared.cores.take();
+        if let Some(cpu) = core.cpu() {
+            // A core that went away is no reason to serve nobody.
+            let _ = cpu::pin(cpu);
+        }
+        cpu::precise_sleep();
+        while self.step().is_continue() {
+            self.waits.waiter.set_may_spin(core.may_spin());
+        }
+    }
+
+    fn step(&mut self) -> ControlFlow<()> {
+        self.collect();
+        let found = self.desk.sweep.waits();
+        match self.waits.next(self.now, found) {
+            Wait::Look if found => self.serve(),
+            Wait::Look => {}
+            Wait::Spin => self.spin(),
+            Wait::Arm => return self.each_watched(Program::arm),
+            Wait::Disarm => return self.each_watched(Program::disarm),
+            Wait::Sleep { until, armed } => {
+                if armed {
+                    // All of them were armed just now, and ring.
+                    self.watched.clear();
+                }
+                return self.listen(until.map(|until| until.saturating_sub(self.now)));
+            }
+        }
+        if self.now.saturating_sub(self.listened) < LISTEN_EVERY {
+            return ControlFlow::Continue(());
+        }
+        self.listen(Some(0))
+    }
+
+    fn each_watched(&self, act: impl Fn(&Program)) -> ControlFlow<()> {
+        self.watched.iter().filter_map(|client| self.programs.get(*client)?.as_ref()).for_each(act);
+        ControlFlow::Continue(())
+    }
+
+    fn collect(&mut self) {
+        let Self { desk, programs, watched, .. } = self;
+        for program in watched.iter().filter_map(|client| programs.get(*client)?.as_ref()) {
+            program.collect(desk);
+        }
+    }
+
+    /// Serves some streams.
+    fn serve(&mut self) {
+        self.waits.waiter.end(self.now);
+        for _ in 0..SERVED_AT_ONCE {
+            let Some((client, stream)) = self.desk.sweep.take() else { return };
+            let before = self.now;
+            let served = |program: &mut Program| program.serve(&mut self.desk, stream);
+            let outcome = self.programs[client].as_mut().map_or(Outcome::Empty, served);
+            self.now = clock::now();
+            self.desk.sweep.served(client, stream, self.now.saturating_sub(before), outcome);
+            self.forget_if_over(client);
+        }
+    }
+
+    fn spin(&mut self) {
+        for _ in 0..SPIN_LOOKS {
+            std::hint::spin_loop();
+        }
+        self.now = clock::now();
+    }
+
+    /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
+    fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
+        let mut events = std::mem::take(&mut self.events);
+        events.extend(self.desk.poller.wait(timeout));
+        for number in events.drain(..) {
+            if number == WAKE {
+                self.receive();
+            } else {
+                self.happened(Source::of(number));
+            }
+        }
+        self.events = events;
+        self.now = clock::now();
+        self.listened = self.now;
+        if self.desk.shared.stop.load(Ordering::Acquire) {
+            self.leave();
+            return ControlFlow::Break(());
+        }
+        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
+        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Takes connections that were handed over.
+    fn receive(&mut self) {
+        for (socket, permit) in self.user.received() {
+            let serial = self.desk.shared.serials.fetch_add(1, Ordering::Relaxed);
+            let Ok(program) = Program::new(socket, permit, serial, &mut self.desk) else { continue };
+            let client = program.client();
+            self.programs.resize_with(self.programs.len().max(client + 1), || None);
+            self.programs[client] = Some(program);
+        }
+    }
+
+    fn happened(&mut self, Source { client, serial, what }: Source) {
+        let program = self.programs.get_mut(client).and_then(Option::as_mut);
+        let Some(program) = program.filter(|program| program.serial == serial) else { return };
+        match what {
+            What::Control => program.hear(&mut self.desk, false),
+            What::Doorbell => {
+                program.disarm();
+                if !self.watched.contains(&client) {
+                    self.watched.push(client);
+                }
+            }
+            What::Process => {
+                // What it said before it ended counts.
+                program.hear(&mut self.desk, true);
+                program.bereave(&mut self.desk, true);
+            }
+            What::Stream(place) => self.desk.sweep.announce(client, place),
+        }
+        self.forget_if_over(client);
+    }
+
+    fn forget_if_over(&mut self, client: ClientId) {
+        if let Some(program) = self.programs[client].take_if(|program| program.is_over()) {
+            program.dismiss(&mut self.desk);
+        }
+    }
+
+    /// The service ends: programs go on themselves.
+    fn leave(&mut self) {
+        *self.user.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        for mut program in self.programs.drain(..).flatten() {
+            program.hang_up(&mut self.desk, None);
+            program.dismiss(&mut self.desk);
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! A service for one test, a program that speaks its protocol by hand, and connections.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::control;
+use sidecore::core::policy::notify::Notify;
+use sidecore::core::streams::bell::Rung;
+use sidecore::core::streams::cursor::{Cursors, pieces, word};
+use sidecore::core::streams::layout::{
+    ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
+};
+use sidecore::core::streams::place::{State, Wish, state_of, wish_word};
+use sidecore::core::sync::AtomicU64;
+use sidecore::sockets::Sockets;
+use sidecore_client::shm::BankMemory;
+use sidecore_client::sockets::protocol::{Ask, Reply, Row};
+use sidecore_client::sys::packet::{connect_by, receive};
+use sidecore_client::sys::wake::ring_pipe;
+use sidecore_client::sys::{clock, tcp};
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What takes longer does not happen any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running service. Ends when dropped.
+pub(crate) struct Running {
+    service: Option<Sockets>,
+    directory: TempDir,
+}
+
+impl Deref for Running {
+    type Target = Sockets;
+
+    fn deref(&self) -> &Sockets {
+        self.service.as_ref().unwrap()
+    }
+}
+
+impl Running {
+    /// Ends it in order.
+    pub(crate) fn end(&mut self) {
+        self.service = None;
+    }
+
+    /// The next service at the same place.
+    pub(crate) fn again(&mut self) {
+        let socket = self.directory.path().join("socket");
+        self.service = Some(Sockets::start(&Config { socket, ..config() }).unwrap());
+    }
+}
+
+/// That of most tests.
+pub(crate) fn config() -> Config {
+    let notify = NotifyConfig::all(Notify::Park);
+    Config { notify, sockets: Some(SocketsConfig::default()), ..Config::default() }
+}
+
+/// Starts a service with its socket in a fresh directory.
+pub(crate) fn start(config: Config) -> Running {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    Running { service: Some(Sockets::start(&Config { socket, ..config }).unwrap()), directory }
+}
+
+/// A service in a process of its own. Killed when dropped.
+pub(crate) struct Apart {
+    process: Child,
+    socket: PathBuf,
+    _directory: TempDir,
+}
+
+impl Apart {
+    /// With that configuration file.
+    pub(crate) fn start(config: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        command.args(["sockets", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "serving\n");
+        Self { process, socket, _directory: directory }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Ends it in order, as a program that is told to.
+    pub(crate) fn end(&mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+
+    /// Its descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
+    }
+
+    /// CPU time that it took so far, clock ticks of 10 ms.
+    pub(crate) fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        // The 14th and 15th, counted from behind the name.
+        fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A service with other limits.
+pub(crate) fn limited(limits: SocketsConfig) -> Running {
+    start(Config { sockets: Some(limits), ..config() })
+}
+
+/// A connection to the service that has not said anything.
+pub(crate) fn connect(socket: &Path) -> OwnedFd {
+    connect_by(socket, clock::now() + PATIENCE.as_nanos() as u64).unwrap()
+}
+
+/// Asks on a connection, with these descriptors.
+pub(crate) fn say(control: &OwnedFd, ask: &Ask, fds: &[&dyn AsFd]) {
+    let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+    control::send(control, ask, &fds).unwrap();
+}
+
+/// The answer, and what comes with it. `None`: the service hung up.
+pub(crate) fn answer(control: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
+    until("an answer", || readable(control));
+    match control::receive(control) {
+        Ok(answer) => Some(answer),
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Waits until the service has hung up. What it said before, if it said that it refuses.
+pub(crate) fn hung_up(control: &OwnedFd) -> Option<String> {
+    let mut why = None;
+    while let Some((reply, _)) = answer(control) {
+        if let Reply::Refused(said) = reply {
+            why = Some(said);
+        }
+    }
+    why
+}
+
+fn readable(fd: impl AsFd) -> bool {
+    let mut set = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 2_000_000 })) == Ok(1)
+}
+
+/// The rows that this user may see.
+pub(crate) fn rows(socket: &Path) -> Vec<Row> {
+    rows_by(&connect(socket))
+}
+
+/// The rows that whoever made this connection may see.
+pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
+    let mut all = Vec::new();
+    loop {
+        say(control, &Ask::List { from: all.len() as u32 }, &[]);
+        match answer(control) {
+            Some((Reply::Sockets(rows), _)) if rows.is_empty() => return all,
+            Some((Reply::Sockets(rows), _)) => all.extend(rows),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Waits until it holds. What is waited for takes milliseconds.
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    let mut holds = holds;
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A TCP connection: the program's end, and its peer's.
+pub(crate) fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let there = listener.accept().unwrap().0;
+    there.set_read_timeout(Some(PATIENCE)).unwrap();
+    (here, there)
+}
+
+/// The next bytes that a peer gets.
+pub(crate) fn got(there: &mut TcpStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    there.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// What a peer gets until the connection ends.
+pub(crate) fn all(there: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    there.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// A process that made a connection to the service, and whose end is the program's. Killed when dropped.
+pub(crate) struct Lender {
+    child: Child,
+    /// It waits as long as this is there.
+    _meeting: OwnedFd,
+}
+
+impl Lender {
+    /// The process, as that user, and its connection.
+    pub(crate) fn start(socket: &Path, uid: u32) -> (Self, OwnedFd) {
+        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        command.args(["lend", socket.to_str().unwrap(), &uid.to_string()]).stdin(there);
+        let child = command.spawn().unwrap();
+        // Its end is its own alone: a lender that fails is noticed.
+        drop(command);
+        let (_, mut fds) = receive(&here, &mut [0; 16]).unwrap();
+        (Self { child, _meeting: here }, fds.remove(0))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// This user.
+pub(crate) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A program with its banks.
+pub(crate) struct Program {
+    pub(crate) control: OwnedFd,
+    pub(crate) banks: Vec<BankMemory>,
+    writer: OwnedFd,
+    _reader: OwnedFd,
+}
+
+impl Program {
+    pub(crate) fn attach(service: &Sockets) -> Self {
+        Self::hello(connect(service.socket()))
+    }
+
+    /// On a connection that somebody made.
+    pub(crate) fn hello(control: OwnedFd) -> Self {
+        say(&control, &Ask::Hello { abi: ABI, name: "a test".to_owned() }, &[]);
+        let Some((Reply::Welcome { ring_bytes }, fds)) = answer(&control) else { panic!("not welcome") };
+        let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).unwrap();
+        let bank = BankMemory::open(memory, Bank::new(ring_bytes).unwrap()).unwrap();
+        Self { control, banks: vec![bank], writer, _reader: reader }
+    }
+
+    /// 64 places more, or why not.
+    pub(crate) fn add_bank(&mut self) -> Result<(), String> {
+        say(&self.control, &Ask::Bank, &[]);
+        match answer(&self.control).unwrap() {
+            (Reply::Bank, fds) => {
+                self.banks.push(BankMemory::open(&fds[0], self.banks[0].layout()).unwrap());
+                Ok(())
+            }
+            (Reply::Refused(why), _) => Err(why),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A stream on that connection at that place, which the service is told of.
+    pub(crate) fn promote(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+        let stream = self.begin(place, number, socket);
+        say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);
+        stream
+    }
+
+    /// A stream that the service is not told of.
+    pub(crate) fn begin(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+        let bank = &self.banks[(place / PLACES) as usize];
+        let stream = Stream { program: self, bank, place, number, tail: 0 };
+        for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, ERROR), (SHARED, TRANSFERS)] {
+            stream.word(line, word).store(0, Ordering::Relaxed);
+        }
+        stream.word(SHARED, BASE).store(tcp::accepted(socket).unwrap(), Ordering::Relaxed);
+        bank.hold(place % PLACES).release();
+        bank.bell(place % PLACES).disarm();
+        stream
+    }
+
+    /// Tells the service that there is something at that place.
+    pub(crate) fn announce(&self, place: u32) {
+        let bank = place / PLACES;
+        self.banks[bank as usize].announced().fetch_or(1 << (place % PLACES), Ordering::Release);
+        self.banks[0].announced_banks().0[bank as usize / 64].fetch_or(1 << (bank % 64), Ordering::Release);
+        if self.banks[0].doorbell().must_wake() {
+            ring_pipe(&self.writer);
+        }
+    }
+}
+
+/// A stream of a program.
+pub(crate) struct Stream<'p> {
+    program: &'p Program,
+    pub(crate) bank: &'p BankMemory,
+    pub(crate) place: u32,
+    pub(crate) number: u32,
+    pub(crate) tail: u64,
+}
+
+impl Stream<'_> {
+    pub(crate) fn word(&self, line: usize, word: usize) -> &AtomicU64 {
+        self.bank.word(self.place % PLACES, line, word)
+    }
+
+    pub(crate) fn read(&self, line: usize, word: usize) -> u64 {
+        self.word(line, word).load(Ordering::Acquire)
+    }
+
+    /// What the service says of it.
+    pub(crate) fn state(&self) -> Option<State> {
+        state_of(self.read(SHARED, STATE), self.number)
+    }
+
+    pub(crate) fn until_state(&self, state: State) {
+        until(&format!("{state:?}"), || self.state() == Some(state));
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        let size = self.bank.layout().ring_bytes();
+        Cursors::read(self.read(SHARED, HEAD), word(self.tail, false), size).unwrap().room() as usize
+    }
+
+    /// Writes to the ring without a word to anybody.
+    pub(crate) fn write_silently(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.room(), "there is room");
+        let mut from = 0;
+        for extent in pieces(self.tail, bytes.len() as u32, self.bank.layout().ring_bytes()) {
+            let to = from + extent.len as usize;
+            self.bank.span(self.place % PLACES, extent).copy_from(&bytes[from..to]);
+            from = to;
+        }
+        self.tail += bytes.len() as u64;
+        self.word(WRITER, TAIL).store(word(self.tail, false), Ordering::Release);
+    }
+
+    /// Tells the service what it wants to be told. `false`: the service does not look any more.
+    pub(crate) fn ring(&self) -> bool {
+        match self.bank.bell(self.place % PLACES).ring() {
+            Rung::Watched => {}
+            Rung::Announce => self.program.announce(self.place),
+            Rung::Shut => return false,
+        }
+        true
+    }
+
+    /// Sends what there is room for, which must be all.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
+        self.write_silently(bytes);
+        self.ring()
+    }
+
+    /// Sends all, as room comes.
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            until("room", || self.room() > 0);
+            let (now, later) = rest.split_at(rest.len().min(self.room()));
+            assert!(self.write(now));
+            rest = later;
+        }
+    }
+
+    pub(crate) fn wish(&self, wish: Wish) {
+        self.word(WRITER, WISH).store(wish_word(self.number, wish), Ordering::Release);
+        self.ring();
+    }
+
+    /// Waits until the service has looked and found nothing.
+    pub(crate) fn until_armed(&self) {
+        until("an armed bell", || self.bell() == 1);
+    }
+
+    /// Waits until the service has taken the stream for good, or has not.
+    pub(crate) fn is_taken(&self) -> bool {
+        until("an armed bell or a shut one", || self.bell() != 0);
+        self.bell() == 1
+    }
+
+    fn bell(&self) -> u64 {
+        self.bank.word(self.place % PLACES, BELL, 0).load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that tell where they are.
+pub(crate) fn pattern(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|at| (at % 251) as u8).collect()
+}

@@ -1,0 +1,71 @@
+//! What one user may take is limited, each refusal names the key, and what is given back is there again.
+
+use crate::common::{Program, answer, connect, connection, got, hung_up, limited, say, until};
+use sidecore::config::SocketsConfig;
+use sidecore::core::streams::layout::ABI;
+use sidecore::core::streams::place::{State, Wish};
+use sidecore_client::sockets::protocol::{Ask, Reply};
+
+#[test]
+fn programs_are_limited() {
+    let service = limited(SocketsConfig { max_programs: 2, ..SocketsConfig::default() });
+    let two = [Program::attach(&service), Program::attach(&service)];
+    let third = connect(service.socket());
+    assert!(hung_up(&third).unwrap().contains("sockets.max_programs = 2"));
+    drop(two);
+    until("there is room again", || {
+        let control = connect(service.socket());
+        // It may be declined before it has said anything.
+        let _ = sidecore::control::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+        matches!(answer(&control), Some((Reply::Welcome { .. }, _)))
+    });
+}
+
+#[test]
+fn memory_is_limited() {
+    let service = limited(SocketsConfig { max_mib: 5, ring_kib: 32, ..SocketsConfig::default() });
+    let mut program = Program::attach(&service);
+    assert_eq!(program.add_bank(), Ok(()));
+    assert!(program.add_bank().unwrap_err().contains("sockets.max_mib = 5"));
+    let control = connect(service.socket());
+    say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+    assert!(hung_up(&control).unwrap().contains("sockets.max_mib = 5"));
+    // Places of the second bank are as good as those of the first.
+    let (here, mut there) = connection();
+    assert!(program.promote(64 + 63, 1, &here).write(b"second bank"));
+    assert_eq!(got(&mut there, 11), b"second bank");
+}
+
+#[test]
+fn a_stream_beyond_the_limit_goes_back_with_all_that_was_written() {
+    let service = limited(SocketsConfig { max_sockets: 1, ..SocketsConfig::default() });
+    let program = Program::attach(&service);
+    let (here, mut there) = connection();
+    let mut first = program.promote(0, 1, &here);
+    first.until_state(State::Open);
+    let (other, mut other_peer) = connection();
+    let mut second = program.begin(1, 1, &other);
+    second.write_silently(b"written before the answer");
+    say(&program.control, &Ask::Promote { place: 1, stream: 1 }, &[&other]);
+    assert_eq!(got(&mut other_peer, 25), b"written before the answer");
+    second.until_state(State::Ended);
+    assert!(!second.ring());
+    assert!(first.write(b"x"));
+    assert_eq!(got(&mut there, 1), b"x");
+    first.wish(Wish::Leave);
+    first.until_state(State::Free);
+    until("there is room again", || {
+        let number = second.number + 1;
+        second = program.begin(1, number, &other);
+        say(&program.control, &Ask::Promote { place: 1, stream: number }, &[&other]);
+        second.is_taken()
+    });
+}
+
+#[test]
+fn another_layout_is_refused() {
+    let service = limited(SocketsConfig::default());
+    let control = connect(service.socket());
+    say(&control, &Ask::Hello { abi: ABI + 1, name: String::new() }, &[]);
+    assert!(hung_up(&control).unwrap().contains("install both from one version"));
+}

@@ -1,0 +1,185 @@
+//! What programs write comes out at their peers, whatever becomes of program and service.
+
+use crate::common::{Lender, Program, all, config, connection, got, own_user, pattern, start, until};
+use sidecore::core::streams::hold::Holder;
+use sidecore::core::streams::layout::{BASE, ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore::core::streams::place::{State, Wish};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::Ordering;
+
+#[test]
+fn what_is_written_comes_out_in_order() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    let (here, mut there) = connection();
+    let mut stream = program.promote(5, 1, &here);
+    // Before the service has looked at all, while it looks, and after it has armed the bell.
+    assert!(stream.write(b"first "));
+    stream.until_state(State::Open);
+    assert!(stream.write(b"second "));
+    stream.until_armed();
+    assert!(stream.write(b"third"));
+    assert_eq!(got(&mut there, 18), b"first second third");
+    stream.until_armed();
+    assert_eq!(stream.read(SHARED, HEAD), 18);
+    assert!((1..=3).contains(&stream.read(SHARED, TRANSFERS)));
+}
+
+#[test]
+fn a_peer_that_takes_nothing_holds_up_its_own_stream_alone() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    let [(slow, mut slow_peer), (quick, mut quick_peer)] = [connection(), connection()];
+    let [mut slow, mut quick] = [program.promote(0, 1, &slow), program.promote(1, 1, &quick)];
+    // More than both ends of a connection take: the ring stays full.
+    let mut sent = 0;
+    let mut stuck = 0;
+    while stuck < 50 {
+        let room = slow.room();
+        assert!(slow.write(&pattern(sent, room)));
+        sent += room;
+        stuck = if room == 0 { stuck + 1 } else { 0 };
+        assert!(quick.write(b"x"));
+        assert_eq!(got(&mut quick_peer, 1), b"x");
+    }
+    assert!(sent > 100_000, "{sent}");
+    assert_eq!(got(&mut slow_peer, sent), pattern(0, sent), "it goes on when the kernel takes more");
+    slow.write_all(&pattern(0, 1_000_000));
+    assert_eq!(got(&mut slow_peer, 1_000_000), pattern(0, 1_000_000));
+}
+
+#[test]
+fn a_stream_that_leaves_is_emptied_and_its_socket_closed() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    for (number, wish) in (1..).zip([Wish::Leave, Wish::ShutAndLeave, Wish::Leave]) {
+        let (here, mut there) = connection();
+        let mut stream = program.promote(63, number, &here);
+        assert!(stream.write(b"the last"));
+        stream.wish(wish);
+        let kept = (wish == Wish::ShutAndLeave).then(|| here.try_clone().unwrap());
+        drop(here);
+        assert_eq!(all(&mut there), b"the last", "and the end, which the service holds up no longer");
+        stream.until_state(State::Free);
+        drop(kept);
+    }
+}
+
+#[test]
+fn a_program_takes_its_stream_and_gives_it_back() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    let (here, mut there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    stream.until_armed();
+    assert!(stream.bank.hold(0).take(Holder::Program));
+    // The service finds it held, and leaves it alone.
+    assert!(stream.write(b"ring "));
+    stream.until_armed();
+    (&here).write_all(b"ring ").unwrap();
+    stream.word(SHARED, HEAD).store(5, Ordering::Relaxed);
+    (&here).write_all(b"kernel ").unwrap();
+    stream.write_silently(b"again");
+    stream.bank.hold(0).release();
+    assert!(stream.ring());
+    assert_eq!(got(&mut there, 17), b"ring kernel again");
+}
+
+#[test]
+fn what_a_dead_program_left_is_sent() {
+    let service = start(config());
+    for count in [1_usize, 64] {
+        let program = Program::attach(&service);
+        let connections: Vec<_> = (0..count).map(|_| connection()).collect();
+        let (here, mut there): (Vec<_>, Vec<_>) = connections.into_iter().unzip();
+        for (place, here) in (0..).zip(&here) {
+            // It dies before it says so, and before the service knows the stream.
+            program.promote(place, 1, here).write_silently(b"left behind");
+        }
+        drop(here);
+        drop(program);
+        for there in &mut there {
+            assert_eq!(all(there), b"left behind");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
+    let service = start(config());
+    for moved in [0, 7, 12] {
+        let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
+        let program = Program::hello(connection_of_it);
+        let (here, mut there) = connection();
+        (&here).write_all(b"before").unwrap();
+        let mut stream = program.promote(0, 1, &here);
+        stream.until_armed();
+        assert!(stream.bank.hold(0).take(Holder::Program));
+        stream.write_silently(b"twelve bytes");
+        // The kernel has some of it, and nobody says how much.
+        (&here).write_all(&b"twelve bytes"[..moved]).unwrap();
+        drop(here);
+        // Somebody still has its connection, as a child of it may.
+        process.kill();
+        assert_eq!(all(&mut there), b"beforetwelve bytes", "{moved} were moved");
+    }
+}
+
+#[test]
+fn what_cannot_be_known_resets_the_connection() {
+    let service = start(config());
+    let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
+    let program = Program::hello(connection_of_it);
+    let (here, mut there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    stream.until_armed();
+    assert!(stream.bank.hold(0).take(Holder::Program));
+    stream.write_silently(b"twelve bytes");
+    stream.word(SHARED, BASE).fetch_add(100, Ordering::Relaxed);
+    drop(here);
+    process.kill();
+    let error = there.read(&mut [0; 20]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn an_error_of_the_kernel_is_told_at_the_place() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    let (here, there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    stream.until_state(State::Open);
+    drop(there);
+    until("the reset arrives", || {
+        let _ = stream.room() > 0 && stream.write(b"x");
+        stream.state() == Some(State::Ended)
+    });
+    assert!([libc::EPIPE, libc::ECONNRESET].contains(&(stream.read(SHARED, ERROR) as i32)));
+    assert!(!stream.ring(), "who writes learns it at once");
+    // The place serves the next stream.
+    let (here, mut there) = connection();
+    assert!(program.promote(0, 2, &here).write(b"next"));
+    assert_eq!(got(&mut there, 4), b"next");
+}
+
+#[test]
+fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
+    let mut service = start(config());
+    let program = Program::attach(&service);
+    let [(idle, _idle_peer), (busy, mut busy_peer)] = [connection(), connection()];
+    let [idle, mut busy] = [program.promote(0, 1, &idle), program.promote(1, 1, &busy)];
+    idle.until_armed();
+    busy.until_armed();
+    busy.write_silently(b"not announced");
+    service.end();
+    assert_eq!([idle.state(), busy.state()], [Some(State::Ended); 2]);
+    assert!(!idle.ring() && !busy.ring());
+    assert_eq!(got(&mut busy_peer, 13), b"not announced");
+    assert_eq!(busy.read(SHARED, HEAD), 13);
+    assert_eq!(busy.read(WRITER, TAIL), 26);
+    assert_eq!(crate::common::hung_up(&program.control), None);
+    // The next one knows nothing of it.
+    service.again();
+    let program = Program::attach(&service);
+    assert!(program.promote(0, 1, &connection().0).write(b"x"));
+}

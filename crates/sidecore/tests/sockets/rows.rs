@@ -1,0 +1,77 @@
+//! What is told of programs and their sockets, and to whom.
+
+use crate::common::{Lender, Program, config, connection, got, own_user, rows, rows_by, start, until};
+use crate::skipped::skipped;
+use sidecore::core::streams::layout::{KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
+use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::rule::Why;
+use sidecore_client::sockets::protocol::Row;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// A user that is nobody's.
+const OTHER: u32 = 54_321;
+
+#[test]
+fn each_socket_is_told_with_its_path_and_its_counts() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    assert_eq!(rows(service.socket()), []);
+    let (here, mut there) = connection();
+    let mut stream = program.promote(3, 1, &here);
+    for (line, word, value) in [(ROW, SOCKET, 7), (ROW, WHY, Why::Row as u64), (WRITER, MESSAGES, 2)] {
+        stream.word(line, word).store(value, Ordering::Relaxed);
+    }
+    stream.until_armed();
+    assert!(stream.write(b"ten bytes."));
+    assert_eq!(got(&mut there, 10), b"ten bytes.");
+    stream.until_armed();
+    let told = rows(service.socket());
+    let [row] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((row.pid, row.uid, row.program.as_str()), (std::process::id(), own_user(), "a test"));
+    assert_eq!((row.descriptor, row.why, row.messages, row.bytes), (7, Why::Row as u8, 2, 10));
+    assert_eq!((row.transfers, row.waiting), (1, 0));
+    assert_eq!(row.peer, Some(here.peer_addr().unwrap().to_string()));
+    // On the kernel again, the service knows its peer no more.
+    stream.word(ROW, WHY).store(Why::Large as u64, Ordering::Relaxed);
+    stream.word(WRITER, KERNEL_MESSAGES).store(5, Ordering::Relaxed);
+    stream.wish(Wish::Leave);
+    stream.until_state(State::Free);
+    let told = rows(service.socket());
+    assert_eq!((told[0].peer.as_ref(), told[0].why, told[0].kernel_messages), (None, Why::Large as u8, 5));
+    drop(program);
+    until("it is forgotten", || rows(service.socket()).is_empty());
+}
+
+#[test]
+fn more_sockets_than_one_answer_takes_are_told_in_several() {
+    let service = start(config());
+    let mut programs = [Program::attach(&service), Program::attach(&service)];
+    programs[0].add_bank().unwrap();
+    let (here, _there) = connection();
+    for (program, count) in programs.iter().zip([128, 30]) {
+        (0..count).for_each(|place| program.promote(place, 1, &here).until_state(State::Open));
+    }
+    assert_eq!(rows(service.socket()).len(), 158);
+}
+
+#[test]
+fn a_user_is_told_of_its_own_programs_and_root_of_all() {
+    if own_user() != 0 {
+        skipped("only root can: start programs of another user");
+        return;
+    }
+    let service = start(sidecore::config::Config { socket_mode: 0o666, ..config() });
+    std::fs::set_permissions(service.socket().parent().unwrap(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let (here, _there) = connection();
+    let (_process, control) = Lender::start(service.socket(), OTHER);
+    let [own, other] = [Program::attach(&service), Program::hello(control)];
+    for program in [&own, &other] {
+        program.promote(0, 1, &here).until_state(State::Open);
+    }
+    let users = |rows: Vec<Row>| -> BTreeSet<u32> { rows.iter().map(|row| row.uid).collect() };
+    assert_eq!(users(rows(service.socket())), BTreeSet::from([0, OTHER]));
+    let (_asking, control) = Lender::start(service.socket(), OTHER);
+    assert_eq!(users(rows_by(&control)), BTreeSet::from([OTHER]));
+}
