@@ -112,6 +112,14 @@ impl At<'_> {
         self.say(number, State::Ended);
     }
 
+    /// Takes the hold from whatever stands there, unless that is the program.
+    fn take_from_nobody(&self) -> bool {
+        let Hold(word) = self.hold();
+        let found = word.load(Ordering::Relaxed);
+        let take = || word.compare_exchange(found, Holder::Sidecore as u64, Ordering::Acquire, Ordering::Relaxed);
+        found != Holder::Program as u64 && take().is_ok()
+    }
+
     fn cursors(&self, tail: u64) -> Option<Cursors> {
         let head = self.word(SHARED, HEAD).load(Ordering::Relaxed);
         Cursors::read(head, tail, self.memory.layout().ring_bytes()).ok()
@@ -199,8 +207,7 @@ impl Stream {
             return true;
         }
         match self.life {
-            // Whatever stands there.
-            Life::Orphan { dead } => dead,
+            Life::Orphan { dead } => dead || at.take_from_nobody(),
             Life::Ending => false,
             Life::Open => {
                 // The program announces it when it lets go, if it sees the bell armed; else it has let go by now.

@@ -160,11 +160,11 @@ impl Serving {
             Wait::Look if found => self.serve(),
             Wait::Look => {}
             Wait::Spin => self.spin(),
-            Wait::Arm => self.each_watched(Program::arm),
-            Wait::Disarm => self.each_watched(Program::disarm),
+            Wait::Arm => return self.each_watched(Program::arm),
+            Wait::Disarm => return self.each_watched(Program::disarm),
             Wait::Sleep { until, armed } => {
                 if armed {
-                    // They ring.
+                    // All of them were armed just now, and ring.
                     self.watched.clear();
                 }
                 return self.listen(until.map(|until| until.saturating_sub(self.now)));
@@ -176,8 +176,9 @@ impl Serving {
         self.listen(Some(0))
     }
 
-    fn each_watched(&self, act: impl Fn(&Program)) {
+    fn each_watched(&self, act: impl Fn(&Program)) -> ControlFlow<()> {
         self.watched.iter().filter_map(|client| self.programs.get(*client)?.as_ref()).for_each(act);
+        ControlFlow::Continue(())
     }
 
     fn collect(&mut self) {

@@ -60,6 +60,7 @@ fn main() {
         ["attempt", what, how, directory, victim] => attempt::run(what, how, directory.as_ref(), victim),
         ["owner", socket, uid, gids] => owner::run(socket, uid, gids),
         ["impostor", socket, uid] => impostor::run(socket, uid),
+        ["sockets", socket, config] => lend::serve(socket, config),
         ["lend", socket, uid] => lend::run(socket, number(uid) as u32),
         ["visit", socket] => impostor::visit(socket),
         ["fork", scenario, socket] => forks::run(scenario, socket),

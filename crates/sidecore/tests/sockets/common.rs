@@ -18,12 +18,13 @@ use sidecore_client::sockets::protocol::{Ask, Reply, Row};
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
 use sidecore_client::sys::{clock, tcp};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::process::{Child, Command};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,6 +71,59 @@ pub(crate) fn start(config: Config) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     Running { service: Some(Sockets::start(&Config { socket, ..config }).unwrap()), directory }
+}
+
+/// A service in a process of its own. Killed when dropped.
+pub(crate) struct Apart {
+    process: Child,
+    socket: PathBuf,
+    _directory: TempDir,
+}
+
+impl Apart {
+    /// With that configuration file.
+    pub(crate) fn start(config: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        command.args(["sockets", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "serving\n");
+        Self { process, socket, _directory: directory }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Ends it in order, as a program that is told to.
+    pub(crate) fn end(&mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
+
+    /// Its descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.process.id())).unwrap().count()
+    }
+
+    /// CPU time that it took so far, clock ticks of 10 ms.
+    pub(crate) fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        // The 14th and 15th, counted from behind the name.
+        fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// A service with other limits.
@@ -174,10 +228,10 @@ pub(crate) struct Lender {
 
 impl Lender {
     /// The process, as that user, and its connection.
-    pub(crate) fn start(service: &Sockets, uid: u32) -> (Self, OwnedFd) {
+    pub(crate) fn start(socket: &Path, uid: u32) -> (Self, OwnedFd) {
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
-        command.args(["lend", service.socket().to_str().unwrap(), &uid.to_string()]).stdin(there);
+        command.args(["lend", socket.to_str().unwrap(), &uid.to_string()]).stdin(there);
         let child = command.spawn().unwrap();
         // Its end is its own alone: a lender that fails is noticed.
         drop(command);

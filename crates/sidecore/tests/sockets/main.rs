@@ -1,6 +1,8 @@
 //! Programs and a service of sockets, over rings and TCP connections of this machine.
 
 mod common;
+mod hostile;
+mod idle;
 mod limits;
 mod path;
 mod rows;

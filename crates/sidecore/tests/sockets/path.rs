@@ -108,7 +108,7 @@ fn what_a_dead_program_left_is_sent() {
 fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
     let service = start(config());
     for moved in [0, 7, 12] {
-        let (mut process, connection_of_it) = Lender::start(&service, own_user());
+        let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
         let program = Program::hello(connection_of_it);
         let (here, mut there) = connection();
         (&here).write_all(b"before").unwrap();
@@ -128,7 +128,7 @@ fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
 #[test]
 fn what_cannot_be_known_resets_the_connection() {
     let service = start(config());
-    let (mut process, connection_of_it) = Lender::start(&service, own_user());
+    let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
     let program = Program::hello(connection_of_it);
     let (here, mut there) = connection();
     let mut stream = program.promote(0, 1, &here);

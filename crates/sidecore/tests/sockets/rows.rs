@@ -65,13 +65,13 @@ fn a_user_is_told_of_its_own_programs_and_root_of_all() {
     std::fs::set_permissions(service.socket().parent().unwrap(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let (here, _there) = connection();
-    let (_process, control) = Lender::start(&service, OTHER);
+    let (_process, control) = Lender::start(service.socket(), OTHER);
     let [own, other] = [Program::attach(&service), Program::hello(control)];
     for program in [&own, &other] {
         program.promote(0, 1, &here).until_state(State::Open);
     }
     let users = |rows: Vec<Row>| -> BTreeSet<u32> { rows.iter().map(|row| row.uid).collect() };
     assert_eq!(users(rows(service.socket())), BTreeSet::from([0, OTHER]));
-    let (_asking, control) = Lender::start(&service, OTHER);
+    let (_asking, control) = Lender::start(service.socket(), OTHER);
     assert_eq!(users(rows_by(&control)), BTreeSet::from([OTHER]));
 }
