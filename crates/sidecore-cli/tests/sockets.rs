@@ -1,14 +1,21 @@
-//! `sidecore run --sockets`: the environment of the command, and what it says of programs that stay on the kernel.
+//! `sidecore run --sockets`: a program whose messages go through a service, the environment of a command, and what is said of
+//! programs that stay on the kernel.
 
+#[path = "servers/library.rs"]
+mod library;
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
 use skipped::skipped;
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use tempfile::TempDir;
 
 /// A directory with a file that stands for the library: the loader says that it is none, and starts programs without it.
@@ -37,6 +44,36 @@ impl Place {
         run.env_remove("LD_PRELOAD").output().unwrap()
     }
 
+    /// A service of sockets, shut in where this machine can.
+    fn serve(&self) -> Ending {
+        let config = self.file("sockets.toml");
+        fs::write(&config, format!("socket = '{}'\n[sockets]\n", self.file("socket").display())).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let mut child = command.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("serving at")), "it does not serve");
+        Ending(child)
+    }
+
+    /// A program that sends so many messages to each of so many connections, started by `run --sockets`.
+    fn feed(&self, listener: &TcpListener, connections: usize, messages: usize) -> Child {
+        let program = self.program("feed", FEED, &[]);
+        let port = listener.local_addr().unwrap().port();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
+        run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").arg(program);
+        run.args([port.to_string(), connections.to_string(), messages.to_string()]);
+        run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What the service says of each socket.
+    fn rows(&self) -> Vec<Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let output = command.args(["sockets", "--json", "--socket"]).arg(self.file("socket")).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// A program made of this source.
     fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
         let (file, text) = (self.file(name), self.file(&format!("{name}.c")));
@@ -44,6 +81,17 @@ impl Place {
         let status = Command::new("cc").arg("-o").arg(&file).arg(text).args(options).status().unwrap();
         assert!(status.success(), "{name}");
         file
+    }
+}
+
+/// Killed when dropped.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -139,4 +187,94 @@ fn a_program_with_more_rights_is_told_and_run() {
     chown(&program, Some(65534), None).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
     assert!(said_of(&place, &program).contains("more rights"));
+}
+
+/// Sends so many numbered messages of 64 bytes to each of so many connections, in turn, and waits to be told to end.
+const FEED: &str = r#"
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(int count, char **arguments) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(arguments[1]))};
+    int connections = atoi(arguments[2]), messages = atoi(arguments[3]), sockets[64];
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < connections; i++) {
+        sockets[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(sockets[i], (struct sockaddr *)&address, sizeof address)) return 1;
+    }
+    for (int number = 0; number < messages; number++) {
+        char message[65];
+        snprintf(message, sizeof message, "%063d\n", number);
+        for (int i = 0; i < connections; i++)
+            if (send(sockets[i], message, 64, 0) != 64) return 2;
+    }
+    puts("sent");
+    fflush(stdout);
+    return getchar() == EOF ? 0 : 3;
+}
+"#;
+const CONNECTIONS: usize = 8;
+const MESSAGES: usize = 5000;
+
+#[test]
+fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in() {
+    let place = Place::new();
+    let serving = place.serve();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut program = place.feed(&listener, CONNECTIONS, MESSAGES);
+    let readers: Vec<_> = (0..CONNECTIONS)
+        .map(|_| listener.accept().unwrap().0)
+        .map(|mut connection| {
+            thread::spawn(move || {
+                let mut text = String::new();
+                connection.read_to_string(&mut text).unwrap();
+                text
+            })
+        })
+        .collect();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().as_deref(), Some("sent"));
+    let rows = place.rows();
+    assert_eq!(rows.len(), CONNECTIONS, "{rows:?}");
+    for row in &rows {
+        assert_eq!((&row["program"], &row["ring"]), (&"feed".into(), &true.into()), "{row}");
+        assert!(row["messages"].as_u64().unwrap() > MESSAGES as u64 / 2, "{row}");
+        assert_eq!(row["peer"], listener.local_addr().unwrap().to_string(), "{row}");
+    }
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+    for reader in readers {
+        let text = reader.join().unwrap();
+        let numbers = text.lines().map(|line| line.parse::<usize>().unwrap());
+        assert!(numbers.eq(0..MESSAGES), "messages are lost, doubled or in another order");
+        assert_eq!(text.len(), 64 * MESSAGES);
+    }
+    drop(serving);
+}
+
+#[test]
+fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It begins without a service, and does not end by itself.
+    let _program = Ending(place.feed(&listener, 1, i32::MAX as usize));
+    let mut lines = BufReader::new(listener.accept().unwrap().0).lines().map(Result::unwrap).enumerate();
+    for signal in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL] {
+        let service = place.serve();
+        let mut is_served = false;
+        while !is_served {
+            for (number, line) in lines.by_ref().take(10_000) {
+                assert_eq!(line.parse(), Ok(number));
+            }
+            is_served = place.rows().iter().any(|row| row["messages"].as_u64() > Some(0));
+        }
+        kill_process(Pid::from_child(&service.0), signal).unwrap();
+    }
+    for (number, line) in lines.take(100_000) {
+        assert_eq!(line.parse(), Ok(number));
+    }
 }
