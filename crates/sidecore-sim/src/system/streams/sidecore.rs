@@ -127,7 +127,7 @@ impl Both {
         let Some((client, stream)) = self.sidecore.sweep.take() else { return false };
         let since = engine.now();
         let Some((waiting, tail)) = self.connection(stream).ring.as_ref().and_then(look) else {
-            self.sidecore.sweep.served(client, stream, 0, Outcome::Empty);
+            self.sidecore.sweep.served(client, stream, 0, 0, Outcome::Empty);
             return false;
         };
         let asked = waiting.min(MOST);
@@ -149,7 +149,7 @@ impl Both {
             ring.bell().arm();
             Outcome::Empty
         };
-        self.sidecore.sweep.served(client, stream, engine.now() - since, outcome);
+        self.sidecore.sweep.served(client, stream, engine.now() - since, moved, outcome);
         self.let_go(engine, stream);
     }
 
