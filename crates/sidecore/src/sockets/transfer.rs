@@ -81,7 +81,10 @@ pub(super) enum Over {
 
 /// What one look at a ring that is held came to.
 enum Moved {
-    All,
+    /// Something: perhaps there is more.
+    Some {
+        all: bool,
+    },
     Nothing(Wish),
     Blocked,
     Failed(Errno),
@@ -167,9 +170,9 @@ impl Stream {
             (Moved::Blocked, _) => Turn::Blocked,
             (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
             (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
-            (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
-            (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
-            (Moved::All | Moved::Nothing(_), _) => self.arm(at),
+            (Moved::Some { all: true }, Life::Open) if !self.is_filled(at) => self.arm(at),
+            (Moved::Some { .. }, _) => Turn::More,
+            (Moved::Nothing(_), _) => self.arm(at),
         }
     }
 
@@ -232,7 +235,8 @@ impl Stream {
             Ok(sent) => {
                 at.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
                 words::add(at.word(SHARED, TRANSFERS), 1);
-                if (sent as u32) < asked { Moved::Blocked } else { Moved::All }
+                let all = asked == cursors.waiting();
+                if (sent as u32) < asked { Moved::Blocked } else { Moved::Some { all } }
             }
             Err(Errno::AGAIN) => Moved::Blocked,
             Err(error) => Moved::Failed(error),
