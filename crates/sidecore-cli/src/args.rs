@@ -3,6 +3,7 @@
 pub(crate) mod keys;
 
 use clap::{Args, Parser, Subcommand};
+use sidecore::sockets::protocol;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,8 +24,11 @@ pub(crate) enum Command {
     Keys(keys::Keys),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, order=fifo|shortest, device={…}, device.NAME=drain|remove|kill
     Set(Set),
-    /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`
+    /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`; with
+    /// --sockets its small messages go through the service of sockets
     Run(Run),
+    /// List the sockets of programs that `run --sockets` started: on which path each is, and why
+    Sockets(Sockets),
     /// Watch a running service
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
@@ -64,9 +68,31 @@ pub(crate) struct Run {
     /// The service's socket
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Small messages on TCP connections go through the service of sockets
+    #[arg(long)]
+    pub(crate) sockets: bool,
+    /// The library that sends them there; without it, the one beside this program or in ../lib/sidecore
+    #[arg(long, value_name = "FILE", requires = "sockets")]
+    pub(crate) preload: Option<PathBuf>,
+    /// The socket of the service of sockets
+    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
+    pub(crate) socket_of_sockets: PathBuf,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sockets {
+    /// Print JSON, one object a line for each socket
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a row for each socket, not for the busiest alone
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The socket of the service of sockets
+    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,8 @@
-//! `sidecore run`: one command with the OpenSSL provider, without any change to the system.
+//! `sidecore run`: one command with the OpenSSL provider, and with rings for its sockets where that is wanted, without any
+//! change to the system.
+
+mod program;
+mod sockets;
 
 use crate::args::Run;
 use crate::{beside, output};
@@ -11,6 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread::{self, JoinHandle};
+use tempfile::TempDir;
 
 /// Names of the provider's file: as it is installed, and as cargo builds it.
 const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
@@ -23,16 +28,14 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs the command to its end. Its exit code, or 128 and the number of the signal that ended it.
 pub(crate) fn run(args: &Run) -> Result<u8, String> {
-    let module = match &args.module {
-        Some(module) => module.canonicalize().map_err(|error| format!("{}: {error}", module.display()))?,
-        None => find_module()?,
-    };
-    let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
-    let configuration = scratch.path().join("openssl.cnf");
-    fs::write(&configuration, text(&module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
     let (program, rest) = args.command.split_first().ok_or("no command: write `sidecore run -- COMMAND`")?;
     let mut command = Command::new(program);
-    command.args(rest).env("OPENSSL_CONF", &configuration).env("SIDECORE_SOCKET", &args.socket);
+    command.args(rest).env("SIDECORE_SOCKET", &args.socket);
+    if args.sockets {
+        sockets::prepare(&mut command, args, program)?;
+    }
+    // As long as the command runs.
+    let _scratch = module(args)?.map(|module| provide(&mut command, &module)).transpose()?;
     // Before the command starts, so that no signal is lost.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(|e| e.to_string())?;
     let mut child = match command.spawn() {
@@ -72,11 +75,30 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-fn find_module() -> Result<PathBuf, String> {
-    beside::find(&NAMES, &PLACES).ok_or_else(|| {
-        let remedy = "build it with `cargo build --release -p sidecore-openssl`, or name it with --module";
-        format!("no provider beside this program or in ../lib/sidecore: {remedy}")
-    })
+/// The provider. `None`: there is none, which is said, and the command is run for its sockets.
+fn module(args: &Run) -> Result<Option<PathBuf>, String> {
+    if let Some(module) = &args.module {
+        return module.canonicalize().map(Some).map_err(|error| format!("{}: {error}", module.display()));
+    }
+    let found = beside::find(&NAMES, &PLACES);
+    if found.is_none() {
+        let none = "no provider beside this program or in ../lib/sidecore";
+        if !args.sockets {
+            let remedy = "build it with `cargo build --release -p sidecore-openssl`, or name it with --module";
+            return Err(format!("{none}: {remedy}"));
+        }
+        output::tell(format_args!("{none}: the command has its sockets served, and no keys"));
+    }
+    Ok(found)
+}
+
+/// Has the command's OpenSSL load the provider. Returns the directory of its configuration.
+fn provide(command: &mut Command, module: &Path) -> Result<TempDir, String> {
+    let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
+    let configuration = scratch.path().join("openssl.cnf");
+    fs::write(&configuration, text(module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
+    command.env("OPENSSL_CONF", &configuration);
+    Ok(scratch)
 }
 
 /// The configuration: OpenSSL's own provider does what ours does not. No section is called `default`: that is the name

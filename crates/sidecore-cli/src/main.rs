@@ -12,6 +12,7 @@ mod launch;
 mod output;
 mod serve;
 mod set;
+mod sockets;
 mod top;
 mod users;
 
@@ -46,6 +47,7 @@ fn run(command: Command) -> Result<u8, String> {
     let done: Result<(), String> = match command {
         Command::Serve(args) => serve::run(&args),
         Command::Keys(args) => keys::run(args).map_err(|error| error.to_string()),
+        Command::Sockets(args) => sockets::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL),
         Command::Export(args) => export::run(&args),

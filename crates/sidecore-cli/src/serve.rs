@@ -3,51 +3,85 @@
 use crate::args::Serve;
 use crate::output;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, Waiters, socket_of_environment};
+use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
 use sidecore::core::session::Class;
 use sidecore::sandbox;
 use sidecore::service::Service;
+use sidecore::sockets::Sockets;
 use sidecore::sys::cpu;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::path::Path;
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
     let socket = socket_of_environment();
-    let mut config = if let Some(path) = &args.config {
-        Config::read(path, socket)?
-    } else {
-        Config { socket, ..Config::default() }
+    let config = match &args.config {
+        Some(path) => Config::read(path, socket)?,
+        None => Config { socket, ..Config::default() },
     };
+    // Before the threads start, so that none of them takes the signal.
+    let signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    end_with_any_thread();
+    if config.sockets.is_some() { serve_sockets(&config, args, signals) } else { serve_keys(config, args, signals) }
+}
+
+/// Keys and requests, over lanes.
+fn serve_keys(mut config: Config, args: &Serve, signals: Signals) -> Result<(), String> {
     let unserved = config.unserved();
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
-    // Before the threads start, so that none of them takes the signal.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     // Before the user changes: the file may be root's.
     let passphrase = config.keys.passphrase()?;
-    end_with_any_thread();
     let mut sandbox = sandbox::enter(&config)?;
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
     let service = Service::start_with(config, passphrase.as_ref()).map_err(|error| error.to_string())?;
     drop(passphrase);
-    // Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
-    let _ = sd_notify::notify(&[NotifyState::Ready]);
+    ready();
     sandbox.filter_calls(&service)?;
-    for warning in sandbox.warnings().iter().chain(&refused(&unserved)) {
-        output::tell(format_args!("warning: {warning}"));
-    }
+    warn(sandbox.warnings().iter().chain(&refused(&unserved)));
     if let Some(changes) = service.key_changes() {
         // Whoever compares it with the last one sees an old copy of the directory.
         output::tell(format_args!("keys at rest are of change {changes}"));
     }
+    until_a_signal(&policies, service.socket(), signals);
+    Ok(())
+}
+
+/// Programs' sockets, without keys.
+fn serve_sockets(config: &Config, args: &Serve, signals: Signals) -> Result<(), String> {
+    if args.passphrase_file.is_some() {
+        return Err(
+            "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out".to_owned()
+        );
+    }
+    let mut sandbox = sandbox::enter(config)?;
+    let waits = [Some(config.notify.service), None, None, None];
+    let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
+    let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
+    let sockets = Sockets::start(config).map_err(|error| error.to_string())?;
+    ready();
+    sandbox.filter_calls_of_sockets(&sockets)?;
+    warn(sandbox.warnings().iter());
+    until_a_signal(&policy, sockets.socket(), signals);
+    Ok(())
+}
+
+/// Where systemd did not start it, there is nobody to tell. The filter leaves no way to.
+fn ready() {
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
+}
+
+fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
+    warnings.for_each(|warning| output::tell(format_args!("warning: {warning}")));
+}
+
+fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
     output::tell(format_args!("notify: {policies}"));
-    output::tell(format_args!("serving at {}", service.socket().display()));
+    output::tell(format_args!("serving at {}", socket.display()));
     let _ = signals.forever().next();
     output::tell("stopping");
-    drop(service);
-    Ok(())
 }
 
 /// A service that lacks one of its threads looks alive and answers nobody: it ends, and whoever supervises it starts another.

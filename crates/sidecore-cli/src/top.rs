@@ -4,7 +4,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
-use rows::{ALLEGED, Rows, View, classes, clients, devices, header, keys, sidecores};
+use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
 use sidecore::counters::Snapshot;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,7 +14,9 @@ mod live;
 mod rows;
 #[cfg(test)]
 mod tests;
-mod units;
+pub(crate) mod units;
+
+pub(crate) use rows::Rows;
 
 /// Shows the counters of this file until the user quits, with rates over each `interval`. With `once`, and where
 /// standard output is no terminal, prints them once as text, with rates over one interval; none: since the start.
@@ -59,7 +61,8 @@ fn render(view: &View) -> String {
     text
 }
 
-fn table(rows: &Rows) -> String {
+/// A table as text.
+pub(crate) fn table(rows: &Rows) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);

@@ -24,7 +24,12 @@ pub fn socket_of_environment() -> PathBuf {
 
 /// Users whose service a program without a configuration trusts beside root's and its own.
 pub fn service_users() -> Vec<String> {
-    named_users(&trusted_variable(SERVICE_USER_VARIABLE).unwrap_or_else(|| DEFAULT_SERVICE_USER.to_owned()))
+    service_users_or(DEFAULT_SERVICE_USER)
+}
+
+/// The same, for a service that has this user where none is named.
+pub(crate) fn service_users_or(default: &str) -> Vec<String> {
+    named_users(trusted_variable(SERVICE_USER_VARIABLE).as_deref().unwrap_or(default))
 }
 
 /// Users that are separated by commas.

@@ -1,8 +1,10 @@
 //! Sending on a program's connections through rings, beside the kernel's own path.
 //!
 //! [`program`] is what a process has: its connection to the service of sockets, its banks of places, and a thread that goes on
-//! alone when the service ends. A [`stream`] is one connection in a ring. [`protocol`] is what the two sides say to each other.
+//! alone when the service ends. A [`stream`] is one connection in a ring. [`protocol`] is what the two sides say to each other,
+//! and [`ask`] what people ask.
 
+pub mod ask;
 mod attachment;
 mod patience;
 pub mod program;

@@ -1,7 +1,7 @@
 //! A published table against the plan at the same cells.
 //!
 //! A published table is a CSV file: lines that begin with `#` say where it comes from, then a line of headings, the
-//! first of them a parameter's name or `metric`, the others values of the plan's columns; then one line for each row.
+//! first of them a parameter's name, `case` or `metric`, the others values of the plan's columns; then one line for each row.
 
 use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
 use crate::settings::Settings;
@@ -119,8 +119,10 @@ pub fn compare(
         first.map_err(|unknown| wrong(format!("no row is a metric of the plan: {unknown}")))?;
     }
     let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
-    let rows = Axis::named(&published.corner, &labels(&known), plan.system, &settings).map_err(wrong)?;
-    let columns = Axis::named(&plan.shape.columns.name, &published.columns, plan.system, &settings).map_err(wrong)?;
+    let axis =
+        |name: &str, labels: &[String]| Axis::named(name, labels, plan.system, (&settings, &plan.cases)).map_err(wrong);
+    let rows = axis(&published.corner, &labels(&known))?;
+    let columns = axis(&plan.shape.columns.name, &published.columns)?;
     let cell = plan.shape.cell;
     if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
         return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));

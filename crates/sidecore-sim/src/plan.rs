@@ -25,13 +25,14 @@
 //! set = { "client.threads" = "{}" }
 //! ```
 //!
+//! Where cases differ in several parameters, an axis goes over `[[case]]`s by their names: `rows = { case = ["small"] }`.
 //! A name may be shortened to what follows its last point where that is unique.
 
 mod axis;
 mod read;
 
-pub(crate) use axis::metric;
 pub use axis::{Axis, Shape};
+pub(crate) use axis::{CASE, metric};
 pub(crate) use read::read_text;
 
 use crate::settings::{Settings, Source};
@@ -65,11 +66,13 @@ pub struct Plan {
     pub plot: Vec<usize>,
     /// The same hardware with other software.
     pub variants: Vec<Variant>,
+    /// What an axis over cases goes over.
+    pub cases: Vec<Variant>,
     /// What headings of published tables mean in this plan.
     pub headings: Vec<Heading>,
 }
 
-/// A second table of the plan.
+/// Settings under a name: a second table of the plan, or a case along an axis.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// Its name.

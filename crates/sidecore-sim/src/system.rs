@@ -4,6 +4,7 @@ mod machine;
 mod nic;
 mod ocf;
 mod queue;
+mod streams;
 mod zvm;
 
 use crate::settings::{Parameter, Settings};
@@ -116,12 +117,13 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 5] = [
+pub static ALL: [System; 6] = [
     System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<machine::Machine>("machine", machine::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
     System::new::<zvm::Zvm>("zvm", zvm::METRICS),
     System::new::<nic::NetworkInterface>("nic", nic::METRICS),
+    System::new::<streams::Streams>("streams", streams::METRICS),
 ];
 
 /// The system of that name.

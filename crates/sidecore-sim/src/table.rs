@@ -1,6 +1,6 @@
 //! A plan's table: one run for each case, one cell for each row and column.
 
-use crate::plan::{Axis, Changes, Plan, PlanError, Shape};
+use crate::plan::{Axis, CASE, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
 use crate::system::Outcome;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 /// One run of a table.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was set for it beside the table's settings: parameter and value.
+    /// What was set for it beside the table's settings: parameter and value, or `case` and its name.
     pub case: Changes,
     /// What it found.
     pub outcome: Outcome,
@@ -45,7 +45,11 @@ pub fn run(
     let prepare = |case: &Changes| {
         let mut settings = settings.clone();
         for (name, value) in case {
-            settings.set(name, value, Source::Plan).map_err(|message| wrong(&message))?;
+            let one = [(name.clone(), value.clone())];
+            let named = plan.cases.iter().find(|known| name == CASE && known.name == *value);
+            for (name, value) in named.map_or(&one[..], |named| &named.set) {
+                settings.set(name, value, Source::Plan).map_err(|message| wrong(&message))?;
+            }
         }
         plan.system.check(&settings).map_err(|impossible| {
             let described: Vec<String> = case.iter().map(|(name, value)| format!("{name} = {value}")).collect();

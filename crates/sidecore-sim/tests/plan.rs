@@ -166,6 +166,50 @@ fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
     assert!(first.value(0, 3) > first.value(1, 3));
 }
 
+/// The good plan over two cases that differ in two parameters.
+fn with_cases(rows: &str, more: &str) -> (tempfile::TempDir, Result<Plan, String>) {
+    let plan = GOOD.replace("{ count = [1, 2] }", &format!("{{ case = [{rows}] }}"));
+    let case = |name, count, load| {
+        format!("[[case]]\nname = \"{name}\"\nset = {{ \"server.count\" = {count}, load = {load} }}\n")
+    };
+    let plan = plan.replace(
+        "columns = { load = { from = 0.2, to = 0.8, step = 0.2 } }",
+        "columns = { metric = [\"wait_us\", \"total_us\"] }",
+    );
+    let plan = plan.replace("cell = \"wait_us\"\n", "");
+    let (folder, path) = written(&(plan + &case("calm", 2, 0.2) + &case("busy", 1, 0.8) + more), SERVERS);
+    (folder, Plan::read(&path).map_err(|error| error.to_string()))
+}
+
+#[test]
+fn an_axis_over_cases_sets_several_parameters_at_once() {
+    let (_folder, plan) = with_cases("\"busy\", \"calm\"", "");
+    let plan = plan.unwrap();
+    let table = table::run(&plan, &plan.settings, &plan.shape, 1, &mut go).unwrap();
+    let waits = [0, 1].map(|row| table.value(row, 0).unwrap());
+    assert!((waits[0] - 40.0).abs() < 8.0 && waits[1] < 1.0, "{waits:?}");
+    assert_eq!(table.runs[1].case, [("case".to_owned(), "calm".to_owned())]);
+    let (_folder, found) = published("case,wait_us\nbusy,40\n");
+    let comparison = compare(&plan, &found.unwrap(), &[], 1, &mut go).unwrap();
+    assert_eq!((comparison.cells.len(), comparison.cells[0].row.as_str()), (1, "busy"));
+    let (_folder, found) = published("case,wait_us\nbsy,40\n");
+    let said = compare(&plan, &found.unwrap(), &[], 1, &mut go).unwrap_err().to_string();
+    assert!(said.contains("unknown case `bsy`; did you mean `busy`?"), "{said}");
+}
+
+#[test]
+fn wrong_cases_are_said() {
+    let twice = "[[case]]\nname = \"calm\"\nset = { load = 0.5 }\n";
+    for (rows, more, message) in [
+        ("\"calmer\"", "", "plan.toml:11: unknown case `calmer`; did you mean `calm`?"),
+        ("\"calm\"", twice, "there are two cases \"calm\": rename one"),
+        ("\"calm\"", "[[case]]\nname = \"x\"\nset = { load = 7 }\n", "`7` is no value for arrivals.load"),
+    ] {
+        let said = with_cases(rows, more).1.unwrap_err();
+        assert!(said.contains(message), "{said}");
+    }
+}
+
 #[test]
 fn a_stopped_table_keeps_what_it_has() {
     let plan = good();

@@ -7,8 +7,8 @@
 //! 2. [`Sandbox::filter_calls`], when the service runs: all threads, and those to come, keep the system calls that serving
 //!    takes. There is no `socket` among them, so there is no network.
 //!
-//! Nothing of it can be taken back. That is why [`crate::service::Service::start`] does none of it: it runs inside other
-//! programs as well.
+//! Nothing of it can be taken back. That is why [`Service::start`] and [`Sockets::start`] do none of it: they run inside
+//! other programs as well.
 
 mod calls;
 mod files;
@@ -17,6 +17,8 @@ mod user;
 
 use crate::config::Config;
 use crate::service::Service;
+use crate::sockets::Sockets;
+use calls::Duty;
 use rustix::thread::CapabilitySet;
 use std::fmt::Display;
 use std::fs;
@@ -44,13 +46,11 @@ pub fn enter(config: &Config) -> Result<Sandbox, String> {
     if let Some(user) = &user {
         user.become_it()?;
     }
-    user::drop_capabilities(if sandbox.lock_memory == Some(false) {
-        CapabilitySet::empty()
-    } else {
-        memory::capability()
-    })?;
+    // A service of sockets has no keys that must not reach swap.
+    let lock = sandbox.lock_memory.or(config.sockets.is_some().then_some(false));
+    user::drop_capabilities(if lock == Some(false) { CapabilitySet::empty() } else { memory::capability() })?;
     memory::deny_inspection()?;
-    judge(sandbox.lock_memory, || Ok(memory::lock()), &mut warnings)?;
+    judge(lock, || Ok(memory::lock()), &mut warnings)?;
     judge(sandbox.landlock, || files::restrict(config), &mut warnings)?;
     Ok(Sandbox { seccomp: sandbox.seccomp, warnings })
 }
@@ -61,7 +61,19 @@ impl Sandbox {
     /// # Errors
     /// This machine cannot filter system calls, and the configuration demands it.
     pub fn filter_calls(&mut self, _running: &Service) -> Result<(), String> {
-        judge(self.seccomp, || Ok(calls::filter()), &mut self.warnings)
+        self.filter(Duty::Keys)
+    }
+
+    /// The second step, when the service of sockets runs. Its list is another one: it opens no file.
+    ///
+    /// # Errors
+    /// As for [`Sandbox::filter_calls`].
+    pub fn filter_calls_of_sockets(&mut self, _running: &Sockets) -> Result<(), String> {
+        self.filter(Duty::Sockets)
+    }
+
+    fn filter(&mut self, duty: Duty) -> Result<(), String> {
+        judge(self.seccomp, || Ok(calls::filter(duty)), &mut self.warnings)
     }
 
     /// What this machine could not do and the configuration does not demand, each with what to do about it.

@@ -21,6 +21,7 @@ use crate::sys::wake;
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
+pub use sidecore_client::sockets::{ask, protocol};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
 use std::convert::Infallible;

@@ -18,7 +18,10 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("sidecore-preload", &["sidecore-client", "sidecore-core"]),
     // What root runs links nothing that simulates.
     ("sidecore-cli", &["sidecore", "sidecore-core"]),
-    ("sidecore-lab", &["sidecore", "sidecore-sim", "sidecore-openssl", "sidecore-libcrypto", "sidecore-core"]),
+    (
+        "sidecore-lab",
+        &["sidecore", "sidecore-sim", "sidecore-openssl", "sidecore-preload", "sidecore-libcrypto", "sidecore-core"],
+    ),
     ("sidecore-libcrypto", &[]),
     ("xtask", &[]),
     ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),

@@ -12,6 +12,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
 use sidecore::counters::Snapshot;
+use sidecore::sockets::ask;
 use sidecore::sys::{cpu, features};
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,8 +66,13 @@ pub(super) fn memory() -> Memory {
 
 /// What of the service can be seen, and what it counts if it answers.
 pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
-    let options = Options { socket: config.socket.clone(), slots: 2, arena_bytes: 4096, ..Options::default() };
-    let answer = Client::connect(&options).map(drop).map_err(|error| error.to_string());
+    let socket = config.socket.clone();
+    let answer = if config.sockets.is_some() {
+        ask::listens(&socket).map_err(|error| format!("no service of sockets at {}: {error}", socket.display()))
+    } else {
+        let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };
+        Client::connect(&options).map(drop).map_err(|error| error.to_string())
+    };
     // A counter file that a dead service left names a process that is none of sidecore's.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
     let service = Service {

@@ -4,10 +4,10 @@ use sidecore::core::histogram::Summary;
 use sidecore::core::time::Nanos;
 
 /// What stands where there is no number.
-pub(super) const NONE: &str = "-";
+pub(crate) const NONE: &str = "-";
 
 /// Three digits and a decimal prefix: `12.3k`.
-pub(super) fn amount(value: f64) -> String {
+pub(crate) fn amount(value: f64) -> String {
     let (scaled, prefix) = match value {
         v if v < 999.5 => (v, ""),
         v if v < 999.5e3 => (v / 1e3, "k"),
@@ -24,7 +24,7 @@ pub(super) fn amount(value: f64) -> String {
 }
 
 /// A count: exact up to five digits, else as [`amount`].
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     if value < 100_000 { value.to_string() } else { amount(value as f64) }
 }
 

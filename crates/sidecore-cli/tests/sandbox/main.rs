@@ -6,6 +6,7 @@ mod example;
 mod service;
 #[path = "../../../sidecore/tests/service/skipped.rs"]
 mod skipped;
+mod sockets;
 mod start;
 mod unit;
 mod work;

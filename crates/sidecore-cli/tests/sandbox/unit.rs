@@ -1,20 +1,26 @@
-//! The unit for systemd.
+//! The units for systemd.
 
 use crate::service::sidecore;
 use crate::skipped::skipped;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
-const UNIT: &str = include_str!("../../../../packaging/sidecore.service");
+/// Each with its name, and the options of `serve` that it uses.
+const UNITS: [(&str, &str, usize); 2] = [
+    ("sidecore.service", include_str!("../../../../packaging/sidecore.service"), 2),
+    ("sidecore-sockets.service", include_str!("../../../../packaging/sidecore-sockets.service"), 1),
+];
 /// Worst exposure that is accepted, as `systemd-analyze` counts in tenths: 0 to 100.
 const EXPOSURE: &str = "15";
 
-fn value(key: &str) -> &'static str {
-    UNIT.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap()
+fn value<'a>(unit: &'a str, key: &str) -> &'a str {
+    unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap()
 }
 
-/// What systemd says to it. `None`, said aloud: it is not here.
+/// What systemd says to them. `None`, said aloud: it is not here.
 fn analyze(arguments: &[&str]) -> Option<Output> {
     match Command::new("systemd-analyze").args(arguments).output() {
         Ok(output) => Some(output),
@@ -26,41 +32,57 @@ fn analyze(arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// Its text with this build of the command, and without the credential, which is not on this machine.
-fn with_this_build() -> tempfile::TempDir {
+/// The units with this build of the command.
+fn with_this_build() -> (TempDir, [(&'static str, PathBuf); 2]) {
     let scratch = tempfile::tempdir().unwrap();
-    let text = UNIT.replace("/usr/bin/sidecore", sidecore().get_program().to_str().unwrap());
-    fs::write(scratch.path().join("sidecore.service"), text).unwrap();
-    scratch
+    let files = UNITS.map(|(name, unit, _)| {
+        let (file, text) =
+            (scratch.path().join(name), unit.replace("/usr/bin/sidecore", sidecore().get_program().to_str().unwrap()));
+        fs::write(&file, text).unwrap();
+        (name, file)
+    });
+    (scratch, files)
 }
 
 #[test]
-fn the_unit_starts_what_there_is() {
-    let words: Vec<&str> = value("ExecStart").split_whitespace().collect();
-    assert_eq!(words[..2], ["/usr/bin/sidecore", "serve"]);
+fn the_units_start_what_there_is() {
     let help = String::from_utf8(sidecore().args(["serve", "--help"]).output().unwrap().stdout).unwrap();
-    let options: Vec<&&str> = words.iter().filter(|word| word.starts_with("--")).collect();
-    assert_eq!(options.len(), 2);
-    assert!(options.iter().all(|option| help.contains(**option)), "{help}");
+    for (name, unit, expected) in UNITS {
+        let words: Vec<&str> = value(unit, "ExecStart").split_whitespace().collect();
+        assert_eq!(words[..2], ["/usr/bin/sidecore", "serve"]);
+        let options: Vec<&&str> = words.iter().filter(|word| word.starts_with("--")).collect();
+        assert_eq!(options.len(), expected, "{name}");
+        assert!(options.iter().all(|option| help.contains(**option)), "{help}");
+    }
 }
 
 #[test]
-fn systemd_understands_each_line_of_the_unit() {
-    let scratch = with_this_build();
-    let file = scratch.path().join("sidecore.service");
-    let Some(output) = analyze(&["verify", "--man=no", file.to_str().unwrap()]) else { return };
-    let said = String::from_utf8_lossy(&output.stderr);
-    let about_it: Vec<&str> = said.lines().filter(|line| line.contains("sidecore.service")).collect();
-    assert!(about_it.is_empty(), "{about_it:#?}");
+fn the_services_are_different_users_in_different_directories() {
+    for key in ["User", "Group", "RuntimeDirectory"] {
+        let [one, other] = UNITS.map(|(_, unit, _)| value(unit, key));
+        assert_ne!(one, other, "{key}");
+    }
 }
 
 #[test]
-fn the_unit_leaves_little_exposed() {
-    let scratch = with_this_build();
-    let file = scratch.path().join("sidecore.service");
+fn systemd_understands_each_line_of_the_units() {
+    let (_scratch, files) = with_this_build();
+    for (name, file) in files {
+        let Some(output) = analyze(&["verify", "--man=no", file.to_str().unwrap()]) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        let about_it: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
+        assert!(about_it.is_empty(), "{about_it:#?}");
+    }
+}
+
+#[test]
+fn the_units_leave_little_exposed() {
+    let (_scratch, files) = with_this_build();
     let threshold = format!("--threshold={EXPOSURE}");
-    let Some(output) = analyze(&["security", "--offline=true", &threshold, file.to_str().unwrap()]) else { return };
-    let said = String::from_utf8_lossy(&output.stdout);
-    let exposure = said.lines().last().unwrap_or_default();
-    assert!(output.status.success() && exposure.contains("exposure level"), "{exposure}");
+    for (name, file) in files {
+        let Some(output) = analyze(&["security", "--offline=true", &threshold, file.to_str().unwrap()]) else { return };
+        let said = String::from_utf8_lossy(&output.stdout);
+        let exposure = said.lines().last().unwrap_or_default();
+        assert!(output.status.success() && exposure.contains("exposure level"), "{name}: {exposure}");
+    }
 }

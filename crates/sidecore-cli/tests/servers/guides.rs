@@ -3,9 +3,9 @@
 //! A block marked `sh` is done by bash, one marked `LANGUAGE file=PATH` is written to that file, one marked `text` is
 //! only shown. Nothing is replaced in them: `machine.sh` makes the paths, ports and users that they name.
 
-use crate::module;
 use crate::programs::{is_root, program, run};
 use crate::service::signatures;
+use crate::{library, module};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 use sidecore::core::session::Class;
 use sidecore::counters::{ClassCounter, Snapshot};
@@ -116,6 +116,7 @@ fn follow(pages: &[&str]) -> Followed {
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/machine.sh");
     let mut command = program("unshare");
     command.args(["--mount", "--propagation", "private"]).arg(machine).arg(scratch.path()).arg(project());
+    library::built("sidecore-preload");
     let done = run(command.arg(module::path().parent().unwrap()));
     let said = |name| std::fs::read_to_string(shared.join(name)).unwrap_or_default();
     let transcript = said("transcript");
@@ -169,4 +170,34 @@ fn the_guide_for_the_openssl_command_works_word_for_word() {
     assert!(eight > 0 && one > 0, "{said}");
     let signed = followed.requests("rsa-4096-sign-digest");
     assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
+}
+
+/// Follows a page about sockets. What it says at last of the sockets of that program was served.
+fn rings(guide: &str, name: &str, needs: &[&str]) {
+    for name in needs {
+        program(name);
+    }
+    let said = follow(&["install.md", guide]).said;
+    let is_row = |line: &&str| line.starts_with(name) && line.contains("ring: small sends in a row");
+    assert!(said.lines().any(|line| is_row(&line)), "{said}");
+}
+
+#[test]
+fn the_guide_for_redis_works_word_for_word() {
+    rings("guide/redis.md", "redis-server", &["redis-server", "redis-cli"]);
+}
+
+#[test]
+fn the_guide_for_mosquitto_works_word_for_word() {
+    rings("guide/mosquitto.md", "mosquitto", &["mosquitto", "mosquitto_sub"]);
+}
+
+#[test]
+fn the_guide_for_python_works_word_for_word() {
+    rings("guide/python-sockets.md", "python3", &["python3"]);
+}
+
+#[test]
+fn the_guide_for_node_works_word_for_word() {
+    rings("guide/node-sockets.md", "node", &["node"]);
 }

@@ -2,6 +2,7 @@
 
 mod guides;
 mod handshake;
+mod library;
 mod luck;
 mod material;
 mod memory;

@@ -11,7 +11,7 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Every program that these tests run, and the Debian package that has it.
-const PACKAGES: [(&str, &str); 11] = [
+const PACKAGES: [(&str, &str); 17] = [
     ("openssl", "openssl"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
@@ -23,6 +23,12 @@ const PACKAGES: [(&str, &str); 11] = [
     ("systemctl", "systemd"),
     ("cc", "gcc libssl-dev"),
     ("bash", "bash"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("mosquitto", "mosquitto"),
+    ("mosquitto_sub", "mosquitto-clients"),
+    ("python3", "python3"),
+    ("node", "nodejs"),
 ];
 
 /// The program, or the end of the test with the line that installs what is missing.

@@ -1,14 +1,14 @@
 //! What a process has of the service of sockets: at most one connection to it, and its streams.
 
+use super::ask::connect;
 use super::attachment::Attachment;
 use super::protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use super::stream::Stream;
-use crate::client::is_trusted;
-use crate::environment::{service_users, trusted_variable};
+use crate::environment::trusted_variable;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::thread::spawn_without_signals;
-use crate::sys::{clock, packet, peer, tcp};
+use crate::sys::{clock, tcp};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -111,12 +111,7 @@ impl Program {
     fn attach(&'static self) -> io::Result<Arc<Attachment>> {
         let path = trusted_variable(SOCKET_VARIABLE).filter(|path| !path.is_empty());
         let path = path.map_or_else(|| PathBuf::from(DEFAULT_SOCKET), PathBuf::from);
-        let deadline = clock::now().saturating_add(CONNECT_TIMEOUT);
-        let socket = packet::connect_by(&path, deadline)?;
-        // It gets the program's sockets: not whoever listens at a path.
-        if !is_trusted(peer::credentials(&socket)?.uid, &service_users()) {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+        let socket = connect(&path, CONNECT_TIMEOUT)?;
         let attachment = Arc::new(Attachment::new(socket, &name())?);
         let waiting = attachment.clone();
         spawn_without_signals("sidecore-sockets", STACK, move || {

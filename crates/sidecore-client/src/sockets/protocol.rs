@@ -7,8 +7,12 @@ pub const MAX_NAME: usize = 31;
 /// Most rows of one answer to [`Ask::List`].
 pub const MAX_ROWS: usize = 64;
 
-/// Where the service of sockets listens unless told otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/sidecore/sockets.sock";
+/// Where the service of sockets listens unless told otherwise: not where keys are served, for it may replace what lies beside
+/// its socket.
+pub const DEFAULT_SOCKET: &str = "/run/sidecore-sockets/sockets.sock";
+/// The user that the package makes for it, trusted where no other is named. It is another than that of the service of keys,
+/// whose user may use every key.
+pub const DEFAULT_SERVICE_USER: &str = "sidecore-sockets";
 /// The environment variable that names another socket for it.
 pub const SOCKET_VARIABLE: &str = "SIDECORE_SOCKETS";
 

@@ -17,8 +17,9 @@ use sidecore_core::streams::layout::{
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What became of a message.
@@ -51,8 +52,6 @@ pub enum Drained {
 #[derive(Debug, Default)]
 pub struct Stream {
     seat: Mutex<Option<Ring>>,
-    /// Which thread is at work on it, see [`this_thread`]; 0: none.
-    owner: AtomicUsize,
 }
 
 /// What is known of the ring, while there is one.
@@ -68,34 +67,51 @@ pub(super) struct Ring {
     more: bool,
 }
 
-/// A stream that this thread is at work on.
-struct Locked<'a> {
-    ring: MutexGuard<'a, Option<Ring>>,
-    owner: &'a AtomicUsize,
-}
+/// Streams that this thread is at work on, by address, those of the handlers that interrupted it behind its own; 0: none.
+type Within = [Cell<usize>; 4];
 
-impl Drop for Locked<'_> {
-    fn drop(&mut self) {
-        self.owner.store(0, Ordering::Relaxed);
+thread_local!(static WITHIN: Within = const { [const { Cell::new(0) }; 4] });
+
+/// That this thread is at work on a stream: said before the stream's lock is taken, and until it is given back, so that
+/// whatever interrupts the thread in between finds it.
+struct Entry(usize);
+
+impl Entry {
+    /// `None`: it is already, further up its stack.
+    fn new(stream: &Stream) -> Option<Self> {
+        let this = std::ptr::from_ref(stream).addr();
+        WITHIN.with(|within| {
+            let depth = within.iter().position(|entry| entry.get() == 0)?;
+            let is_new = within[..depth].iter().all(|entry| entry.get() != this);
+            is_new.then(|| {
+                within[depth].set(this);
+                compiler_fence(Ordering::SeqCst);
+                Self(depth)
+            })
+        })
     }
 }
 
-/// A number that no other thread of the process has.
-fn this_thread() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+impl Drop for Entry {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        WITHIN.with(|within| within[self.0].set(0));
+    }
+}
+
+/// A stream that this thread is at work on.
+struct Locked<'a> {
+    ring: MutexGuard<'a, Option<Ring>>,
+    /// Dropped last.
+    _entry: Entry,
 }
 
 impl Stream {
     /// `None`: this thread has it already, further up its stack.
     fn lock(&self) -> Option<Locked<'_>> {
-        let this = this_thread();
-        if self.owner.load(Ordering::Relaxed) == this {
-            return None;
-        }
+        let entry = Entry::new(self)?;
         let ring = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
-        self.owner.store(this, Ordering::Relaxed);
-        Some(Locked { ring, owner: &self.owner })
+        Some(Locked { ring, _entry: entry })
     }
 
     /// A stream begins here.

@@ -16,7 +16,8 @@ const LARGE_IN_A_ROW: u8 = 4;
 const ANSWER: u8 = 2;
 /// Answers in a row after which it is left.
 const ANSWERS_IN_A_ROW: u8 = 16;
-/// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`.
+/// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`. Each row of
+/// sends that a ring would have paid for takes one back.
 const MAX_CAUTION: u8 = 4;
 
 /// On which path a socket is and why, for people. The numbers are shown by the service, which knows them from the program.
@@ -143,6 +144,9 @@ impl Rule {
     #[inline]
     pub fn receives(&mut self) -> Advice {
         let sent = core::mem::take(&mut self.small);
+        if sent >= IN_A_ROW {
+            self.caution = self.caution.saturating_sub(1);
+        }
         if !self.promoted || sent == 0 {
             return Advice::Stay;
         }
@@ -222,6 +226,18 @@ mod tests {
             "it is more cautious now"
         );
         assert_eq!(rule.sends(64), Advice::Promote);
+    }
+
+    #[test]
+    fn a_cautious_connection_enters_again_when_its_ways_have_changed() {
+        let mut rule = promoted();
+        (0..10).for_each(|_| rule.demoted());
+        let batches = (1..).find(|_| {
+            let asks = small(&mut rule, 16).contains(&Advice::Promote);
+            rule.receives();
+            asks
+        });
+        assert_eq!(batches, Some(u32::from(MAX_CAUTION)), "each batch of 16 takes one back");
     }
 
     #[test]

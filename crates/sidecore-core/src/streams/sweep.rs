@@ -1,8 +1,9 @@
 //! Whose stream is served next.
 //!
-//! Each client has a share of the time, refilled in rounds ([`Share`]). Of a client that is in credit, streams that were filled
-//! anew come before those that had more than one transfer takes: so a quiet connection does not wait behind flooded ones.
-//! After so many new ones a flooded one has its turn all the same.
+//! Each client has a share of the time, refilled in rounds ([`Share`]). Of a client that is in credit, streams whose last
+//! transfer moved little come before those whose last one moved much: so a quiet connection does not wait behind flooded
+//! ones. After so many quiet ones a flooded one has its turn all the same. Whether a ring is empty after a transfer says less:
+//! a flooded one is empty for a moment now and then, and a message may come to a quiet one just during its transfer.
 
 use crate::policy::admission::Share;
 use crate::time::Nanos;
@@ -10,8 +11,10 @@ use alloc::vec::Vec;
 
 /// Time that each client gets in a round for each unit of weight, ns.
 const QUANTUM: Nanos = 50_000;
-/// New streams that come before a flooded one at most.
-const FRESH_IN_A_ROW: u32 = 64;
+/// Quiet streams that come before a flooded one at most.
+const QUIET_IN_A_ROW: u32 = 64;
+/// Bytes of a transfer from which on its stream is flooded: several small messages.
+const FLOOD: u32 = 512;
 
 /// Number of a client, given when it is added and free again when it is removed.
 pub type ClientId = usize;
@@ -52,15 +55,17 @@ pub struct Sweep {
 struct Client {
     share: Share,
     streams: Vec<Link>,
-    fresh: Queue,
+    quiet: Queue,
     flooded: Queue,
-    /// New streams that were served since the last flooded one.
+    /// Quiet streams that were served since the last flooded one.
     in_a_row: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
     at: At,
+    /// Its last transfer moved much.
+    flooded: bool,
     next: Option<StreamId>,
 }
 
@@ -72,7 +77,8 @@ struct Queue {
 
 impl Queue {
     fn push(&mut self, links: &mut [Link], stream: StreamId) {
-        links[stream as usize] = Link { at: At::Queued, next: None };
+        let link = &mut links[stream as usize];
+        (link.at, link.next) = (At::Queued, None);
         self.ends = Some(match self.ends {
             None => (stream, stream),
             Some((first, last)) => {
@@ -93,8 +99,8 @@ impl Queue {
 
 impl Client {
     fn take(&mut self) -> Option<StreamId> {
-        let flooded_is_due = self.in_a_row >= FRESH_IN_A_ROW && self.flooded.ends.is_some();
-        if !flooded_is_due && let Some(stream) = self.fresh.pop(&mut self.streams) {
+        let flooded_is_due = self.in_a_row >= QUIET_IN_A_ROW && self.flooded.ends.is_some();
+        if !flooded_is_due && let Some(stream) = self.quiet.pop(&mut self.streams) {
             self.in_a_row += 1;
             return Some(stream);
         }
@@ -102,8 +108,13 @@ impl Client {
         self.flooded.pop(&mut self.streams)
     }
 
+    fn queue(&mut self, stream: StreamId) {
+        let queue = if self.streams[stream as usize].flooded { &mut self.flooded } else { &mut self.quiet };
+        queue.push(&mut self.streams, stream);
+    }
+
     fn waits(&self) -> bool {
-        self.fresh.ends.is_some() || self.flooded.ends.is_some()
+        self.quiet.ends.is_some() || self.flooded.ends.is_some()
     }
 }
 
@@ -118,7 +129,7 @@ impl Sweep {
         let client = Client {
             share: Share::new(weight),
             streams: Vec::new(),
-            fresh: Queue::default(),
+            quiet: Queue::default(),
             flooded: Queue::default(),
             in_a_row: 0,
         };
@@ -133,7 +144,7 @@ impl Sweep {
     /// The client has places for so many streams more.
     pub fn add_places(&mut self, client: ClientId, count: u32) {
         if let Some(Some(client)) = self.clients.get_mut(client) {
-            client.streams.extend((0..count).map(|_| Link { at: At::Idle, next: None }));
+            client.streams.extend((0..count).map(|_| Link { at: At::Idle, flooded: false, next: None }));
         }
     }
 
@@ -149,7 +160,7 @@ impl Sweep {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
         match of.streams.get_mut(stream as usize).map(|link| &mut link.at) {
             Some(At::Idle) => {
-                of.fresh.push(&mut of.streams, stream);
+                of.queue(stream);
                 self.waiting += 1;
             }
             Some(At::Taken { again }) => *again = true,
@@ -184,20 +195,18 @@ impl Sweep {
         None
     }
 
-    /// The stream that [`Sweep::take`] named was served, in so much time (ns).
-    pub fn served(&mut self, client: ClientId, stream: StreamId, took: Nanos, outcome: Outcome) {
+    /// The stream that [`Sweep::take`] named was served, in so much time (ns), and so many bytes were moved.
+    pub fn served(&mut self, client: ClientId, stream: StreamId, took: Nanos, moved: u32, outcome: Outcome) {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
         // What costs nothing would be served for ever.
         of.share.charge(took.max(1));
         let Some(link) = of.streams.get_mut(stream as usize) else { return };
         let again = link.at == At::Taken { again: true };
-        link.at = At::Idle;
-        match outcome {
-            Outcome::More => of.flooded.push(&mut of.streams, stream),
-            Outcome::Empty | Outcome::Blocked if again => of.fresh.push(&mut of.streams, stream),
-            Outcome::Empty | Outcome::Blocked => return,
+        (link.at, link.flooded) = (At::Idle, moved >= FLOOD);
+        if outcome == Outcome::More || again {
+            of.queue(stream);
+            self.waiting += 1;
         }
-        self.waiting += 1;
     }
 }
 
@@ -218,31 +227,35 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_was_filled_anew_comes_before_flooded_ones() {
+    fn a_quiet_stream_comes_before_flooded_ones_whether_or_not_its_ring_was_empty() {
         let mut sweep = sweep(&[(1, 256)]);
         sweep.add_places(0, 1);
         for _ in 0..300 {
             let (client, stream) = sweep.take().unwrap();
-            sweep.served(client, stream, 10, Outcome::More);
+            sweep.served(client, stream, 10, 9_999, Outcome::More);
         }
         sweep.announce(0, 256);
-        assert_eq!(sweep.take(), Some((0, 256)));
+        for outcome in [Outcome::More, Outcome::Empty] {
+            assert_eq!(sweep.take(), Some((0, 256)));
+            sweep.served(0, 256, 10, 64, outcome);
+        }
+        assert_ne!(sweep.take(), Some((0, 256)));
     }
 
     #[test]
     fn a_flooded_stream_is_not_forgotten_for_those_that_trickle() {
         let mut sweep = sweep(&[(1, 8)]);
         let (client, flooded) = sweep.take().unwrap();
-        sweep.served(client, flooded, 10, Outcome::More);
+        sweep.served(client, flooded, 10, 9_999, Outcome::More);
         let mut served = 0;
         for _ in 0..1_000 {
             let (client, stream) = sweep.take().unwrap();
             served += u32::from(stream == flooded);
             sweep.announce(client, stream);
-            let outcome = if stream == flooded { Outcome::More } else { Outcome::Empty };
-            sweep.served(client, stream, 10, outcome);
+            // Its ring is empty now and then.
+            sweep.served(client, stream, 10, if stream == flooded { 9_999 } else { 64 }, Outcome::Empty);
         }
-        assert!((1_000 / (FRESH_IN_A_ROW + 2)..=1_000 / FRESH_IN_A_ROW).contains(&served), "{served}");
+        assert!((1_000 / (QUIET_IN_A_ROW + 2)..=1_000 / QUIET_IN_A_ROW).contains(&served), "{served}");
     }
 
     #[test]
@@ -253,7 +266,7 @@ mod tests {
             let (client, stream) = sweep.take().unwrap();
             let cost = [20_000, 3_000][client];
             took[client] += cost;
-            sweep.served(client, stream, cost, Outcome::More);
+            sweep.served(client, stream, cost, 9_999, Outcome::More);
         }
         let ratio = took[1] as f64 / took[0] as f64;
         assert!((2.9..3.1).contains(&ratio), "{ratio}");
@@ -265,9 +278,9 @@ mod tests {
         let (client, stream) = sweep.take().unwrap();
         assert!(!sweep.waits());
         sweep.announce(client, stream);
-        sweep.served(client, stream, 5, Outcome::Empty);
+        sweep.served(client, stream, 5, 64, Outcome::Empty);
         assert_eq!(sweep.take(), Some((client, stream)));
-        sweep.served(client, stream, 5, Outcome::Blocked);
+        sweep.served(client, stream, 5, 64, Outcome::Blocked);
         assert_eq!(sweep.take(), None);
     }
 
@@ -276,11 +289,11 @@ mod tests {
         let mut sweep = sweep(&[(1, 5), (1, 5)]);
         let (client, stream) = sweep.take().unwrap();
         sweep.remove_client(client);
-        sweep.served(client, stream, 5, Outcome::More);
+        sweep.served(client, stream, 5, 64, Outcome::More);
         sweep.announce(client, 77);
         let rest: Vec<_> = core::iter::from_fn(|| {
             let (client, stream) = sweep.take()?;
-            sweep.served(client, stream, 5, Outcome::Empty);
+            sweep.served(client, stream, 5, 64, Outcome::Empty);
             Some(client)
         })
         .collect();

@@ -99,6 +99,11 @@ impl<'e, L> Variant<'e, L> {
 }
 
 impl Turn<'_> {
+    /// Whether the variant has not run before in this case.
+    pub(super) fn is_first(&self) -> bool {
+        self.repeat == 0
+    }
+
     /// What the variant of that name did in this turn, operations a second. `None`: it cannot be measured here.
     pub(super) fn rate(&self, name: &str) -> Option<f64> {
         self.rates.iter().find(|(known, _)| known == name).map(|(_, rate)| *rate)

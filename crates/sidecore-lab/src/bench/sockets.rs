@@ -5,6 +5,7 @@ pub(super) mod content;
 pub(super) mod ffi;
 mod laboratory;
 mod peer;
+mod ring;
 
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::task::{TcpOptions, Traffic};
@@ -12,6 +13,7 @@ use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 use laboratory::{Laboratory, Load, Way};
+use sidecore::core::policy::notify::Notify;
 
 /// What the rows are measured against: as most programs are that send small messages.
 const BASELINE: &str = "direct";
@@ -32,7 +34,7 @@ const fn part(name: &'static str, traffic: Traffic, sizes: &'static [usize], con
     Part { name, traffic, sizes, connections }
 }
 
-const SIZES: &[usize] = &[1, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+const SIZES: &[usize] = &[1, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20];
 const ANSWERED: &[usize] = &[64, 1 << 10, 16 << 10];
 
 const FULL: [Part; 7] = [
@@ -55,6 +57,21 @@ const QUICK: [Part; 7] = [
     part("quiet", Traffic::Quiet, &[64], &[257]),
 ];
 
+/// What a ring's ratio is at least to be, by traffic, size and connections.
+const REACH: [((&str, usize, usize), f64); 7] = [
+    (("stream", 64, 1), 40.0),
+    (("stream", 256, 1), 10.0),
+    (("stream", 1 << 10, 1), 2.5),
+    (("fan-out", 64, 64), 40.0),
+    (("fan-out", 64, 256), 40.0),
+    (("pipelined", 64, 1), 3.0),
+    (("pipelined", 64, 4), 5.0),
+];
+/// And wherever each message waits for one before: it goes the kernel's way.
+const ECHO_REACH: f64 = 0.97;
+/// What the ratio of the program's CPU time is at most to be where messages are paced.
+const PACED_REACH: f64 = 0.1;
+
 /// Names of all traffic that is measured.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     FULL.iter().map(|part| part.name)
@@ -63,39 +80,45 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     ffi::raise_descriptors()?;
     let mut laboratory = Laboratory::new(settings.check);
-    let (repeats, ns) = settings.pick((3, 100_000_000), (5, 250_000_000));
+    let (repeats, warm_up, ns) = settings.pick((3, 40_000_000, 80_000_000), (5, 100_000_000, 250_000_000));
     let parts = settings.pick(&QUICK, &FULL);
     let wanted = parts.iter().filter(|part| settings.wants(part.name));
-    let cases = wanted.flat_map(|part| part.cases(&laboratory, ns)).collect();
+    let cases = wanted.flat_map(|part| part.cases(&laboratory, (warm_up, ns))).collect();
     Ok(measure_all(&mut laboratory, cases, repeats, progress)?.noted(
-        "sockets: messages a second that arrived, of one program with one thread over loopback; client CPU is that of the \
-         program, service CPU that of the service, per message. direct, cork and the rings set TCP_NODELAY or what replaces it, \
-         nagle does not; cork is let go after 64 messages and after each answer. The peer is one thread that takes all there is \
-         without copying it. paced: one message to each connection, then a pause, 100,000 a second together; the ratio is of \
-         the program's CPU time. pipelined: 16 messages for each received; their times are those of all 16. slow-peer: one \
-         connection is read at 1 MB/s and does not count. quiet: times of one connection's messages, one a millisecond, from \
-         before send to the peer's socket, while the others are flooded; the ratio is of their medians. Published for IsoStack \
-         (Shalev et al., USENIX ATC 2010): 10 Gbit/s at 64 B at 40 % CPU, 11 x the native stack, with a stack of its own on a \
-         core of its own.",
+        "sockets: messages a second of a program with one thread over loopback, to one thread that takes all there is without \
+         copying it. paced: 100,000 a second together, one to each connection and then a pause; the ratio is of the program's CPU \
+         time, where less is better. pipelined: 16 messages for each received; their times are those of all 16. slow-peer: one \
+         connection is read at 1 MB/s and does not count. quiet: times of one connection's messages, one a millisecond, while the \
+         others are flooded; the ratio is of medians, where less is better. Published for IsoStack (Shalev and others, USENIX ATC \
+         2010): 10 Gbit/s with messages of 64 B at 40 % CPU, 11 x the native stack, by a stack of its own on a core of its own.",
     ))
 }
 
 impl Part {
-    fn cases<'p>(&'p self, laboratory: &Laboratory, ns: u64) -> impl Iterator<Item = Case<'static, Laboratory>> + 'p {
+    fn cases<'p>(
+        &'p self,
+        laboratory: &Laboratory,
+        (warm_up, ns): (u64, u64),
+    ) -> impl Iterator<Item = Case<'static, Laboratory>> + 'p {
         let places = laboratory.describe();
         let points = self.sizes.iter().flat_map(|size| self.connections.iter().map(move |many| (*size, *many)));
-        points.map(move |(size, connections)| self.case(&places, Load { traffic: self.traffic, connections, size, ns }))
+        points.map(move |(size, connections)| {
+            self.case(&places, Load { traffic: self.traffic, connections, size, warm_up, ns })
+        })
     }
 
     fn case(&self, places: &str, load: Load) -> Case<'static, Laboratory> {
-        let kernel = |name, options| {
-            let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| laboratory.run(&load, Way::Kernel(options));
+        let sent = |name, way| {
+            let run = move |laboratory: &mut Laboratory, turn: &Turn<'_>| laboratory.run(&load, way, turn);
             Variant::new(name, run)
         };
+        let kernel = |name, options| sent(name, Way::Kernel(options));
+        let ring = |name, waits: Notify| sent(name, Way::Ring(waits)).with(Key::Notify, waits.to_string());
         let by = match load.traffic {
             Traffic::Quiet => By::Median,
             _ => By::Rate,
         };
+        let parks = ring("ring", Notify::Park).against(by, BASELINE);
         Case::new("sockets")
             .with(Key::Op, self.name)
             .with(Key::Size, load.size)
@@ -105,5 +128,41 @@ impl Part {
             .variant(kernel(BASELINE, TcpOptions::NoDelay))
             .variant(kernel("nagle", TcpOptions::Nagle).against(by, BASELINE))
             .variant(kernel("cork", TcpOptions::Cork).against(by, BASELINE))
+            .variant(match self.reach(&load) {
+                Some((key, reach)) => parks.with(key, reach),
+                None => parks,
+            })
+            .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
+    }
+
+    /// What the ratio is to be, where something is promised.
+    fn reach(&self, load: &Load) -> Option<(Key, f64)> {
+        let point = (self.name, load.size, load.connections);
+        match load.traffic {
+            Traffic::Answers(1) => Some((Key::AtLeast, ECHO_REACH)),
+            Traffic::Paced(_) => Some((Key::AtMost, PACED_REACH)),
+            _ => REACH.iter().find(|(known, _)| *known == point).map(|(_, least)| (Key::AtLeast, *least)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_promise_is_measured() {
+        for ((kind, size, connections), _) in REACH {
+            let part = FULL.iter().find(|part| part.name == kind).unwrap();
+            assert!(
+                part.sizes.contains(&size) && part.connections.contains(&connections),
+                "{kind} {size} {connections}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_short_run_has_all_traffic() {
+        assert!(QUICK.iter().map(|part| part.name).eq(kinds()));
     }
 }

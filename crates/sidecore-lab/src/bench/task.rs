@@ -48,7 +48,9 @@ pub(crate) struct Sending {
     pub(crate) options: TcpOptions,
     /// Whether the bytes say where they belong, and are compared where they arrive.
     pub(crate) checked: bool,
-    /// For so long, ns.
+    /// For so long before it is measured, ns.
+    pub(crate) warm_up: u64,
+    /// For so long while it is measured, ns.
     pub(crate) ns: u64,
 }
 
@@ -65,6 +67,13 @@ pub(crate) enum Traffic {
     Paced(u64),
     /// So many for each message received.
     Answers(usize),
+}
+
+impl Traffic {
+    /// How many of the first connections do not count.
+    pub(crate) fn uncounted(self) -> usize {
+        usize::from(matches!(self, Self::Slow | Self::Quiet))
+    }
 }
 
 /// What a program asks of TCP.
@@ -106,7 +115,7 @@ pub(crate) struct Measured {
     pub(crate) began: u64,
     /// CPU time of the client, ns; without that of making up the load.
     pub(crate) cpu_ns: u64,
-    /// Bytes sent over TCP, also in messages that do not count.
+    /// Bytes sent over TCP, also in messages that do not count, and before it is measured.
     pub(crate) bytes: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,

@@ -2,7 +2,7 @@
 //! which way is better: the exporters and plots ask it, and agree.
 
 use super::Row;
-use super::format::{bytes, clean, count, micros, percent, plain, rate, ratio, throughput};
+use super::format::{bytes, clean, count, digits, micros, percent, plain, rate, ratio, throughput};
 use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
 
@@ -171,6 +171,10 @@ columns! {
     WakeupsSent = found("wakeups_sent", "wake-ups", 7, Less, |sent| count(sent as u64));
     /// Wake-ups that were not needed because the other side was awake.
     WakeupsSaved = found("wakeups_saved", "saved", 8, More, |saved| count(saved as u64));
+    /// Messages that a service moves by one system call.
+    PerSend = found("messages_per_send", "per send", 4, More, digits);
+    /// Share of a program's messages that go through rings.
+    RingShare = found("ring_share", "by ring", 6, Depends, percent);
     /// This row's figure divided by the baseline's.
     // Of rates more is better, of times less: the scenario's words say which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);

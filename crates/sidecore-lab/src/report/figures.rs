@@ -29,7 +29,8 @@ pub(crate) struct Figure {
 /// The plots for the rows of the scenario of that name. Plots without data are not made.
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let mut groups = match scenario {
-        "crypto" | "keys" | "sockets" => vec![by_operation(rows)],
+        "crypto" | "keys" => vec![by_operation(rows)],
+        "sockets" => vec![by_operation(rows), payload_curve(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
         "notify" => vec![against_load(rows), stages(rows)],
@@ -54,6 +55,7 @@ const TYPICAL_LOAD: f64 = 0.5;
 const SIZE: Along = ("message size", Scale::Log2, Key::Size);
 const LOAD: Along = ("offered load, share of capacity", Scale::Linear, Key::Load);
 const RATE: Along = ("operations a second", Scale::Linear, Key::OpsPerS);
+const PAYLOAD: Along = ("payload", Scale::Log10, Key::MbitPerS);
 const RATIO: Along = ("ratio to the baseline", Scale::Linear, Key::Ratio);
 const MEDIAN: Along = ("latency", Scale::Log10, Key::TotalP50);
 const TAIL: Along = ("latency", Scale::Log10, Key::TotalP99);
@@ -73,6 +75,14 @@ fn by_operation(rows: &[&Row]) -> Group {
     });
     let figures = figures.collect();
     Group { legend: series.names, figures }
+}
+
+/// Sockets: payload over sizes on one connection, as `NetPIPE` draws it.
+fn payload_curve(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.text(Key::Op) == Some("stream")).collect();
+    let mut series = Series::of(&rows, &[Key::Size]);
+    let svg = series.line_plot(LARGE, &rows, SIZE, PAYLOAD);
+    Group { legend: series.names, figures: vec![figure("Payload on one connection", svg)] }
 }
 
 /// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
@@ -238,7 +248,7 @@ mod tests {
 
     #[test]
     fn rows_without_figures_make_no_plots() {
-        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "plan"] {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "plan"] {
             assert!(figures(name, &[&Row::new(name, "bare")]).is_empty(), "{name}");
         }
     }

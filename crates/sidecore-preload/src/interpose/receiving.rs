@@ -3,18 +3,27 @@
 use super::catalogue::Opaque;
 use super::{errno, intercept, pass, socket};
 use crate::calls::send::receives;
+use crate::calls::settle::settle;
 use crate::interpose::slot::{Path, Slot};
 use crate::table;
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
+use sidecore_core::streams::rule::Why;
 
 /// Receives by `kernel`.
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(slot) = table::watched(fd) else { return kernel() };
     errno::kept(|| receives(fd, slot));
-    let received = kernel();
-    if received == 0 { ended(fd, slot) } else { received }
+    match kernel() {
+        0 => ended(fd, slot),
+        -1 if !matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
+            // The program knows that the connection is broken: what it sends now is not to be accepted by a ring.
+            errno::kept(|| settle(fd, slot, Why::Special));
+            -1
+        }
+        received => received,
+    }
 }
 
 /// The peer's end, unless the kernel has told the service why it ended.

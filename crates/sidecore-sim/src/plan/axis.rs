@@ -1,8 +1,12 @@
 //! What the rows or columns of a table go over.
 
-use super::Changes;
+use super::{Changes, Variant};
+use crate::names::unknown;
 use crate::settings::Settings;
 use crate::system::{Metric, System};
+
+/// What an axis over cases is called.
+pub(crate) const CASE: &str = "case";
 
 /// What a table goes over and shows.
 #[derive(Clone, Debug)]
@@ -23,24 +27,35 @@ impl Shape {
     }
 }
 
-/// The rows or the columns of a table: values of a parameter, or metrics.
+/// The rows or the columns of a table: values of a parameter, cases, or metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Full name of the parameter, or `metric`.
+    /// Full name of the parameter, `case`, or `metric`.
     pub name: String,
-    /// Values, as they are written, or names of metrics.
+    /// Values, as they are written, or names of cases or metrics.
     pub labels: Vec<String>,
     /// The metrics by their numbers; none along a parameter.
     pub metrics: Vec<usize>,
 }
 
 impl Axis {
-    /// The axis of a published table whose heading cell says `name`: `metric`, or a parameter of these settings.
-    pub(crate) fn named(name: &str, labels: &[String], system: &System, settings: &Settings) -> Result<Self, String> {
+    /// The axis of a published table whose heading cell says `name`: `metric`, `case`, or a parameter of these settings.
+    pub(crate) fn named(
+        name: &str,
+        labels: &[String],
+        system: &System,
+        (settings, cases): (&Settings, &[Variant]),
+    ) -> Result<Self, String> {
         if name == "metric" {
             let metrics: Vec<usize> = labels.iter().map(|label| metric(system, label)).collect::<Result<_, _>>()?;
             let labels = metrics.iter().map(|metric| system.metrics[*metric].name.to_owned()).collect();
             return Ok(Self { name: name.to_owned(), labels, metrics });
+        }
+        if name == CASE {
+            let known = || cases.iter().map(|case| case.name.as_str());
+            let other = labels.iter().find(|label| !known().any(|name| name == *label));
+            other.map_or(Ok(()), |label| Err(unknown(CASE, label, known())))?;
+            return Ok(Self { name: name.to_owned(), labels: labels.to_vec(), metrics: Vec::new() });
         }
         let name = settings.parameter(settings.find(name)?).name.clone();
         Ok(Self { name, labels: labels.to_vec(), metrics: Vec::new() })
@@ -57,6 +72,11 @@ impl Axis {
     /// Whether it goes over metrics.
     pub fn is_metrics(&self) -> bool {
         !self.metrics.is_empty()
+    }
+
+    /// Whether it goes over values of a parameter.
+    pub(crate) fn is_parameter(&self) -> bool {
+        !self.is_metrics() && self.name != CASE
     }
 
     /// What stands at the head of the axis.
@@ -78,6 +98,6 @@ pub(crate) fn metric(system: &System, name: &str) -> Result<usize, String> {
     let mut found = (0..metrics.len()).filter(|index| begins(&metrics[*index]));
     match (found.next(), found.next()) {
         (Some(index), None) => Ok(index),
-        _ => Err(crate::names::unknown("metric", name, metrics.iter().map(|metric| metric.name))),
+        _ => Err(unknown("metric", name, metrics.iter().map(|metric| metric.name))),
     }
 }

@@ -36,10 +36,12 @@ struct Written {
     #[serde(default)]
     variant: Vec<WrittenVariant>,
     #[serde(default)]
+    case: Vec<WrittenVariant>,
+    #[serde(default)]
     heading: Vec<WrittenHeading>,
 }
 
-const OWN_KEYS: [&str; 8] = ["system", "title", "about", "include", "plot", "table", "variant", "heading"];
+const OWN_KEYS: [&str; 9] = ["system", "title", "about", "include", "plot", "table", "variant", "case", "heading"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -212,15 +214,21 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     }
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let variant = |WrittenVariant { name, set }| Ok(Variant { name, set: changes(file, &set, &settings, false)? });
+    let cases = written.case.into_iter().map(variant).collect::<Result<Vec<Variant>, _>>()?;
+    if let Some(twice) = (1..cases.len()).find(|at| cases[..*at].iter().any(|case| case.name == cases[*at].name)) {
+        let message = format!("there are two cases {:?}: rename one", cases[twice].name);
+        return Err(PlanError::in_file(&file.path, None, &message));
+    }
     let plan = Plan {
         path: file.path.clone(),
         title: written.title,
         about: written.about,
         system,
-        shape: shape(file, &written.table, system, &settings)?,
+        shape: shape(file, &written.table, system, (&settings, &cases))?,
         plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
         variants: written.variant.into_iter().map(variant).collect::<Result<_, _>>()?,
         headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
+        cases,
         settings,
     };
     system.check(&plan.settings).map_err(|impossible| {
@@ -268,10 +276,13 @@ fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<
     Ok((value, Source::Documented(origin, meaning)))
 }
 
-fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settings) -> Result<Shape, PlanError> {
+/// What an axis may go over beside metrics.
+type Known<'a> = (&'a Settings, &'a [Variant]);
+
+fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>) -> Result<Shape, PlanError> {
     let wrong = |message: String| Err(file.wrong(table)(message));
     let Table { rows, columns, cell } = table.get_ref();
-    let (rows, columns) = (axis(file, rows, system, settings)?, axis(file, columns, system, settings)?);
+    let (rows, columns) = (axis(file, rows, system, known)?, axis(file, columns, system, known)?);
     let cells = rows.labels.len() * columns.labels.len();
     if cells > MAX_CELLS {
         return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
@@ -286,7 +297,7 @@ fn shape(file: &File, table: &Spanned<Table>, system: &System, settings: &Settin
 }
 
 /// `{ name = values }`: a list, a range, or metrics.
-fn axis(file: &File, over: &Spanned<Over>, system: &System, settings: &Settings) -> Result<Axis, PlanError> {
+fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) -> Result<Axis, PlanError> {
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
         return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
     };
@@ -298,9 +309,9 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, settings: &Settings)
         let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
         return Err(file.wrong(values)(message));
     }
-    let axis = Axis::named(name.get_ref(), &labels, system, settings).map_err(file.wrong(name))?;
-    if !axis.is_metrics() {
-        labels.iter().try_for_each(|label| settings.accepts(&axis.name, label)).map_err(file.wrong(values))?;
+    let axis = Axis::named(name.get_ref(), &labels, system, known).map_err(file.wrong(name))?;
+    if axis.is_parameter() {
+        labels.iter().try_for_each(|label| known.0.accepts(&axis.name, label)).map_err(file.wrong(values))?;
     }
     Ok(axis)
 }

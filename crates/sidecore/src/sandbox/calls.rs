@@ -1,4 +1,4 @@
-//! The system calls that serving takes, and no other.
+//! The system calls that serving takes, and no other. Who serves sockets opens no file and who serves keys asks no socket.
 //!
 //! Three filters, of which the strictest answer counts:
 //!
@@ -8,6 +8,7 @@
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use `clone`.
 
 use super::Lack;
+use crate::sys::message::SO_PASSRIGHTS;
 use libc::{c_long, c_ulong};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -17,12 +18,21 @@ use std::collections::BTreeMap;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+/// What the process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// Keys and requests, over lanes.
+    Keys,
+    /// Programs' sockets.
+    Sockets,
+}
+
 /// The system's numbers of these names.
 macro_rules! numbers {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
 
-/// Allowed with any arguments. What they reach is limited by the descriptors that there are and by the rules for files.
+/// Allowed with any arguments, whatever is served. What they reach is limited by the descriptors that there are.
 const ALLOWED: &[c_long] = numbers! {
     // Waiting and waking.
     SYS_futex SYS_ppoll SYS_epoll_pwait SYS_epoll_pwait2 SYS_epoll_ctl SYS_epoll_create1
@@ -30,13 +40,11 @@ const ALLOWED: &[c_long] = numbers! {
     SYS_gettimeofday SYS_sched_yield SYS_restart_syscall SYS_pidfd_open
     // Clients that connect to the socket that listens already.
     SYS_accept4 SYS_recvmsg SYS_recvfrom SYS_sendmsg SYS_sendto SYS_getsockopt SYS_shutdown
-    // Memory, lanes among it.
+    // Memory, lanes and banks among it.
     SYS_brk SYS_munmap SYS_mremap SYS_madvise SYS_mlock SYS_mlock2 SYS_munlock SYS_memfd_create
-    SYS_ftruncate SYS_fallocate SYS_getrandom SYS_membarrier
-    // Files below the service's directories.
-    SYS_openat SYS_close SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_lseek
-    SYS_fstat SYS_newfstatat SYS_statx SYS_getdents64 SYS_fchmod SYS_fsync SYS_fdatasync SYS_flock
-    SYS_renameat SYS_renameat2 SYS_unlinkat SYS_faccessat SYS_faccessat2
+    SYS_ftruncate SYS_getrandom SYS_membarrier
+    // Descriptors that there are, and at the end what the service made itself.
+    SYS_close SYS_read SYS_write SYS_readv SYS_writev SYS_fstat SYS_newfstatat SYS_flock SYS_unlinkat
     // Threads that come and go, signals, the end.
     SYS_set_robust_list SYS_rseq SYS_sigaltstack SYS_rt_sigaction SYS_rt_sigprocmask
     SYS_rt_sigreturn SYS_getpid SYS_gettid SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getcpu
@@ -45,13 +53,26 @@ const ALLOWED: &[c_long] = numbers! {
     SYS_clone3
 };
 
+/// For keys: files below the service's directories.
+const WITH_FILES: &[c_long] = numbers! {
+    SYS_openat SYS_fallocate SYS_pread64 SYS_pwrite64 SYS_lseek SYS_statx SYS_getdents64 SYS_fchmod SYS_fsync SYS_fdatasync
+    SYS_renameat SYS_renameat2 SYS_faccessat SYS_faccessat2
+};
+
+/// For sockets: whom a program's connection goes to. There is no call by which a file is opened.
+const WITH_SOCKETS: &[c_long] = numbers! {
+    SYS_getpeername
+};
+
 /// Older names of the same, where the architecture has them.
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_HERE: &[c_long] = numbers! {
-    SYS_poll SYS_epoll_wait SYS_stat SYS_lstat SYS_access SYS_rename SYS_unlink SYS_time
-};
+const ALLOWED_HERE: &[c_long] = numbers! { SYS_poll SYS_epoll_wait SYS_stat SYS_lstat SYS_unlink SYS_time };
+#[cfg(target_arch = "x86_64")]
+const WITH_FILES_HERE: &[c_long] = numbers! { SYS_access SYS_rename };
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
+#[cfg(not(target_arch = "x86_64"))]
+const WITH_FILES_HERE: &[c_long] = &[];
 
 /// No service and no library that it uses ever does this.
 const DEADLY: &[c_long] = numbers! {
@@ -63,8 +84,8 @@ const DEADLY: &[c_long] = numbers! {
 const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
 /// A filter for all threads, and for those to come.
-pub(super) fn filter() -> Lack {
-    install().err().map(|error| {
+pub(super) fn filter(duty: Duty) -> Lack {
+    install(duty).err().map(|error| {
         format!(
             "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel \
              with CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
@@ -72,14 +93,14 @@ pub(super) fn filter() -> Lack {
     })
 }
 
-fn install() -> Result<(), seccompiler::Error> {
+fn install(duty: Duty) -> Result<(), seccompiler::Error> {
     let any = |calls: &[c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let (yes, no) = (SeccompAction::Allow, |errno| SeccompAction::Errno(errno as u32));
     // The last one installed forbids to install any more.
     for (rules, otherwise, matched) in [
         (any(NEVER_THERE), yes.clone(), no(libc::ENOSYS)),
         (any(DEADLY), yes.clone(), SeccompAction::KillProcess),
-        (allowed(std::process::id())?, no(libc::EPERM), yes),
+        (allowed(duty, std::process::id())?, no(libc::EPERM), yes),
     ] {
         apply_filter_all_threads(&compile(rules, otherwise, matched)?)?;
     }
@@ -92,9 +113,14 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
 }
 
 /// All that is allowed, with the arguments that some must have.
-fn allowed(pid: u32) -> Result<Rules, BackendError> {
-    let mut rules: Rules = ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
-    for (call, conditions) in conditional(u64::from(pid)) {
+fn allowed(duty: Duty, pid: u32) -> Result<Rules, BackendError> {
+    let own: &[&[c_long]] = match duty {
+        Duty::Keys => &[WITH_FILES, WITH_FILES_HERE],
+        Duty::Sockets => &[WITH_SOCKETS],
+    };
+    let any = [ALLOWED, ALLOWED_HERE].iter().chain(own).copied().flatten();
+    let mut rules: Rules = any.map(|call| (*call, Vec::new())).collect();
+    for (call, conditions) in conditional(duty, u64::from(pid)) {
         let conditions =
             conditions.into_iter().map(|(argument, len, op, value)| SeccompCondition::new(argument, len, op, value));
         rules.entry(call).or_default().push(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?);
@@ -106,7 +132,7 @@ fn allowed(pid: u32) -> Result<Rules, BackendError> {
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
-fn conditional(pid: u64) -> Vec<(c_long, Vec<Condition>)> {
+fn conditional(duty: Duty, pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     let mut rows = vec![
         // Threads, not processes, and no other namespaces.
         (libc::SYS_clone, vec![bits(0, flags(libc::CLONE_THREAD | NAMESPACES), flags(libc::CLONE_THREAD))]),
@@ -123,6 +149,11 @@ fn conditional(pid: u64) -> Vec<(c_long, Vec<Condition>)> {
     rows.extend(
         [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].map(|option| (libc::SYS_prctl, vec![equal(0, flags(option))])),
     );
+    if duty == Duty::Sockets {
+        rows.push((libc::SYS_ioctl, vec![wide(1, libc::TIOCOUTQ)]));
+        let of_socket = |option: &i32| vec![equal(1, flags(libc::SOL_SOCKET)), equal(2, flags(*option))];
+        rows.extend(SOCKET_OPTIONS.iter().map(|option| (libc::SYS_setsockopt, of_socket(option))));
+    }
     rows.extend(DESCRIPTOR_COMMANDS.iter().map(|command| (libc::SYS_fcntl, vec![equal(1, flags(*command))])));
     rows
 }
@@ -134,6 +165,9 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
+
+/// For sockets: that a program's connection to the service hands descriptors over, and how a program's socket is reset.
+const SOCKET_OPTIONS: &[i32] = &[libc::SO_PASSCRED, SO_PASSRIGHTS, libc::SO_LINGER];
 
 /// Not among them: those that send signals.
 const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
@@ -164,18 +198,32 @@ fn flags(flags: i32) -> u64 {
 mod tests {
     use super::*;
 
+    const DUTIES: [Duty; 2] = [Duty::Keys, Duty::Sockets];
+
     #[test]
     fn nothing_is_both_allowed_and_deadly() {
-        let rules = allowed(1).unwrap();
-        assert!(DEADLY.iter().all(|call| !rules.contains_key(call)));
-        let network = [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_socketpair, libc::SYS_listen];
-        assert!(network.iter().all(|call| !rules.contains_key(call)));
-        assert!(NEVER_THERE.iter().all(|call| rules.contains_key(call)), "the other filter answers");
+        for rules in DUTIES.map(|duty| allowed(duty, 1).unwrap()) {
+            assert!(DEADLY.iter().all(|call| !rules.contains_key(call)));
+            let network = [libc::SYS_socket, libc::SYS_connect, libc::SYS_bind, libc::SYS_socketpair, libc::SYS_listen];
+            assert!(network.iter().all(|call| !rules.contains_key(call)));
+            assert!(NEVER_THERE.iter().all(|call| rules.contains_key(call)), "the other filter answers");
+        }
+    }
+
+    #[test]
+    fn who_serves_sockets_opens_no_file() {
+        let rules = allowed(Duty::Sockets, 1).unwrap();
+        let files = [libc::SYS_openat, libc::SYS_openat2, libc::SYS_open_by_handle_at, libc::SYS_renameat2];
+        assert!(files.iter().chain(WITH_FILES_HERE).all(|call| !rules.contains_key(call)));
+        assert!(allowed(Duty::Keys, 1).unwrap().contains_key(&libc::SYS_openat), "keys are files");
     }
 
     #[test]
     fn the_filters_compile() {
-        let program = compile(allowed(1).unwrap(), SeccompAction::Errno(1), SeccompAction::Allow).unwrap();
-        assert!(program.len() > ALLOWED.len() && program.len() < 4096, "{}", program.len());
+        for duty in DUTIES {
+            let rules = allowed(duty, 1).unwrap();
+            let program = compile(rules, SeccompAction::Errno(1), SeccompAction::Allow).unwrap();
+            assert!(program.len() > ALLOWED.len() && program.len() < 4096, "{}", program.len());
+        }
     }
 }

@@ -74,6 +74,9 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     // Beside the socket lies the file whose lock makes it this service's alone.
     let lock = AccessFs::MakeReg | AccessFs::ReadFile;
     add(parent(&config.socket), lock | AccessFs::MakeSock | AccessFs::RemoveFile);
+    if config.sockets.is_some() {
+        return directories;
+    }
     add(parent(&config.counters_path()), files);
     if let Some(record) = &config.record {
         add(parent(record), files);

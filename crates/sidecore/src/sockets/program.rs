@@ -295,12 +295,14 @@ impl Program {
         Ok(())
     }
 
-    /// One turn of the stream at that place.
-    pub(super) fn serve(&mut self, desk: &mut Desk, id: StreamId) -> Outcome {
-        let Some(memory) = self.banks.get((id / PLACES) as usize) else { return Outcome::Empty };
+    /// One turn of the stream at that place, and how many bytes it moved.
+    pub(super) fn serve(&mut self, desk: &mut Desk, id: StreamId) -> (Outcome, u32) {
+        let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = At { memory, place: id % PLACES };
-        let Some(stream) = &mut self.slots[id as usize].stream else { return Outcome::Empty };
-        match stream.serve(at) {
+        let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
+        let turn = stream.serve(at);
+        let moved = stream.moved();
+        let outcome = match turn {
             Turn::More => Outcome::More,
             Turn::Empty => Outcome::Empty,
             Turn::Blocked => {
@@ -316,7 +318,8 @@ impl Program {
                 self.end(desk, id, over);
                 Outcome::Empty
             }
-        }
+        };
+        (outcome, moved)
     }
 
     fn end(&mut self, desk: &Desk, id: StreamId, over: Over) {

@@ -41,6 +41,8 @@ pub(super) struct Stream {
     armed: bool,
     /// The writer's word as it was read last.
     tail: u64,
+    /// Bytes of the last transfer.
+    moved: u32,
     /// The poller knows the socket.
     polled: bool,
 }
@@ -81,10 +83,9 @@ pub(super) enum Over {
 
 /// What one look at a ring that is held came to.
 enum Moved {
-    /// Something: perhaps there is more.
-    Some {
-        all: bool,
-    },
+    All,
+    /// As much as one transfer takes.
+    Most,
     Nothing(Wish),
     Blocked,
     Failed(Errno),
@@ -138,7 +139,7 @@ impl Stream {
         }
         at.say(number, State::Open);
         let life = if beyond { Life::Ending } else { Life::Open };
-        Self { socket, _permit: permit, number, life, armed: false, tail: 0, polled: false }
+        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
@@ -168,11 +169,12 @@ impl Stream {
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
             (Moved::Blocked, _) => Turn::Blocked,
+            (Moved::Most, _) => Turn::More,
             (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
             (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
-            (Moved::Some { all: true }, Life::Open) if !self.is_filled(at) => self.arm(at),
-            (Moved::Some { .. }, _) => Turn::More,
-            (Moved::Nothing(_), _) => self.arm(at),
+            (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
+            (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
+            (Moved::All | Moved::Nothing(_), _) => self.arm(at),
         }
     }
 
@@ -221,7 +223,13 @@ impl Stream {
         }
     }
 
+    /// Bytes that the last turn moved.
+    pub(super) fn moved(&self) -> u32 {
+        self.moved
+    }
+
     fn move_some(&mut self, at: At<'_>) -> Moved {
+        self.moved = 0;
         // The wish first: what was written before it is seen by the look at the ring.
         let wish = at.wish(self.number);
         self.tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
@@ -235,8 +243,12 @@ impl Stream {
             Ok(sent) => {
                 at.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
                 words::add(at.word(SHARED, TRANSFERS), 1);
-                let all = asked == cursors.waiting();
-                if (sent as u32) < asked { Moved::Blocked } else { Moved::Some { all } }
+                self.moved = sent as u32;
+                match self.moved {
+                    sent if sent < asked => Moved::Blocked,
+                    sent if sent < cursors.waiting() => Moved::Most,
+                    _ => Moved::All,
+                }
             }
             Err(Errno::AGAIN) => Moved::Blocked,
             Err(error) => Moved::Failed(error),

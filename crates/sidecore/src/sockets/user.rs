@@ -195,9 +195,9 @@ impl Serving {
             let Some((client, stream)) = self.desk.sweep.take() else { return };
             let before = self.now;
             let served = |program: &mut Program| program.serve(&mut self.desk, stream);
-            let outcome = self.programs[client].as_mut().map_or(Outcome::Empty, served);
+            let (outcome, moved) = self.programs[client].as_mut().map_or((Outcome::Empty, 0), served);
             self.now = clock::now();
-            self.desk.sweep.served(client, stream, self.now.saturating_sub(before), outcome);
+            self.desk.sweep.served(client, stream, self.now.saturating_sub(before), moved, outcome);
             self.forget_if_over(client);
         }
     }

@@ -15,7 +15,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
-const SO_PASSRIGHTS: c_int = 83;
+pub(crate) const SO_PASSRIGHTS: c_int = 83;
 
 /// A message as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
 use sidecore::config::Config;
-use sidecore::sandbox;
+use sidecore::sandbox::{self, Sandbox};
 use sidecore::service::Service;
+use sidecore::sockets::Sockets;
 use std::fs::File;
 use std::io::{self, Error};
 use std::net::{TcpListener, UdpSocket};
@@ -65,19 +66,34 @@ mod ffi {
 
 /// Serves in `directory`, tries `what` on `victim` (a path or a process), and says how that went.
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
+    let section = if how == "sockets" { "[sockets]" } else { "" };
     let socket = directory.join("socket");
-    let config = format!("socket = '{}'\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
+    let config = format!("socket = '{}'\n{section}\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
     let config = Config::parse(&config).expect("a good configuration");
-    let sandbox = (how == "inside").then(|| sandbox::enter(&config).unwrap_or_else(|error| fail(&error)));
-    let service = Service::start(config).expect("a service");
-    if let Some(mut sandbox) = sandbox {
-        sandbox.filter_calls(&service).unwrap_or_else(|error| fail(&error));
+    let sandbox = (how != "outside").then(|| sandbox::enter(&config).unwrap_or_else(|error| fail(&error)));
+    if how == "sockets" {
+        let sockets = Sockets::start(&config).expect("a service of sockets");
+        shut(sandbox, |sandbox| sandbox.filter_calls_of_sockets(&sockets));
+        say(attempt(what, victim));
+        return;
     }
-    match attempt(what, victim) {
+    let service = Service::start(config).expect("a service");
+    shut(sandbox, |sandbox| sandbox.filter_calls(&service));
+    say(attempt(what, victim));
+    assert!(service.is_alive(), "a thread of the service ended");
+}
+
+fn shut(sandbox: Option<Sandbox>, filter: impl FnOnce(&mut Sandbox) -> Result<(), String>) {
+    if let Some(mut sandbox) = sandbox {
+        filter(&mut sandbox).unwrap_or_else(|error| fail(&error));
+    }
+}
+
+fn say(attempted: io::Result<()>) {
+    match attempted {
         Ok(()) => println!("done"),
         Err(error) => println!("refused {}", error.raw_os_error().unwrap_or(0)),
     }
-    assert!(service.is_alive(), "a thread of the service ended");
 }
 
 fn fail(error: &str) -> ! {

@@ -41,13 +41,25 @@ fn attempt_in(directory: &Path, what: &str, how: &str, victim: &str) -> Outcome 
     Outcome::Done
 }
 
-/// Possible outside, and inside comes to that.
+/// Possible outside, and inside the sandbox of each service comes to that.
 fn inside(what: &str, victim: &str, expected: &Outcome) {
     assert_eq!(attempt(what, "outside", victim), Outcome::Done, "{what} without the sandbox");
-    match attempt(what, "inside", victim) {
+    comes_to(what, "inside", victim, expected);
+    comes_to(what, "sockets", victim, expected);
+}
+
+fn comes_to(what: &str, how: &str, victim: &str, expected: &Outcome) {
+    match attempt(what, how, victim) {
         Outcome::NoSandbox(why) => not_tried(what, &why),
-        outcome => assert_eq!(&outcome, expected, "{what}"),
+        outcome => assert_eq!(&outcome, expected, "{what} {how}"),
     }
+}
+
+/// A file: the service of keys may open those below its directories, that of sockets none.
+fn denied(what: &str, file: &str) {
+    assert_eq!(attempt(what, "outside", file), Outcome::Done, "{what} without the sandbox");
+    comes_to(what, "inside", file, &Outcome::Refused(Errno::ACCESS));
+    comes_to(what, "sockets", file, &Outcome::Refused(Errno::PERM));
 }
 
 fn not_tried(what: &str, why: &str) {
@@ -104,14 +116,13 @@ fn no_file_outside_is_read_or_written() {
     let file = scratch.path().join("file");
     fs::write(&file, "data").unwrap();
     let file = file.to_str().unwrap();
-    let denied = Outcome::Refused(Errno::ACCESS);
-    inside("read", "/etc/passwd", &denied);
-    inside("read", "/proc/self/maps", &denied);
-    inside("read", file, &denied);
-    inside("write", file, &denied);
-    inside("create", scratch.path().join("new").to_str().unwrap(), &denied);
+    denied("read", "/etc/passwd");
+    denied("read", "/proc/self/maps");
+    denied("read", file);
+    denied("write", file);
+    denied("create", scratch.path().join("new").to_str().unwrap());
     if rustix::process::geteuid().is_root() {
-        inside("read", "/etc/shadow", &denied);
+        denied("read", "/etc/shadow");
     } else {
         not_tried("read /etc/shadow", "only root can read it without the sandbox either");
     }
@@ -133,10 +144,17 @@ fn no_memory_becomes_code_and_the_kernels_wide_doors_are_shut() {
 fn what_serving_takes_is_still_possible() {
     let scratch = tempfile::tempdir().unwrap();
     let own = scratch.path().join("own");
-    for (what, victim) in [("thread", ""), ("create", own.to_str().unwrap())] {
-        match attempt_in(scratch.path(), what, "inside", victim) {
+    let own = own.to_str().unwrap();
+    for (what, how, victim, expected) in [
+        ("thread", "inside", "", Outcome::Done),
+        ("create", "inside", own, Outcome::Done),
+        ("thread", "sockets", "", Outcome::Done),
+        // Beside its socket, where it made it: no more.
+        ("create", "sockets", own, Outcome::Refused(Errno::PERM)),
+    ] {
+        match attempt_in(scratch.path(), what, how, victim) {
             Outcome::NoSandbox(why) => not_tried(what, &why),
-            outcome => assert_eq!(outcome, Outcome::Done, "{what}"),
+            outcome => assert_eq!(outcome, expected, "{what} {how}"),
         }
     }
 }

@@ -6,13 +6,13 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{Counter, Kind, Snapshot, Stats};
 
 /// A heading, and whether its column holds numbers, which stand at the right.
-pub(in crate::top) type Column = (String, bool);
+pub(crate) type Column = (String, bool);
 
 /// A table as text.
 #[derive(Debug, Default)]
-pub(in crate::top) struct Rows {
-    pub(in crate::top) columns: Vec<Column>,
-    pub(in crate::top) cells: Vec<Vec<String>>,
+pub(crate) struct Rows {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) cells: Vec<Vec<String>>,
 }
 
 /// What one row is about, in the three ways of a view.

@@ -26,6 +26,16 @@ pub(super) struct Sender {
     content: Content,
     poll: Poll,
     sending: Sending,
+    /// Since when it is measured.
+    measured: Option<Start>,
+}
+
+/// When a measurement began, the CPU time used until then, and bytes that count.
+#[derive(Clone, Copy)]
+struct Start {
+    at: u64,
+    cpu: u64,
+    sent: u64,
 }
 
 struct Link {
@@ -45,32 +55,44 @@ impl Sender {
         let links = (0..sending.connections).map(|_| Link::connect(sending)).collect::<io::Result<_>>();
         let links = links.map_err(|error| format!("{} connections: {error}", sending.connections))?;
         let content = Content::new(sending.size, sending.checked);
-        Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone() })
+        Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None })
     }
 
-    /// Sends for as long as it was told. Complete messages that count, and all bytes.
+    /// Sends for as long as it was told. Messages that count, and all bytes.
     pub(super) fn run(&mut self) -> Result<Measured, BenchError> {
-        let uncounted = match self.sending.traffic {
-            Traffic::Slow | Traffic::Quiet => 1,
-            Traffic::Flood | Traffic::Paced(_) | Traffic::Answers(_) => 0,
-        };
-        let (began, cpu) = (clock::now(), clock::process_cpu());
+        let begin = clock::now();
         match self.sending.traffic {
-            Traffic::Flood | Traffic::Slow => self.flood(began, None)?,
-            Traffic::Quiet => self.flood(began, Some(began))?,
-            Traffic::Paced(per_s) => self.pace(began, per_s)?,
-            Traffic::Answers(each) => self.answer(each)?,
+            Traffic::Flood | Traffic::Slow => self.flood(begin, None)?,
+            Traffic::Quiet => self.flood(begin, Some(begin))?,
+            Traffic::Paced(per_s) => self.pace(begin, per_s)?,
+            Traffic::Answers(each) => self.answer(begin, each)?,
         }
-        self.finish()?;
-        let (ns, cpu_ns) = (clock::now() - began, clock::process_cpu() - cpu);
-        let ops = self.links[uncounted..].iter().map(|link| link.messages).sum();
+        let Start { at, cpu, sent } = self.measured.ok_or("it ended before it was measured")?;
+        let (ns, cpu_ns) = (clock::now() - at, clock::process_cpu() - cpu);
+        let ops = (self.counted() - sent) / self.sending.size as u64;
         let bytes = self.links.iter().map(|link| link.sent).sum();
-        Ok(Measured { ops, ns, began, cpu_ns, bytes, ..Measured::default() })
+        Ok(Measured { ops, ns, began: at, cpu_ns, bytes, ..Measured::default() })
+    }
+
+    /// Bytes that count.
+    fn counted(&self) -> u64 {
+        self.links[self.sending.traffic.uncounted()..].iter().map(|link| link.sent).sum()
+    }
+
+    /// Whether time is up. Begins to measure when that is due.
+    fn is_over(&mut self, begin: u64, now: u64) -> bool {
+        if now < begin + self.sending.warm_up {
+            return false;
+        }
+        if self.measured.is_none() {
+            self.measured = Some(Start { at: now, cpu: clock::process_cpu(), sent: self.counted() });
+        }
+        self.measured.is_some_and(|start| now >= start.at + self.sending.ns)
     }
 
     /// To each in turn that has room. With a quiet connection, which is the first: its next message is due then.
-    fn flood(&mut self, began: u64, mut quiet: Option<u64>) -> io::Result<()> {
-        let (size, end, first) = (self.sending.size, began + self.sending.ns, usize::from(quiet.is_some()));
+    fn flood(&mut self, begin: u64, mut quiet: Option<u64>) -> io::Result<()> {
+        let (size, first) = (self.sending.size, usize::from(quiet.is_some()));
         for (number, link) in self.links.iter().enumerate().skip(first) {
             self.poll.add(&link.socket, number, Interest::WritableEdge)?;
         }
@@ -92,7 +114,7 @@ impl Sender {
             if unclocked >= CLOCK_EVERY {
                 unclocked = 0;
                 let now = clock::now();
-                if now >= end {
+                if self.is_over(begin, now) {
                     return Ok(());
                 }
                 if let Some(due) = quiet.as_mut().filter(|due| **due <= now) {
@@ -104,11 +126,11 @@ impl Sender {
     }
 
     /// One to each, then a pause, so that there are so many a second.
-    fn pace(&mut self, began: u64, per_s: u64) -> io::Result<()> {
+    fn pace(&mut self, begin: u64, per_s: u64) -> io::Result<()> {
         cpu::precise_sleep();
         let gap = self.links.len() as u64 * 1_000_000_000 / per_s;
-        let (mut due, end) = (began, began + self.sending.ns);
-        while due < end {
+        let mut due = begin;
+        while !self.is_over(begin, due) {
             for link in &mut self.links {
                 link.send(&self.content, self.sending.size)?;
             }
@@ -119,7 +141,7 @@ impl Sender {
     }
 
     /// So many for each message received, until all peers have ended.
-    fn answer(&mut self, each: usize) -> io::Result<()> {
+    fn answer(&mut self, begin: u64, each: usize) -> io::Result<()> {
         for (number, link) in self.links.iter().enumerate() {
             link.socket.set_nonblocking(false)?;
             self.poll.add(&link.socket, number, Interest::Readable)?;
@@ -127,6 +149,8 @@ impl Sender {
         let (mut ready, mut buffer, mut open) = (Vec::new(), vec![0; self.sending.size], self.links.len());
         while open > 0 {
             self.poll.wait(&mut ready, WAIT_MS)?;
+            // The clients know when time is up.
+            self.is_over(begin, clock::now());
             for number in &ready {
                 let link = &mut self.links[*number];
                 match link.socket.read(&mut buffer)? {
@@ -136,17 +160,6 @@ impl Sender {
                     }
                     count => link.answer(count, each, (&self.content, self.sending.size))?,
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// Messages of which a part was sent.
-    fn finish(&mut self) -> io::Result<()> {
-        for link in self.links.iter_mut().filter(|link| link.left > 0) {
-            link.socket.set_nonblocking(false)?;
-            while link.left > 0 {
-                link.send(&self.content, 0)?;
             }
         }
         Ok(())

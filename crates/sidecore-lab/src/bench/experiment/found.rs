@@ -61,6 +61,9 @@ impl Run {
             let own = self.counted.get_or_insert_default();
             own.cpu_ns += more.cpu_ns;
             own.add_stages(&more.stages);
+            if let Some(more) = more.by_ring {
+                own.by_ring.get_or_insert_default().iter_mut().zip(more).for_each(|(own, more)| *own += more);
+            }
             if let Some(more) = more.waits {
                 own.waits.get_or_insert_default().iter_mut().zip(more).for_each(|(own, more)| *own += more);
             }
@@ -115,11 +118,17 @@ impl Run {
         let us_per_op = |ns: u64| ns as f64 / 1000.0 / sum(|measured| measured.ops).max(1) as f64;
         let service = self.counted.as_ref().map_or(0, |counted| counted.cpu_ns);
         let waits = self.counted.as_ref().and_then(|counted| counted.waits);
+        let by_ring = self.counted.as_ref().and_then(|counted| counted.by_ring).map(|counts| counts.map(|n| n as f64));
         row.with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
             .with(Key::ServiceCpu, us_per_op(service))
             .with(Key::EmptyPolls, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
             .with(Key::WakeupsSent, waits.map(|[_, sent, _]| sent))
             .with(Key::WakeupsSaved, waits.map(|[_, _, saved]| saved))
+            .with(
+                Key::PerSend,
+                by_ring.filter(|[_, sends, _]| *sends > 0.0).map(|[messages, sends, _]| messages / sends),
+            )
+            .with(Key::RingShare, by_ring.map(|[messages, _, all]| messages / all))
     }
 
     /// How long programs waited for an operation, from call to return, and what is compared instead of the rate.
@@ -141,12 +150,19 @@ pub(in crate::bench) struct Counted {
     cpu_ns: u64,
     /// Empty polls, wake-ups sent and saved, where they were looked at.
     waits: Option<[u64; 3]>,
+    /// Messages that went through rings, the system calls that moved them, and all messages.
+    by_ring: Option<[u64; 3]>,
 }
 
 impl Counted {
     /// Nothing but CPU time, ns.
     pub(in crate::bench) fn cpu(cpu_ns: u64) -> Self {
         Self { cpu_ns, ..Self::default() }
+    }
+
+    /// With so many messages through rings, moved by so many system calls; of so many messages in all.
+    pub(in crate::bench) fn by_ring(self, counts: [u64; 3]) -> Self {
+        Self { by_ring: Some(counts), ..self }
     }
 
     /// All that the service itself knows.

@@ -1,21 +1,23 @@
 //! One measurement: a program that sends, started for it, its peer in this process, and the service where there is one.
 
 use super::peer::{Heard, Peer};
+use super::ring::{self, Ring};
 use crate::bench::BenchError;
 use crate::bench::crew::{Member, Pinning};
-use crate::bench::experiment::{Counted, Run};
-use crate::bench::programs::service_cpu;
+use crate::bench::experiment::{Counted, Run, Turn};
 use crate::bench::task::{Measured, Sending, Task, TcpOptions, Traffic};
-use sidecore::sys::cpu;
+use sidecore::core::policy::notify::Notify;
+use sidecore::sys::{clock, cpu};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::thread;
 
 /// The name under which a paced program's CPU time is among the metrics.
 const PROGRAM_CPU: &str = "program_cpu_us";
 
-/// Not among those of the service.
-pub(super) const PEER_THREAD: &str = "peer";
+/// How long bytes are compared before a measurement, ns.
+const CHECK: u64 = 30_000_000;
 
 /// What is sent, whatever the way.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,7 @@ pub(super) struct Load {
     pub(super) traffic: Traffic,
     pub(super) connections: usize,
     pub(super) size: usize,
+    pub(super) warm_up: u64,
     pub(super) ns: u64,
 }
 
@@ -31,11 +34,14 @@ pub(super) struct Load {
 pub(super) enum Way {
     /// The kernel's, by a program that sets these options.
     Kernel(TcpOptions),
+    /// A ring, by a program that sets `TCP_NODELAY`; its service waits like this.
+    Ring(Notify),
 }
 
 /// Where measurements are made.
 pub(super) struct Laboratory {
     places: Places,
+    library: Result<PathBuf, String>,
     checked: bool,
 }
 
@@ -70,49 +76,85 @@ impl Places {
 
 impl Laboratory {
     pub(super) fn new(checked: bool) -> Self {
-        Self { places: Places::new(&Pinning::new(1)), checked }
+        Self { places: Places::new(&Pinning::new(1)), library: ring::library(), checked }
     }
 
     pub(super) fn describe(&self) -> String {
         self.places.describe()
     }
 
-    /// One run, all of whose bytes arrived.
-    pub(super) fn run(&self, load: &Load, way: Way) -> Result<Run, BenchError> {
-        let Way::Kernel(options) = way;
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let sending = Sending {
-            to: listener.local_addr()?,
-            connections: load.connections,
-            size: load.size,
-            traffic: load.traffic,
-            options,
-            checked: self.checked,
-            ns: load.ns,
+    /// One run, all of whose bytes arrived. The first one through a ring follows a short one, in which they are compared.
+    pub(super) fn run(&self, load: &Load, way: Way, turn: &Turn<'_>) -> Result<Run, BenchError> {
+        let (waits, library) = match (way, &self.library) {
+            (Way::Kernel(options), _) => return self.measure(load, options, self.checked, None),
+            (Way::Ring(_), Err(why)) => return Ok(Run::missing(why)),
+            (Way::Ring(Notify::Spin), _) if self.places.service.is_none() => {
+                return Ok(Run::missing("a service that spins takes a second core"));
+            }
+            (Way::Ring(waits), Ok(library)) => (waits, library),
         };
-        let cpu_before = service_cpu()?;
-        let (measured, heard) = self.exchange(&listener, &sending)?;
-        let service_cpu = service_cpu()?.saturating_sub(cpu_before);
-        found(&sending, measured, &heard, service_cpu)
+        let by_ring = |load: &Load, checked| {
+            let ring = Ring::start(library, self.places.service, waits)?;
+            self.measure(load, TcpOptions::NoDelay, checked, Some(&ring))
+        };
+        if turn.is_first() && !self.checked {
+            by_ring(&Load { ns: CHECK, ..*load }, true)?;
+        }
+        by_ring(load, self.checked)
     }
 
-    /// What the program sent, and what came.
-    fn exchange(&self, listener: &TcpListener, sending: &Sending) -> Result<(Measured, Heard), BenchError> {
-        let mut program = Member::start(&[])?;
+    fn measure(
+        &self,
+        load: &Load,
+        options: TcpOptions,
+        checked: bool,
+        ring: Option<&Ring<'_>>,
+    ) -> Result<Run, BenchError> {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let Load { traffic, connections, size, warm_up, ns } = *load;
+        let sending = Sending { to: listener.local_addr()?, connections, size, traffic, options, checked, warm_up, ns };
+        let (process, own) = (clock::process_cpu(), clock::thread_cpu());
+        let (measured, heard, by_ring) = self.exchange(&listener, &sending, ring)?;
+        let service = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own + heard.cpu_ns);
+        let counted = match by_ring {
+            // Its threads ran from the first message to the last: as much of it as of the messages is counted.
+            Some([messages, sends]) => {
+                let all = (measured.bytes / size as u64).max(1);
+                let share = measured.ops.min(all) as f64 / all as f64;
+                Counted::cpu((service as f64 * share) as u64).by_ring([messages, sends, all])
+            }
+            None => Counted::cpu(0),
+        };
+        Ok(found(&sending, measured, &heard)?.counted(counted))
+    }
+
+    /// What the program sent, what came, and how much of it through a ring.
+    fn exchange(
+        &self,
+        listener: &TcpListener,
+        sending: &Sending,
+        ring: Option<&Ring<'_>>,
+    ) -> Result<Exchanged, BenchError> {
+        let environment = ring.map(Ring::environment);
+        let mut program = Member::start(environment.as_ref().map_or(&[], |both| &both[..]))?;
         if let Some(cpu) = self.places.program {
             program.measure(&Task::Pin { cpu })?;
         }
         thread::scope(|scope| {
-            let peer = thread::Builder::new().name(PEER_THREAD.to_owned());
+            let peer = thread::Builder::new().name("peer".to_owned());
             let peer = peer.spawn_scoped(scope, || hear(listener, sending, self.places.peer))?;
             let measured = program.measure(&Task::Send(sending.clone()));
+            let by_ring = ring.map(Ring::counted).transpose();
             // The program ends, and its connections with it: what it sent arrives all the same.
             drop(program);
             let heard = peer.join().map_err(|_| "the program's peer panicked")?;
-            Ok((measured?, heard?))
+            Ok((measured?, heard?, by_ring?))
         })
     }
 }
+
+/// What the program measured, what came, and messages through rings with the system calls that moved them.
+type Exchanged = (Measured, Heard, Option<[u64; 2]>);
 
 fn hear(listener: &TcpListener, sending: &Sending, place: Option<usize>) -> io::Result<Heard> {
     if let Some(cpu) = place {
@@ -121,15 +163,19 @@ fn hear(listener: &TcpListener, sending: &Sending, place: Option<usize>) -> io::
     Peer::accept(listener, sending)?.run()
 }
 
-/// Rates are of what arrived: until the last byte did.
-fn found(sending: &Sending, mut measured: Measured, heard: &Heard, service_cpu: u64) -> Result<Run, BenchError> {
+/// What a run found. The rate is that at which bytes arrived meanwhile: what is under way at both ends does not count.
+fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run, BenchError> {
     if heard.bytes != measured.bytes {
         return Err(format!("{} bytes were sent, and {} came", measured.bytes, heard.bytes).into());
     }
-    measured.ns = heard.last.saturating_sub(measured.began);
+    if !matches!(sending.traffic, Traffic::Answers(_)) {
+        let came = heard.between(measured.began, measured.began + measured.ns) / sending.size as f64;
+        // The time in which as many arrived as were sent.
+        measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
+    }
     measured.total = heard.latencies();
     let program_cpu = measured.cpu_ns as f64 / 1000.0 / measured.ops.max(1) as f64;
-    let run = Run::of(vec![measured]).counted(Counted::cpu(service_cpu));
+    let run = Run::of(vec![measured]);
     Ok(match sending.traffic {
         Traffic::Paced(_) => run.compared_by(PROGRAM_CPU, program_cpu),
         _ => run,

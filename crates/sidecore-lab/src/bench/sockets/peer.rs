@@ -2,7 +2,6 @@
 
 use super::content::Content;
 use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
-use super::laboratory::PEER_THREAD;
 use crate::bench::client::counts;
 use crate::bench::series::histogram;
 use crate::bench::task::{Counts, Sending, Traffic};
@@ -19,6 +18,8 @@ const SLOW_BYTES: usize = 10_000;
 const SLOW_GAP: u64 = 10_000_000;
 /// Longest silence while a connection is open, ns.
 const PATIENCE: u64 = 10_000_000_000;
+/// How often is noted how much had come, ns.
+const LOG_EVERY: u64 = 500_000;
 /// How long one wait lasts at most, ms.
 const WAIT_MS: i32 = 10;
 
@@ -29,13 +30,14 @@ pub(super) struct Peer {
     content: Content,
     sending: Sending,
     buffer: Vec<u8>,
+    /// Connections that have not ended.
+    open: usize,
     heard: Heard,
 }
 
 struct Link {
     socket: TcpStream,
     received: u64,
-    is_open: bool,
     /// Of a client: when it asked.
     asked: u64,
 }
@@ -44,12 +46,20 @@ struct Link {
 pub(super) struct Heard {
     /// Bytes, on all connections.
     pub(super) bytes: u64,
-    /// When the last of those came that count, ns.
-    pub(super) last: u64,
+    /// CPU time of the peer's threads, ns.
+    pub(super) cpu_ns: u64,
     latencies: Histogram<u64>,
+    /// Bytes that count, and how many of them had come by when.
+    counted: u64,
+    log: Vec<(u64, u64)>,
 }
 
 impl Heard {
+    /// Bytes that count that came between two times.
+    pub(super) fn between(&self, from: u64, to: u64) -> f64 {
+        until(&self.log, to) - until(&self.log, from)
+    }
+
     /// Times of answers, or of a quiet connection's messages.
     pub(super) fn latencies(&self) -> Counts {
         counts(&self.latencies)
@@ -67,7 +77,7 @@ impl Peer {
             poll.wait(&mut ready, WAIT_MS)?;
             match listener.accept() {
                 Ok((socket, _)) => {
-                    links.push(Link { socket, received: 0, is_open: true, asked: 0 });
+                    links.push(Link { socket, received: 0, asked: 0 });
                     until = clock::now() + PATIENCE;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock && clock::now() < until => {}
@@ -76,8 +86,9 @@ impl Peer {
         }
         poll.remove(listener)?;
         let content = Content::new(MOST_BYTES, sending.checked);
-        let heard = Heard { bytes: 0, last: 0, latencies: histogram() };
-        Ok(Self { links, poll, content, sending: sending.clone(), buffer: vec![0; MOST_BYTES], heard })
+        let heard = Heard { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: Vec::new() };
+        let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
+        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard })
     }
 
     /// Takes all that comes until the program ends, or is its clients.
@@ -89,12 +100,11 @@ impl Peer {
                 let mut due = clock::now();
                 self.take_all(1, |peer| peer.take_slowly(&mut due))?;
                 // The program has ended: what the slow connection holds is taken at once.
-                let last = self.heard.last;
-                self.take_link(0)?;
-                self.heard.last = last;
+                self.take_rest(0)?;
             }
             Traffic::Quiet => self.take_beside_quiet()?,
         }
+        self.heard.cpu_ns += clock::thread_cpu();
         Ok(self.heard)
     }
 
@@ -104,17 +114,24 @@ impl Peer {
             self.poll.add(&link.socket, number, Interest::Readable)?;
         }
         let (mut ready, mut heard_at) = (Vec::new(), clock::now());
-        while self.links[first..].iter().any(|link| link.is_open) {
+        self.heard.log.push((heard_at, 0));
+        while self.open > first {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
-                if self.take(*number)? == 0 {
-                    self.links[*number].is_open = false;
+                let count = self.take(*number, MOST_BYTES)?;
+                self.heard.counted += count as u64;
+                if count == 0 {
+                    self.open -= 1;
                     self.poll.remove(&self.links[*number].socket)?;
                 }
             }
             between(self)?;
             heard_at = self.patient(heard_at, !ready.is_empty())?;
+            if self.heard.log.last().is_some_and(|(logged, _)| heard_at > logged + LOG_EVERY) {
+                self.heard.log.push((heard_at, self.heard.counted));
+            }
         }
+        self.heard.log.push((clock::now(), self.heard.counted));
         Ok(())
     }
 
@@ -122,22 +139,13 @@ impl Peer {
     fn patient(&self, heard_at: u64, heard: bool) -> io::Result<u64> {
         let now = clock::now();
         if now > heard_at + PATIENCE {
-            let open = self.links.iter().filter(|link| link.is_open).count();
-            return Err(failed(format!("nothing came for ten seconds, and {open} connections are open")));
+            return Err(failed(format!("nothing came for ten seconds, and {} connections are open", self.open)));
         }
         Ok(if heard { now } else { heard_at })
     }
 
-    /// What the connection has, up to a limit. 0: it has ended.
-    fn take(&mut self, number: usize) -> io::Result<usize> {
-        let count = self.take_up_to(number, MOST_BYTES)?;
-        if count > 0 {
-            self.heard.last = clock::now();
-        }
-        Ok(count)
-    }
-
-    fn take_up_to(&mut self, number: usize, most: usize) -> io::Result<usize> {
+    /// What the connection has, up to so many bytes. 0: it has ended.
+    fn take(&mut self, number: usize, most: usize) -> io::Result<usize> {
         let link = &mut self.links[number];
         let count = if self.sending.checked {
             let count = link.socket.read(&mut self.buffer[..most])?;
@@ -161,19 +169,20 @@ impl Peer {
         }
         *due += SLOW_GAP;
         self.links[0].socket.set_nonblocking(true)?;
-        match self.take_up_to(0, SLOW_BYTES) {
+        match self.take(0, SLOW_BYTES) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             other => other.map(drop),
         }
     }
 
-    fn take_link(&mut self, number: usize) -> io::Result<()> {
+    /// All that the connection still has.
+    fn take_rest(&mut self, number: usize) -> io::Result<()> {
         let mut ready = Vec::new();
         self.poll.add(&self.links[number].socket, number, Interest::Readable)?;
         let mut heard_at = clock::now();
         loop {
             self.poll.wait(&mut ready, WAIT_MS)?;
-            if !ready.is_empty() && self.take(number)? == 0 {
+            if !ready.is_empty() && self.take(number, MOST_BYTES)? == 0 {
                 return Ok(());
             }
             heard_at = self.patient(heard_at, !ready.is_empty())?;
@@ -182,15 +191,16 @@ impl Peer {
 
     /// All but the first connection, which has a thread of its own, so that its messages are taken one by one.
     fn take_beside_quiet(&mut self) -> io::Result<()> {
-        let (quiet, size) = (self.links[0].socket.try_clone()?, self.sending.size);
+        let (quiet, size, warm_up) = (self.links[0].socket.try_clone()?, self.sending.size, self.sending.warm_up);
         stamp(&quiet)?;
         thread::scope(|scope| {
-            let listens = thread::Builder::new().name(PEER_THREAD.to_owned());
-            let listens = listens.spawn_scoped(scope, || listen(&quiet, size))?;
+            let listens = thread::Builder::new().name("quiet peer".to_owned());
+            let listens = listens.spawn_scoped(scope, || listen(&quiet, size, warm_up))?;
             let taken = self.take_all(1, |_| Ok(()));
-            let (bytes, latencies) =
+            let (bytes, latencies, cpu_ns) =
                 listens.join().map_err(|_| failed("the thread of the quiet connection panicked"))??;
             self.heard.bytes += bytes;
+            self.heard.cpu_ns += cpu_ns;
             self.heard.latencies = latencies;
             taken
         })
@@ -199,27 +209,30 @@ impl Peer {
     /// Clients that each ask, wait for so many messages, and ask again.
     fn ask(&mut self, each: usize) -> io::Result<()> {
         let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
-        let end = clock::now() + self.sending.ns;
+        let start = clock::now() + self.sending.warm_up;
+        let end = start + self.sending.ns;
         for (number, link) in self.links.iter_mut().enumerate() {
             link.socket.set_nodelay(true)?;
             self.poll.add(&link.socket, number, Interest::Readable)?;
             link.ask(&question)?;
         }
-        let (mut ready, mut heard_at, mut open) = (Vec::new(), clock::now(), self.links.len());
-        while open > 0 {
+        let (mut ready, mut heard_at) = (Vec::new(), clock::now());
+        while self.open > 0 {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
-                if self.take(*number)? == 0 {
+                if self.take(*number, MOST_BYTES)? == 0 {
                     return Err(failed("the program ended a connection"));
                 }
-                let (link, now) = (&mut self.links[*number], self.heard.last);
+                let (link, now) = (&mut self.links[*number], clock::now());
                 if link.received.is_multiple_of(answer) {
-                    self.heard.latencies.saturating_record(now - link.asked);
+                    if link.asked >= start {
+                        self.heard.latencies.saturating_record(now - link.asked);
+                    }
                     if now < end {
                         link.ask(&question)?;
                     } else {
                         link.socket.shutdown(Shutdown::Write)?;
-                        open -= 1;
+                        self.open -= 1;
                     }
                 }
             }
@@ -236,14 +249,15 @@ impl Link {
     }
 }
 
-/// Messages of that size with the time in them, until the connection ends: their bytes, and how long they took to reach
-/// this socket.
-fn listen(quiet: &TcpStream, size: usize) -> io::Result<(u64, Histogram<u64>)> {
+/// Messages of that size with the time in them, until the connection ends: their bytes, how long they took to reach this
+/// socket, and the CPU time of this thread, ns.
+fn listen(quiet: &TcpStream, size: usize, warm_up: u64) -> io::Result<(u64, Histogram<u64>, u64)> {
     let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; size], 0, histogram());
+    let start = clock::now() + warm_up;
     loop {
         let (count, at) = receive_stamped(quiet, &mut message[filled..])?;
         if count == 0 {
-            return Ok((bytes, latencies));
+            return Ok((bytes, latencies, clock::thread_cpu()));
         }
         bytes += count as u64;
         filled += count;
@@ -251,13 +265,37 @@ fn listen(quiet: &TcpStream, size: usize) -> io::Result<(u64, Histogram<u64>)> {
             filled = 0;
             let sent = message.first_chunk().map(|sent| u64::from_le_bytes(*sent));
             // The kernel begins to note times a little after it is asked to.
-            if let Some((at, sent)) = at.zip(sent) {
+            if let Some((at, sent)) = at.zip(sent).filter(|_| clock::now() >= start) {
                 latencies.saturating_record(at.saturating_sub(sent).max(1));
             }
         }
     }
 }
 
+/// How many bytes had come at that time, between two notes in proportion.
+fn until(log: &[(u64, u64)], time: u64) -> f64 {
+    let after = log.partition_point(|(at, _)| *at <= time);
+    match (after.checked_sub(1).map(|before| log[before]), log.get(after)) {
+        (None, _) => 0.0,
+        (Some((_, bytes)), None) => bytes as f64,
+        (Some((from, bytes)), Some((to, more))) => {
+            bytes as f64 + (more - bytes) as f64 * (time - from) as f64 / (to - from) as f64
+        }
+    }
+}
+
 fn failed(why: impl Into<String>) -> io::Error {
     io::Error::other(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_two_notes_bytes_come_evenly() {
+        let log = [(100, 0), (200, 50), (300, 50), (400, 250)];
+        let times = [50, 100, 150, 250, 350, 500].map(|time| until(&log, time).round() as u64);
+        assert_eq!(times, [0, 0, 25, 50, 150, 250]);
+    }
 }

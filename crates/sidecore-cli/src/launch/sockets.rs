@@ -1,0 +1,90 @@
+//! `sidecore run --sockets`: a command whose small messages go through the service of sockets.
+
+use super::{PLACES, program};
+use crate::args::Run;
+use crate::{beside, output};
+use program::Obstacle;
+use sidecore::sockets::ask;
+use sidecore::sockets::protocol::SOCKET_VARIABLE;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names of the library's file: as it is installed, and as cargo builds it.
+const NAMES: [&str; 2] = ["sidecore-preload.so", "libsidecore_preload.so"];
+/// What the dynamic loader preloads.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Sets the command's environment. What keeps its connections on the kernel is said, and keeps it from nothing.
+///
+/// # Errors
+/// There is no library, or none that can be preloaded: says what to do.
+pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), String> {
+    let library = match &args.preload {
+        Some(library) => library.canonicalize().map_err(|error| format!("{}: {error}", library.display()))?,
+        None => find()?,
+    };
+    let obstacle = program::obstacle(name);
+    if let Some(obstacle) = &obstacle {
+        let name = Path::new(name).display();
+        output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
+    }
+    command.env(SOCKET_VARIABLE, &args.socket_of_sockets);
+    // Another C library may refuse to start a program with ours. In other cases what the program starts may profit.
+    if !matches!(obstacle, Some(Obstacle::Loader(_))) {
+        command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);
+    }
+    if let Err(error) = ask::listens(&args.socket_of_sockets) {
+        let socket = args.socket_of_sockets.display();
+        output::tell(format_args!(
+            "no service of sockets at {socket}: {error}; connections stay on the kernel until one answers there: start it with \
+             `sidecore serve --config FILE`, where FILE has a section [sockets]"
+        ));
+    }
+    Ok(())
+}
+
+fn find() -> Result<PathBuf, String> {
+    beside::find(&NAMES, &PLACES).ok_or_else(|| {
+        let remedy = "build it with `cargo build --release -p sidecore-preload`, or name it with --preload";
+        format!("no library for sockets beside this program or in ../lib/sidecore: {remedy}")
+    })
+}
+
+/// The list with the library added. What is there already comes first: it saw the program's calls before, and some of it
+/// must be the first.
+fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, String> {
+    if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
+        let library = library.display();
+        return Err(format!(
+            "{library}: {PRELOAD} holds no path with a colon or a space; move it, and name it with --preload"
+        ));
+    }
+    let mut list = before.unwrap_or_default();
+    if !list.is_empty() {
+        list.push(":");
+    }
+    list.push(library);
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_preloaded_already_stays_and_comes_first() {
+        let added = |before: Option<&str>| preloaded(before.map(OsString::from), Path::new("/lib/ours.so")).unwrap();
+        assert_eq!([added(None), added(Some(""))], ["/lib/ours.so", "/lib/ours.so"]);
+        assert_eq!(added(Some("/lib/a.so /lib/b.so")), "/lib/a.so /lib/b.so:/lib/ours.so");
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_cut_is_refused() {
+        for path in ["/a b/ours.so", "/a:b/ours.so"] {
+            assert!(preloaded(None, Path::new(path)).unwrap_err().contains("--preload"));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `sidecore sockets`: the sockets of programs whose small messages go through rings, on which path each is, and why.
+
+use crate::args::Sockets;
+use crate::output;
+use crate::top::units::{NONE, amount, count};
+use crate::top::{Rows, table};
+use crate::users::Users;
+use serde_json::json;
+use sidecore::core::streams::rule::Why;
+use sidecore::sockets::ask;
+use sidecore::sockets::protocol::Row;
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+/// Rows that are shown unless all are asked for.
+const BUSIEST: usize = 50;
+/// Headings, and whether numbers stand below. With a star: what the program says.
+const COLUMNS: [(&str, bool); 11] = [
+    ("PROGRAM*", false),
+    ("PID", true),
+    ("USER", false),
+    ("FD*", true),
+    ("PEER", false),
+    ("MESSAGES*", true),
+    ("A SEND", true),
+    ("KERNEL*", true),
+    ("BYTES", true),
+    ("WAITING", true),
+    ("PATH*", false),
+];
+const ALLEGED: &str = "* as the program itself says; KERNEL: messages that it gave to the kernel";
+
+/// Asks the service and prints.
+pub(crate) fn run(args: &Sockets) -> Result<(), String> {
+    let mut rows = ask::rows(&args.socket)?;
+    rows.sort_by_key(|row| (Reverse(row.messages), row.pid, row.descriptor));
+    rows.iter_mut().for_each(printable);
+    output::print(&if args.json { objects(&rows) } else { text(&rows, if args.all { rows.len() } else { BUSIEST }) })
+}
+
+/// Programs choose their names, and this may go to a terminal.
+fn printable(row: &mut Row) {
+    let clean = |text: &mut String| *text = text.replace(char::is_control, "\u{fffd}");
+    clean(&mut row.program);
+    row.peer.iter_mut().for_each(clean);
+}
+
+/// The table, of at most so many rows.
+fn text(rows: &[Row], most: usize) -> String {
+    if rows.is_empty() {
+        return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n"
+            .to_owned();
+    }
+    let users = Users::default();
+    let (shown, others) = rows.split_at(rows.len().min(most));
+    let cells = shown.iter().map(|row| cells(row, &users)).collect();
+    let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
+    let mut text = table(&Rows { columns, cells }) + "\n";
+    if !others.is_empty() {
+        let messages = others.iter().map(|row| row.messages).sum();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "and {} more with {} messages: --all", others.len(), count(messages));
+    }
+    text + "\n" + ALLEGED + "\n"
+}
+
+fn cells(row: &Row, users: &Users) -> Vec<String> {
+    vec![
+        row.program.clone(),
+        row.pid.to_string(),
+        users.name(row.uid),
+        row.descriptor.to_string(),
+        row.peer.clone().unwrap_or_else(|| NONE.to_owned()),
+        count(row.messages),
+        messages_a_send(row).map_or_else(|| NONE.to_owned(), amount),
+        count(row.kernel_messages),
+        count(row.bytes),
+        count(row.waiting),
+        why(row),
+    ]
+}
+
+/// Messages that went with one system call of the service.
+fn messages_a_send(row: &Row) -> Option<f64> {
+    (row.transfers > 0).then(|| row.messages as f64 / row.transfers as f64)
+}
+
+fn why(row: &Row) -> String {
+    Why::of(row.why.into()).map_or_else(|| format!("unknown ({})", row.why), |why| why.words().to_owned())
+}
+
+/// One object a line.
+fn objects(rows: &[Row]) -> String {
+    rows.iter().fold(String::new(), |mut lines, row| {
+        let object = json!({
+            "program": row.program,
+            "pid": row.pid,
+            "uid": row.uid,
+            "descriptor": row.descriptor,
+            "peer": row.peer,
+            "ring": Why::of(row.why.into()) == Some(Why::Row),
+            "why": why(row),
+            "messages": row.messages,
+            "messages_a_send": messages_a_send(row),
+            "kernel_messages": row.kernel_messages,
+            "bytes": row.bytes,
+            "waiting": row.waiting,
+        });
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "{object}");
+        lines
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(program: &str, descriptor: u32, why: u8) -> Row {
+        Row {
+            pid: 77,
+            uid: 0,
+            program: program.to_owned(),
+            descriptor,
+            peer: (why == 1).then(|| "[::1]:1883".to_owned()),
+            why,
+            messages: 1000,
+            kernel_messages: 6,
+            bytes: 64_000,
+            transfers: if why == 1 { 8 } else { 0 },
+            waiting: 640,
+        }
+    }
+
+    #[test]
+    fn a_table_says_on_which_path_each_socket_is_and_why() {
+        let text = text(&[row("broker", 9, 1), row("shell", 7, 4), row("later", 5, 99)], BUSIEST);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1][..9], ["broker", "77", "root", "9", "[::1]:1883", "1000", "125", "6", "64000"]);
+        assert_eq!(lines[2][..7], ["shell", "77", "root", "7", "-", "1000", "-"]);
+        assert!(text.contains("ring: small sends in a row") && text.contains("on the kernel: forked"), "{text}");
+        assert!(text.contains("unknown (99)") && text.ends_with(&format!("{ALLEGED}\n")), "{text}");
+    }
+
+    #[test]
+    fn the_busiest_are_shown_and_the_others_counted() {
+        let rows = vec![row("many", 3, 1); 60];
+        assert!(text(&rows, BUSIEST).contains("\nand 10 more with 10000 messages: --all\n"));
+        assert_eq!(text(&rows, 60).matches("many").count(), 60);
+        assert!(text(&[], BUSIEST).starts_with("no sockets"));
+    }
+
+    #[test]
+    fn json_has_an_object_a_line_and_names_drive_no_terminal() {
+        let mut hostile = row("\u{1b}[2Jx", 3, 1);
+        printable(&mut hostile);
+        assert_eq!(hostile.program, "\u{fffd}[2Jx");
+        let json = objects(&[row("broker", 9, 1), row("shell", 7, 3)]);
+        let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["ring"], &lines[0]["messages_a_send"]), (&json!(true), &json!(125.0)));
+        assert_eq!((&lines[1]["ring"], &lines[1]["peer"]), (&json!(false), &json!(null)));
+        assert_eq!((objects(&[]).as_str(), lines.len()), ("", 2));
+    }
+}

@@ -1,0 +1,109 @@
+//! The service of sockets in its sandbox.
+
+use crate::root_or_skipped;
+use crate::service::{Place, Running, USER, USER_ID, sidecore};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Signal, geteuid};
+use sidecore::config::Config;
+use std::fs;
+use std::process::Output;
+use std::thread;
+use std::time::Duration;
+
+/// A service of sockets with everything demanded that this user may ask for.
+fn place() -> Place {
+    let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
+    Place::new("socket_mode = '0666'\n[sockets]", &format!("{user}seccomp = true\nlandlock = true"))
+}
+
+fn start() -> (Place, Running) {
+    let place = place();
+    let running = place.start();
+    (place, running)
+}
+
+/// What the status of each thread says of its filter, once there are so many threads.
+fn filters(service: &Running, threads: usize) -> Vec<String> {
+    for _ in 0..3000 {
+        let filters = service.status_of_threads("Seccomp");
+        if filters.len() >= threads {
+            return filters;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it has fewer than {threads} threads");
+}
+
+fn list(place: &Place, option: &str) -> Output {
+    let mut command = sidecore();
+    command.arg("sockets").args(Some(option).filter(|option| !option.is_empty()));
+    command.env("SIDECORE_SOCKETS", place.socket()).env("SIDECORE_SERVICE_USER", USER).output().unwrap()
+}
+
+#[test]
+fn each_thread_is_filtered_and_its_list_is_given() {
+    let (place, service) = start();
+    let said = list(&place, "");
+    assert!(said.status.success(), "{said:?}");
+    assert!(String::from_utf8(said.stdout).unwrap().starts_with("no sockets"));
+    assert_eq!(list(&place, "--json").stdout, b"");
+    // As long as somebody is connected, the user has a thread, which was started behind the filter.
+    let program = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&program, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    let seccomp = filters(&service, 3);
+    assert!(seccomp.iter().all(|mode| mode == "2"), "{seccomp:?}");
+    assert!(service.status_of_threads("CapPrm").iter().all(|held| held == "0000000000000000"));
+    assert!(!service.said().contains("warning"), "memory that nobody demands is not locked: {}", service.said());
+    assert!(service.said().contains("notify: service break-even (parks: tied to no core)\n"), "{}", service.said());
+}
+
+#[test]
+fn root_is_given_up() {
+    if !root_or_skipped("becoming another user, sandbox.user") {
+        return;
+    }
+    let (_place, service) = start();
+    let found = service.status_of_threads("Uid");
+    assert!(found.iter().all(|ids| ids.split_whitespace().all(|id| id == USER_ID.to_string())), "{found:?}");
+}
+
+#[test]
+fn a_signal_ends_it_and_nothing_is_left_behind() {
+    let (place, service) = start();
+    assert!(list(&place, "").status.success());
+    assert!(service.end(Signal::TERM).success());
+    assert_eq!(fs::read_dir(place.socket().parent().unwrap()).unwrap().count(), 0);
+    let said = list(&place, "");
+    assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(2), &b""[..]));
+    let told = String::from_utf8(said.stderr).unwrap();
+    assert!(told.contains(&place.socket().display().to_string()) && told.contains("[sockets]"), "{told}");
+}
+
+#[test]
+fn the_next_one_takes_the_socket_of_one_that_was_killed() {
+    let place = place();
+    place.start().end(Signal::KILL);
+    let _service = place.start();
+    assert!(list(&place, "").status.success());
+}
+
+#[test]
+fn it_has_no_keys_and_takes_no_passphrase() {
+    let mut command = sidecore();
+    let place = place();
+    command.args(["serve", "--passphrase-file", "/dev/null", "--config"]).arg(place.config());
+    let said = command.output().unwrap();
+    assert_eq!(said.status.code(), Some(2));
+    assert!(String::from_utf8(said.stderr).unwrap().contains("has no keys"));
+    let both = Place::new("[sockets]\n[keys]\ndirectory = '/nowhere'", "").refusal(sidecore());
+    assert!(both.contains("two files"), "{both}");
+}
+
+#[test]
+fn the_installed_configurations_are_of_one_service_each() {
+    let read = |text: &str| Config::parse(text).unwrap();
+    let keys = read(include_str!("../../../../packaging/sidecore.toml"));
+    let sockets = read(include_str!("../../../../packaging/sockets.toml"));
+    assert_eq!((keys.sockets.is_some(), sockets.sockets.is_some()), (false, true));
+    assert_ne!(keys.socket.parent(), sockets.socket.parent(), "what lies beside a socket its service may replace");
+}

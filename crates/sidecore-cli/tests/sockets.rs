@@ -1,0 +1,280 @@
+//! `sidecore run --sockets`: a program whose messages go through a service, the environment of a command, and what is said of
+//! programs that stay on the kernel.
+
+#[path = "servers/library.rs"]
+mod library;
+#[path = "../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+use skipped::skipped;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use tempfile::TempDir;
+
+/// A directory with a file that stands for the library: the loader says that it is none, and starts programs without it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.library(), "").unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.file("ours.so")
+    }
+
+    /// What `sidecore run --sockets` with that library does with this command.
+    fn run(&self, command: &[&str]) -> Output {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(self.library());
+        run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").args(command);
+        run.env_remove("LD_PRELOAD").output().unwrap()
+    }
+
+    /// A service of sockets, shut in where this machine can.
+    fn serve(&self) -> Ending {
+        let config = self.file("sockets.toml");
+        fs::write(&config, format!("socket = '{}'\n[sockets]\n", self.file("socket").display())).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let mut child = command.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("serving at")), "it does not serve");
+        Ending(child)
+    }
+
+    /// A program that sends so many messages to each of so many connections, started by `run --sockets`.
+    fn feed(&self, listener: &TcpListener, connections: usize, messages: usize) -> Child {
+        let program = self.program("feed", FEED, &[]);
+        let port = listener.local_addr().unwrap().port();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
+        run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").arg(program);
+        run.args([port.to_string(), connections.to_string(), messages.to_string()]);
+        run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What the service says of each socket.
+    fn rows(&self) -> Vec<Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let output = command.args(["sockets", "--json", "--socket"]).arg(self.file("socket")).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A program made of this source.
+    fn program(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+        let (file, text) = (self.file(name), self.file(&format!("{name}.c")));
+        fs::write(&text, source).unwrap();
+        let status = Command::new("cc").arg("-o").arg(&file).arg(text).args(options).status().unwrap();
+        assert!(status.success(), "{name}");
+        file
+    }
+}
+
+/// Killed when dropped.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_command_has_the_library_the_socket_and_its_keys() {
+    let place = Place::new();
+    let output = place.run(&["sh", "-c", "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; cat $OPENSSL_CONF"]);
+    let lines = format!("{}\n{}\n", place.library().display(), place.file("socket").display());
+    assert!(out(&output).starts_with(&lines) && out(&output).contains("module = /dev/null"), "{}", out(&output));
+    let told = told(&output);
+    assert!(told.contains("no service of sockets at") && told.contains("[sockets]"), "{told}");
+    assert!(!told.contains("stay on the kernel: it"), "a shell has nothing in the way: {told}");
+}
+
+#[test]
+fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() {
+    let place = Place::new();
+    // Beside a command in a directory of its own lies nothing.
+    let target = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let alone = target.path().join("sidecore");
+    fs::hard_link(env!("CARGO_BIN_EXE_sidecore"), &alone).unwrap();
+    let run = |arguments: &[&str]| Command::new(&alone).arg("run").args(arguments).output().unwrap();
+    let library = place.library();
+    let shell = ["--", "sh", "-c", "echo \"[$OPENSSL_CONF]\""];
+    let output = run(&[&["--sockets", "--preload", library.to_str().unwrap()][..], &shell].concat());
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), "[]\n"));
+    assert!(told(&output).contains("no provider beside this program"), "{}", told(&output));
+    let output = run(&[&["--sockets", "--module", "/dev/null"][..], &shell].concat());
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""));
+    assert!(
+        told(&output).contains("no library for sockets") && told(&output).contains("--preload"),
+        "{}",
+        told(&output)
+    );
+}
+
+/// What is said of a program, which does what it does all the same: it ends with 7.
+fn said_of(place: &Place, program: &Path) -> String {
+    let output = place.run(&[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(7), "{}", told(&output));
+    let told = told(&output);
+    let line = told.lines().find_map(|line| line.split_once("stay on the kernel: it "));
+    line.map_or_else(String::new, |(_, why)| why.to_owned())
+}
+
+const SEVEN: &str = "int main(void) { return 7; }";
+
+#[test]
+fn programs_that_load_no_library_are_told_and_run() {
+    let place = Place::new();
+    assert_eq!(said_of(&place, &place.program("plain", SEVEN, &[])), "");
+    let fixed = place.program("fixed", SEVEN, &["-static"]);
+    assert!(said_of(&place, &fixed).contains("statically"));
+    // With the section that the Go linker leaves.
+    let source = format!("__attribute__((section(\".go.buildinfo\"), used)) int mark = 1; {SEVEN}");
+    assert!(said_of(&place, &place.program("go", &source, &[])).contains("a Go program"));
+    // It is the program that counts, not the script that it runs.
+    let script = place.file("script");
+    fs::write(&script, format!("#! {} argument\n", fixed.display())).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    assert!(said_of(&place, &script).contains("statically"));
+}
+
+#[test]
+fn a_program_of_another_loader_gets_no_library() {
+    let place = Place::new();
+    let own =
+        Command::new("sh").args(["-c", "sed -n 's|.* \\(/.*/ld-[^/]*\\)$|\\1|p' /proc/self/maps | head -1"]).output();
+    let (own, other) = (out(&own.unwrap()), place.file("ld-other.so"));
+    fs::copy(own.trim(), &other).unwrap();
+    let option = format!("-Wl,--dynamic-linker={}", other.display());
+    let source = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_PRELOAD\") ? 1 : 7; }";
+    let said = said_of(&place, &place.program("foreign", source, &[&option]));
+    assert!(said.contains("ld-other.so") && said.contains("another C library"), "{said}");
+}
+
+#[test]
+fn a_program_with_more_rights_is_told_and_run() {
+    let place = Place::new();
+    let program = place.program("privileged", SEVEN, &[]);
+    if !geteuid().is_root() {
+        skipped("only root can: a program of another user");
+        return;
+    }
+    chown(&program, Some(65534), None).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    assert!(said_of(&place, &program).contains("more rights"));
+}
+
+/// Sends so many numbered messages of 64 bytes to each of so many connections, in turn, and waits to be told to end.
+const FEED: &str = r#"
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(int count, char **arguments) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(arguments[1]))};
+    int connections = atoi(arguments[2]), messages = atoi(arguments[3]), sockets[64];
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < connections; i++) {
+        sockets[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(sockets[i], (struct sockaddr *)&address, sizeof address)) return 1;
+    }
+    for (int number = 0; number < messages; number++) {
+        char message[65];
+        snprintf(message, sizeof message, "%063d\n", number);
+        for (int i = 0; i < connections; i++)
+            if (send(sockets[i], message, 64, 0) != 64) return 2;
+    }
+    puts("sent");
+    fflush(stdout);
+    return getchar() == EOF ? 0 : 3;
+}
+"#;
+const CONNECTIONS: usize = 8;
+const MESSAGES: usize = 5000;
+
+#[test]
+fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in() {
+    let place = Place::new();
+    let serving = place.serve();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut program = place.feed(&listener, CONNECTIONS, MESSAGES);
+    let readers: Vec<_> = (0..CONNECTIONS)
+        .map(|_| listener.accept().unwrap().0)
+        .map(|mut connection| {
+            thread::spawn(move || {
+                let mut text = String::new();
+                connection.read_to_string(&mut text).unwrap();
+                text
+            })
+        })
+        .collect();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().as_deref(), Some("sent"));
+    let rows = place.rows();
+    assert_eq!(rows.len(), CONNECTIONS, "{rows:?}");
+    for row in &rows {
+        assert_eq!((&row["program"], &row["ring"]), (&"feed".into(), &true.into()), "{row}");
+        assert!(row["messages"].as_u64().unwrap() > MESSAGES as u64 / 2, "{row}");
+        assert_eq!(row["peer"], listener.local_addr().unwrap().to_string(), "{row}");
+    }
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+    for reader in readers {
+        let text = reader.join().unwrap();
+        let numbers = text.lines().map(|line| line.parse::<usize>().unwrap());
+        assert!(numbers.eq(0..MESSAGES), "messages are lost, doubled or in another order");
+        assert_eq!(text.len(), 64 * MESSAGES);
+    }
+    drop(serving);
+}
+
+#[test]
+fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It begins without a service, and does not end by itself.
+    let _program = Ending(place.feed(&listener, 1, i32::MAX as usize));
+    let mut lines = BufReader::new(listener.accept().unwrap().0).lines().map(Result::unwrap).enumerate();
+    for signal in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL] {
+        let service = place.serve();
+        let mut is_served = false;
+        while !is_served {
+            for (number, line) in lines.by_ref().take(10_000) {
+                assert_eq!(line.parse(), Ok(number));
+            }
+            is_served = place.rows().iter().any(|row| row["messages"].as_u64() > Some(0));
+        }
+        kill_process(Pid::from_child(&service.0), signal).unwrap();
+    }
+    for (number, line) in lines.take(100_000) {
+        assert_eq!(line.parse(), Ok(number));
+    }
+}

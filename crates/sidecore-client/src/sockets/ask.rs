@@ -1,0 +1,149 @@
+//! What is asked of a service of sockets: whether there is one, of somebody who is trusted, and which sockets it knows.
+
+use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
+use crate::client::is_trusted;
+use crate::control::{decode, encode};
+use crate::environment::service_users_or;
+use crate::sys::packet::{MAX_PACKET, connect_by, receive, send};
+use crate::sys::{clock, peer, poll};
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// How long a service may take to accept, and to answer.
+const PATIENCE: Nanos = 2_000_000_000;
+/// Most rows that are asked for: what never ends is no answer.
+const MOST: usize = 1 << 20;
+
+/// Whether a service accepts programs there.
+///
+/// # Errors
+/// None does, this user may not connect to it, or it is that of somebody who is not trusted.
+pub fn listens(socket: &Path) -> io::Result<()> {
+    connect(socket, PATIENCE).map(drop)
+}
+
+/// A connection to the service, which has so many nanoseconds to accept it.
+///
+/// # Errors
+/// As for [`listens`].
+pub(super) fn connect(socket: &Path, timeout: Nanos) -> io::Result<OwnedFd> {
+    let service = connect_by(socket, clock::now().saturating_add(timeout))?;
+    // It gets programs' sockets: not whoever listens at a path.
+    let user = peer::credentials(&service)?.uid;
+    if is_trusted(user, &service_users_or(DEFAULT_SERVICE_USER)) {
+        return Ok(service);
+    }
+    let foreign = format!(
+        "it is that of user {user}, who is neither root nor its caller, and is not named in SIDECORE_SERVICE_USER"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, foreign))
+}
+
+/// The sockets of this user's programs; for root those of all users. Each page is a question of its own: a socket that comes
+/// or goes meanwhile may be missing.
+///
+/// # Errors
+/// No service answers, or it refuses: in words.
+pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    while rows.len() < MOST {
+        let page = page(socket, rows.len() as u32)?;
+        if page.is_empty() {
+            break;
+        }
+        rows.extend(page);
+    }
+    Ok(rows)
+}
+
+fn page(socket: &Path, from: u32) -> Result<Vec<Row>, String> {
+    let reply = ask(socket, &Ask::List { from }).map_err(|error| {
+        format!(
+            "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
+             [sockets], or name its socket in SIDECORE_SOCKETS",
+            socket.display()
+        )
+    })?;
+    match reply {
+        Reply::Sockets(rows) => Ok(rows),
+        Reply::Refused(why) => Err(format!("the service of sockets gives no list: {why}")),
+        Reply::Welcome { .. } | Reply::Bank => {
+            Err("no list came: command and service must be of one version".to_owned())
+        }
+    }
+}
+
+fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
+    let service = connect(socket, PATIENCE)?;
+    let mut buffer = [0; MAX_PACKET];
+    send(&service, encode(question, &mut buffer).map_err(io::Error::other)?, &[])?;
+    if !poll::wait_readable(service.as_fd(), Some(PATIENCE))? {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    match receive(&service, &mut buffer)? {
+        (0, _) => Err(io::ErrorKind::ConnectionReset.into()),
+        (len, _) => decode(&buffer[..len]).map_err(io::Error::other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sockets::protocol::MAX_ROWS;
+    use crate::sys::packet;
+    use rustix::net::{SocketAddrUnix, accept, bind, listen};
+    use std::thread;
+
+    fn row(number: usize) -> Row {
+        Row {
+            pid: number as u32,
+            uid: 0,
+            program: "test".to_owned(),
+            descriptor: 3,
+            peer: None,
+            why: 1,
+            messages: 1,
+            kernel_messages: 0,
+            bytes: 64,
+            transfers: 1,
+            waiting: 0,
+        }
+    }
+
+    /// Answers so many questions.
+    fn answer(listener: impl AsFd, questions: usize, reply: impl Fn(Ask) -> Reply) {
+        for _ in 0..questions {
+            let program = accept(&listener).unwrap();
+            let mut buffer = [0; MAX_PACKET];
+            let (len, _) = receive(&program, &mut buffer).unwrap();
+            let reply = reply(decode(&buffer[..len]).unwrap());
+            send(&program, encode(&reply, &mut buffer).unwrap(), &[]).unwrap();
+        }
+    }
+
+    #[test]
+    fn all_pages_are_asked_for_and_reasons_are_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        assert!(listens(&path).is_err());
+        assert!(rows(&path).unwrap_err().contains("[sockets]"));
+        let listener = packet::socket().unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 8).unwrap();
+        let all: Vec<Row> = (0..MAX_ROWS + 7).map(row).collect();
+        let page = |asked: Ask| match asked {
+            Ask::List { from } => Reply::Sockets(all.iter().skip(from as usize).take(MAX_ROWS).cloned().collect()),
+            other => panic!("{other:?}"),
+        };
+        thread::scope(|scope| {
+            let service = scope.spawn(|| answer(&listener, 3, page));
+            assert_eq!(rows(&path).unwrap(), all);
+            service.join().unwrap();
+            let service = scope.spawn(|| answer(&listener, 1, |_| Reply::Refused("not now".to_owned())));
+            assert!(rows(&path).unwrap_err().ends_with("no list: not now"));
+            service.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! What a program needs to send through rings: a service of sockets in this process, and the library that is loaded into it.
+
+use crate::bench::BenchError;
+use crate::beside;
+use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::sockets::Sockets;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Names of the library: as cargo builds it, and as it is installed.
+const LIBRARY: [&str; 2] = ["libsidecore_preload.so", "sidecore-preload.so"];
+/// Where it may be. The first one is where cargo builds it as a part of this program: no other is newer.
+const PLACES: [&str; 2] = ["deps", "."];
+
+/// The library that was built or installed with this program, or why there are no rings.
+pub(super) fn library() -> Result<PathBuf, String> {
+    beside::find(&LIBRARY, &PLACES).ok_or_else(|| {
+        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+        format!("no {} beside this program: build it with cargo build{profile} -p sidecore-preload", LIBRARY[0])
+    })
+}
+
+/// A service with nothing in it yet.
+pub(super) struct Ring<'l> {
+    service: Sockets,
+    library: &'l Path,
+    _directory: TempDir,
+}
+
+impl<'l> Ring<'l> {
+    /// Starts a service on that core, which spins or sleeps.
+    pub(super) fn start(library: &'l Path, cpu: Option<usize>, waits: Notify) -> Result<Self, BenchError> {
+        let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
+        let config = Config {
+            socket: directory.path().join("sockets"),
+            sidecores: Sidecores { cpus: cpu.into_iter().collect(), owned: waits == Notify::Spin },
+            notify: NotifyConfig::all(waits),
+            sockets: Some(SocketsConfig::default()),
+            ..Config::default()
+        };
+        Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })
+    }
+
+    /// What makes an unmodified program use it.
+    pub(super) fn environment(&self) -> [(&'static str, &OsStr); 2] {
+        [("LD_PRELOAD", self.library.as_os_str()), ("SIDECORE_SOCKETS", self.service.socket().as_os_str())]
+    }
+
+    /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them.
+    pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
+        let rows = sidecore::sockets::ask::rows(self.service.socket())?;
+        Ok(rows.iter().fold([0, 0], |[messages, sends], row| [messages + row.messages, sends + row.transfers]))
+    }
+}

@@ -1,0 +1,138 @@
+// A TCP connection to oneself, on which enough small messages were sent that it may be in a ring.
+#define _GNU_SOURCE
+#include <aio.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct connection {
+    int here, there;
+    // Bytes that were sent on it by `say`.
+    uint64_t said;
+};
+
+// What the test of that name found. `errno` is told where the result is -1.
+static void tell(const char *name, long result) {
+    int error = errno;
+    if (result == -1)
+        printf("%s: -1 %s\n", name, strerrorname_np(error));
+    else
+        printf("%s: %ld\n", name, result);
+    fflush(stdout);
+}
+
+static void die(const char *what) {
+    printf("cannot go on: %s: %s\n", what, strerror(errno));
+    fflush(stdout);
+    _exit(99);
+}
+
+static struct connection unused_connection(int flags) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (void *)&address, len) || listen(listener, 1) || getsockname(listener, (void *)&address, &len))
+        die("listen");
+    struct connection made = {socket(AF_INET, SOCK_STREAM | (flags & SOCK_CLOEXEC), 0), -1, 0};
+    if (connect(made.here, (void *)&address, len))
+        die("connect");
+    made.there = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (made.there < 0)
+        die("accept");
+    if (flags & SOCK_NONBLOCK)
+        fcntl(made.here, F_SETFL, O_RDWR | O_NONBLOCK);
+    close(listener);
+    return made;
+}
+
+// The byte at that place of all that is sent on a connection.
+static char byte_at(uint64_t at) {
+    return 'a' + at % 23;
+}
+
+// The next bytes of those that the other side expects.
+static void fill(struct connection *on, char *to, size_t len) {
+    for (size_t at = 0; at < len; at++)
+        to[at] = byte_at(on->said + at);
+    on->said += len;
+}
+
+static void say(struct connection *on, size_t len) {
+    char bytes[70000];
+    fill(on, bytes, len);
+    for (size_t sent = 0; sent < len;) {
+        ssize_t result = send(on->here, bytes + sent, len - sent, 0);
+        if (result < 0)
+            die("send");
+        sent += result;
+    }
+}
+
+// So many small messages that a connection enters a ring.
+static void warm(struct connection *on) {
+    for (int message = 0; message < 40; message++)
+        say(on, 64);
+}
+
+static struct connection connection(int flags) {
+    struct connection made = unused_connection(flags);
+    warm(&made);
+    return made;
+}
+
+// Takes so many bytes that follow those before, which are `heard`. How many of them are as they should be.
+static long hear(struct connection *on, uint64_t heard, uint64_t len) {
+    char bytes[65536];
+    uint64_t got = 0;
+    while (got < len) {
+        struct pollfd one = {on->there, POLLIN, 0};
+        if (poll(&one, 1, 5000) != 1)
+            break;
+        ssize_t result = recv(on->there, bytes, len - got < sizeof bytes ? len - got : sizeof bytes, 0);
+        if (result <= 0)
+            break;
+        for (ssize_t at = 0; at < result; at++)
+            if (bytes[at] != byte_at(heard + got + at))
+                return -100000 - (long)(heard + got + at);
+        got += result;
+    }
+    return got;
+}
+
+// All that was said and not heard yet, and nothing after it.
+static void hear_all(const char *name, struct connection *on) {
+    long got = hear(on, 0, on->said);
+    char more;
+    struct pollfd one = {on->there, POLLIN, 0};
+    long after = poll(&one, 1, 20) == 1 ? recv(on->there, &more, 1, MSG_DONTWAIT) : -7;
+    printf("%s: heard %s, then %ld\n", name, got == (long)on->said ? "all" : got < 0 ? "something else" : "less", after);
+    fflush(stdout);
+}
+
+static void end(struct connection *on) {
+    close(on->here);
+    close(on->there);
+}

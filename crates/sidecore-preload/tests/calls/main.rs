@@ -1,0 +1,64 @@
+//! A program that makes each intercepted call must find the same without the library, with it and no service, and with both.
+
+use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::sockets::Sockets;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Seconds that the program may take.
+const PATIENCE: &str = "120";
+
+/// The library, as cargo built it for this test.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.with_file_name("libsidecore_preload.so");
+    assert!(library.exists(), "no library at {}: cargo build -p sidecore-preload", library.display());
+    library
+}
+
+fn compiled(directory: &Path) -> PathBuf {
+    let program = directory.join("calls");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
+    let files = [sources.join("calls.c"), sources.join("more.c")];
+    let output = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).args(files).arg("-lpthread").output();
+    let output = output.expect("no `cc` here: apt-get install gcc");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// What the program prints; with the library if `service` names the socket of a service of sockets.
+fn found(program: &Path, service: Option<&Path>) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", PATIENCE]).arg(program);
+    if let Some(service) = service {
+        command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+fn same(expected: &str, found: &str) {
+    let differs = |(line, (a, b)): (usize, (&str, &str))| (a != b).then(|| format!("{line}: {a}, but {b}"));
+    let lines = expected.lines().zip(found.lines()).enumerate();
+    let differences: Vec<String> = lines.filter_map(differs).collect();
+    assert!(differences.is_empty() && expected.len() == found.len(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn every_call_does_the_same_with_the_library() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path());
+    let plain = found(&program, None);
+    assert!(plain.contains("one more: heard all"), "{plain}");
+    same(&plain, &found(&program, Some(Path::new("/nowhere"))));
+
+    let socket = directory.path().join("socket");
+    let notify = NotifyConfig::all(Notify::Park);
+    let config = Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() };
+    let service = Sockets::start(&config).unwrap();
+    same(&plain, &found(&program, Some(service.socket())));
+}
