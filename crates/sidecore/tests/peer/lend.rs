@@ -2,19 +2,43 @@
 //! process of its own.
 
 use crate::neighbour::become_user;
+use crate::sys::Never;
 use crate::wait_for_line;
 use sidecore::config::Config;
+use sidecore::control;
+use sidecore::core::streams::layout::ABI;
 use sidecore::sockets::Sockets;
 use sidecore::sys::clock;
+use sidecore_client::sockets::protocol::{Ask, Reply};
 use sidecore_client::sys::packet::{connect_by, send};
+use sidecore_client::sys::poll::wait_readable;
 use std::io::stdin;
-use std::os::fd::AsFd;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Connects as that user, and hands the connection over through standard input, which is a socket.
 pub(crate) fn run(socket: &str, uid: u32) {
     become_user(uid);
     let control = connect_by(socket.as_ref(), clock::now() + 10_000_000_000).expect("the service listens");
     send(stdin(), b"here", &[control.as_fd()]).expect("a test");
+    wait_for_line();
+}
+
+/// Has the service wait for the lock of a socket, which this program does not let go of.
+pub(crate) fn hold_up(socket: &str, uid: u32) {
+    let never = Never::new().expect("root may");
+    become_user(uid);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let here = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+    let here = OwnedFd::from(here);
+    let control = connect_by(socket.as_ref(), clock::now() + 10_000_000_000).expect("the service listens");
+    control::send(&control, &Ask::Hello { abi: ABI, name: "held up".to_owned() }, &[]).expect("room");
+    wait_readable(control.as_fd(), None).expect("an answer");
+    let welcome: (Reply, Vec<OwnedFd>) = control::receive(&control).expect("an answer");
+    assert_eq!(welcome.1.len(), 3, "{welcome:?}");
+    never.send(&here);
+    control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]).expect("room");
+    println!("holding");
     wait_for_line();
 }
 

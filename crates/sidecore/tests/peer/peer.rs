@@ -19,6 +19,7 @@ mod neighbour;
 mod owner;
 mod raw;
 mod signals;
+mod sys;
 
 use checked::Load;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -61,6 +62,7 @@ fn main() {
         ["owner", socket, uid, gids] => owner::run(socket, uid, gids),
         ["impostor", socket, uid] => impostor::run(socket, uid),
         ["sockets", socket, config] => lend::serve(socket, config),
+        ["hold-up", socket, uid] => lend::hold_up(socket, number(uid) as u32),
         ["lend", socket, uid] => lend::run(socket, number(uid) as u32),
         ["visit", socket] => impostor::visit(socket),
         ["fork", scenario, socket] => forks::run(scenario, socket),

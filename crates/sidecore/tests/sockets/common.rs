@@ -18,11 +18,12 @@ use sidecore_client::sockets::protocol::{Ask, Reply, Row};
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
 use sidecore_client::sys::{clock, tcp};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -59,6 +60,16 @@ impl Running {
         self.service = Some(Sockets::start(&Config { socket, ..config() }).unwrap());
     }
 }
+
+/// Lets programs of other users in.
+pub(crate) fn open_to_all(service: &Sockets) {
+    for (path, mode) in [(service.socket(), 0o666), (service.socket().parent().unwrap(), 0o755)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+/// A user that is nobody's.
+pub(crate) const OTHER: u32 = 54_321;
 
 /// That of most tests.
 pub(crate) fn config() -> Config {
@@ -243,6 +254,16 @@ impl Lender {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+/// A process of that user that holds its thread of the service up for ever. `None`: this machine does not let it.
+pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+    command.args(["hold-up", socket.to_str().unwrap(), &uid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (line == "holding\n").then_some(process)
 }
 
 impl Drop for Lender {

@@ -6,5 +6,7 @@ mod idle;
 mod limits;
 mod path;
 mod rows;
+mod shares;
 #[path = "../service/skipped.rs"]
 mod skipped;
+mod users;

@@ -1,6 +1,8 @@
 //! What is told of programs and their sockets, and to whom.
 
-use crate::common::{Lender, Program, config, connection, got, own_user, rows, rows_by, start, until};
+use crate::common::{
+    Lender, OTHER, Program, config, connection, got, open_to_all, own_user, rows, rows_by, start, until,
+};
 use crate::skipped::skipped;
 use sidecore::core::streams::layout::{KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
 use sidecore::core::streams::place::{State, Wish};
@@ -8,9 +10,6 @@ use sidecore::core::streams::rule::Why;
 use sidecore_client::sockets::protocol::Row;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-
-/// A user that is nobody's.
-const OTHER: u32 = 54_321;
 
 #[test]
 fn each_socket_is_told_with_its_path_and_its_counts() {
@@ -61,9 +60,8 @@ fn a_user_is_told_of_its_own_programs_and_root_of_all() {
         skipped("only root can: start programs of another user");
         return;
     }
-    let service = start(sidecore::config::Config { socket_mode: 0o666, ..config() });
-    std::fs::set_permissions(service.socket().parent().unwrap(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+    let service = start(config());
+    open_to_all(&service);
     let (here, _there) = connection();
     let (_process, control) = Lender::start(service.socket(), OTHER);
     let [own, other] = [Program::attach(&service), Program::hello(control)];
