@@ -19,7 +19,7 @@ use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What became of a message.
@@ -52,6 +52,8 @@ pub enum Drained {
 #[derive(Debug, Default)]
 pub struct Stream {
     seat: Mutex<Option<Ring>>,
+    /// What a handler wished that interrupted whoever is at work on it: another than [`Wish::Stay`] when it left.
+    left: AtomicU8,
 }
 
 /// What is known of the ring, while there is one.
@@ -74,11 +76,14 @@ thread_local!(static WITHIN: Within = const { [const { Cell::new(0) }; 4] });
 
 /// That this thread is at work on a stream: said before the stream's lock is taken, and until it is given back, so that
 /// whatever interrupts the thread in between finds it.
-struct Entry(usize);
+struct Entry<'a> {
+    stream: &'a Stream,
+    depth: usize,
+}
 
-impl Entry {
+impl<'a> Entry<'a> {
     /// `None`: it is already, further up its stack.
-    fn new(stream: &Stream) -> Option<Self> {
+    fn new(stream: &'a Stream) -> Option<Self> {
         let this = std::ptr::from_ref(stream).addr();
         WITHIN.with(|within| {
             let depth = within.iter().position(|entry| entry.get() == 0)?;
@@ -86,16 +91,21 @@ impl Entry {
             is_new.then(|| {
                 within[depth].set(this);
                 compiler_fence(Ordering::SeqCst);
-                Self(depth)
+                Self { stream, depth }
             })
         })
     }
 }
 
-impl Drop for Entry {
+impl Drop for Entry<'_> {
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        WITHIN.with(|within| within[self.0].set(0));
+        WITHIN.with(|within| within[self.depth].set(0));
+        compiler_fence(Ordering::SeqCst);
+        // From now on a handler leaves by itself.
+        if self.stream.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
+            self.stream.leave_as_wished();
+        }
     }
 }
 
@@ -103,7 +113,7 @@ impl Drop for Entry {
 struct Locked<'a> {
     ring: MutexGuard<'a, Option<Ring>>,
     /// Dropped last.
-    _entry: Entry,
+    _entry: Entry<'a>,
 }
 
 impl Stream {
@@ -112,6 +122,19 @@ impl Stream {
         let entry = Entry::new(self)?;
         let ring = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Locked { ring, _entry: entry })
+    }
+
+    /// A handler left while its thread was at work on the stream.
+    #[cold]
+    fn leave_as_wished(&self) {
+        let Some(mut locked) = self.lock() else { return };
+        let left = self.left.swap(Wish::Stay as u8, Ordering::Relaxed);
+        let wish = [Wish::Leave, Wish::ShutAndLeave].into_iter().find(|wish| *wish as u8 == left);
+        if let Some(wish) = wish
+            && let Some(ring) = locked.ring.take()
+        {
+            ring.tell(wish);
+        }
     }
 
     /// A stream begins here.
@@ -159,10 +182,29 @@ impl Stream {
         sent
     }
 
-    /// Gives to the kernel what waits in the ring.
+    /// Gives to the kernel what waits in the ring. A handler that interrupted this thread while it was at it finds it blocked.
     pub fn drain(&self, socket: BorrowedFd<'_>) -> Drained {
-        self.with(socket, |ring| ring.as_mut().map_or(Drained::Empty, |ring| ring.drain(socket)))
-            .unwrap_or(Drained::Empty)
+        self.drained(socket, |_, drained| drained)
+    }
+
+    /// As [`Stream::drain`]; and the connection goes on without a ring, with nothing between, unless it is blocked.
+    pub fn settle(&self, socket: BorrowedFd<'_>) -> Drained {
+        self.drained(socket, |ring, drained| {
+            if drained != Drained::Blocked
+                && let Some(ring) = ring.take()
+            {
+                ring.tell(Wish::Leave);
+            }
+            drained
+        })
+    }
+
+    fn drained(&self, socket: BorrowedFd<'_>, then: impl FnOnce(&mut Option<Ring>, Drained) -> Drained) -> Drained {
+        let Some(mut locked) = self.lock() else { return Drained::Blocked };
+        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
+        let Some(ring) = locked.ring.as_mut().filter(of) else { return Drained::Empty };
+        let drained = ring.drain(socket);
+        then(&mut locked.ring, drained)
     }
 
     /// Gives to the kernel what waits in the ring, and then calls it with nothing between. `call` returns how many bytes
@@ -188,14 +230,24 @@ impl Stream {
         done
     }
 
-    /// The connection goes on without a ring. What still waits there is sent by the service, which then does as wished;
-    /// [`Stream::drain`] comes before where the program goes on sending.
+    /// The descriptor is about to be closed, or to be shut as wished: what still waits in the ring is sent by the service,
+    /// which then does as wished. Where a handler interrupted this thread while it was at it, the stream is left afterwards.
     pub fn leave(&self, socket: BorrowedFd<'_>, wish: Wish) {
-        let _ = self.with(socket, |ring| {
-            if let Some(left) = ring.take() {
-                left.leave(socket, wish);
-            }
-        });
+        let Some(mut locked) = self.lock() else { return self.left.store(wish as u8, Ordering::Relaxed) };
+        let of = |ring: &mut Ring| ring.descriptor == socket.as_raw_fd();
+        if let Some(left) = locked.ring.take_if(of) {
+            left.leave(socket, wish);
+        }
+    }
+
+    /// The descriptor was closed by a call that nobody saw, and its number may be another's by now: what still waits in the
+    /// ring is sent by the service.
+    pub fn forsake(&self) {
+        if let Some(mut locked) = self.lock()
+            && let Some(left) = locked.ring.take()
+        {
+            left.tell(Wish::Leave);
+        }
     }
 
     /// Bytes that were accepted and that the kernel does not have yet.

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{Bank, ERROR, HEAD, SHARED, STATE, TAIL, WRITER};
-use sidecore_core::streams::place::{State, Wish, state_word};
+use sidecore_core::streams::layout::{Bank, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::wire::Extent;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -216,4 +216,36 @@ fn whatever_a_hostile_service_writes_the_program_stays_whole() {
         service.memory.span(0, Extent::new(0, RING)).copy_from(&[0; RING as usize]);
         assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
     }
+}
+
+#[test]
+fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
+    let (attachment, service) = attached();
+    let (here, mut there) = connection();
+    let stream = promote(&attachment, &here);
+    let _theirs = service.promoted();
+    assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
+    assert_eq!(stream.settle(here.as_fd()), Drained::Empty);
+    check(&mut there, 0, 100);
+    assert_eq!(send(&stream, &here, 100, 1), Sent::Left);
+    assert_eq!(wish(&service), Wish::Leave);
+}
+
+#[test]
+fn what_was_closed_unseen_is_not_sent_on_another_connection() {
+    let (attachment, service) = attached();
+    let (here, there) = connection();
+    let stream = promote(&attachment, &here);
+    let theirs = service.promoted();
+    assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
+    stream.forsake();
+    there.set_nonblocking(true).unwrap();
+    assert!((&there).read(&mut [0]).is_err(), "the number may be another's");
+    assert_eq!((wish(&service), send(&stream, &here, 100, 1)), (Wish::Leave, Sent::Left));
+    assert_eq!(service.move_silently(&theirs, u32::MAX), 100);
+}
+
+/// What the program wants of the first stream.
+fn wish(service: &Service) -> Wish {
+    wish_of(service.memory.word(0, WRITER, WISH).load(Ordering::Acquire), 1)
 }

@@ -27,13 +27,12 @@ pub(crate) fn settle(fd: RawFd, slot: &Slot, why: Why) -> Settled {
     let _ = slot.change(State::Ring, State::Leaving);
     let Path::Leaving(stream) = slot.path() else { return Settled::Kernel };
     let socket = socket::borrowed(fd);
-    let settled = match stream.drain(socket) {
+    stream.note(socket, why);
+    let settled = match stream.settle(socket) {
         Drained::Blocked => return Settled::Blocked,
         Drained::Empty => Settled::Kernel,
         Drained::Failed(error) => Settled::Failed(error),
     };
-    stream.note(socket, why);
-    stream.leave(socket, Wish::Leave);
     if slot.change(State::Leaving, State::Made) {
         let mut rule = slot.rule();
         rule.demoted();
@@ -69,7 +68,16 @@ pub(crate) fn left(slot: &Slot, stream: &'static Stream) {
     }
 }
 
-/// The descriptor is about to be closed, or was by a call that nobody saw: what is in the ring is sent by the service.
+/// The descriptor was closed by a call that nobody saw, and a new one has its number.
+pub(crate) fn replaced(slot: &Slot) {
+    if let Some(stream) = slot.stream().filter(|_| slot.is_in_ring()) {
+        slot.forget();
+        stream.forsake();
+        program::retire(stream);
+    }
+}
+
+/// The descriptor is about to be closed: what is in the ring is sent by the service.
 pub(crate) fn let_go(fd: RawFd, slot: &Slot) {
     let stream = slot.stream().filter(|_| slot.is_in_ring());
     slot.forget();

@@ -22,20 +22,15 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
     let is_pinned = from.and_then(table::slot).is_some_and(|slot| slot.is(State::Kernel));
-    if fd >= 0 && !is_borrower() {
+    if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
+        errno::kept(|| settle::replaced(slot));
         if is_pinned {
-            forgotten(fd);
+            slot.forget();
         } else {
             table::made(fd, born);
         }
     }
     fd
-}
-
-fn forgotten(fd: c_int) {
-    if let Some(slot) = table::slot(fd) {
-        slot.forget();
-    }
 }
 
 /// There is about to be another descriptor for it.

@@ -294,6 +294,72 @@ static void closing(void) {
     end(&on);
 }
 
+// Closes without any function of the C library.
+static void close_unseen(int fd) {
+#ifdef __x86_64__
+    long number = SYS_close, result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"((long)fd) : "rcx", "r11", "memory");
+#else
+    close(fd);
+#endif
+}
+
+static void unseen(void) {
+    struct connection on = connection(SOCK_CLOEXEC), next;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    close_unseen(on.here);
+    tell("its number", (next.here = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) == on.here);
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+    listen(listener, 1);
+    getsockname(listener, (void *)&address, &len);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connect(next.here, (void *)&address, len);
+    next.there = accept(listener, NULL, NULL);
+    next.said = 0;
+    warm(&next);
+    hear_the_end("closed unseen", &on);
+    hear_all("what has its number", &next);
+    close(on.there);
+    close(listener);
+    end(&next);
+}
+
+static struct connection *to_close;
+
+static void close_in_handler(int signal) {
+    (void)signal;
+    if (to_close) {
+        close(to_close->here);
+        to_close = NULL;
+    }
+}
+
+// Whatever the moment is at which the descriptor is closed, the peer gets whole messages and then the end.
+static void closed_by_handlers(void) {
+    struct sigaction action = {.sa_handler = close_in_handler};
+    sigaction(SIGALRM, &action, NULL);
+    long whole = 0;
+    for (int round = 0; round < 50; round++) {
+        struct connection on = connection(SOCK_CLOEXEC);
+        struct itimerval soon = {{0, 0}, {0, 100 + round * 10}};
+        char bytes[64], got[65536];
+        uint64_t heard = 0;
+        ssize_t result;
+        to_close = &on;
+        setitimer(ITIMER_REAL, &soon, NULL);
+        do
+            fill(&on, bytes, sizeof bytes);
+        while (send(on.here, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0 || to_close);
+        while ((result = recv(on.there, got, sizeof got, 0)) > 0)
+            heard += result;
+        whole += result == 0 && heard >= 40 * 64;
+        close(on.there);
+    }
+    signal(SIGALRM, SIG_DFL);
+    tell("closed by handlers", whole);
+}
+
 #define THREADS 4
 #define EACH 20000
 
@@ -374,6 +440,8 @@ int more(void) {
     programs();
     forks();
     gone();
+    unseen();
+    closed_by_handlers();
     threads();
     handlers();
     closing();
