@@ -6,14 +6,19 @@ use crate::interpose::socket;
 use sidecore_client::sockets::program;
 use sidecore_client::sockets::stream::Stream;
 use sidecore_core::streams::place::Wish;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The process has calls that nobody sees.
 static NEVER: AtomicBool = AtomicBool::new(false);
 /// Somebody is about to promote: a signal's handler must not come between, and other threads have time.
 static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// There was no service: how many attempts are let pass before the next.
+static PASSES: AtomicU32 = AtomicU32::new(0);
+/// What an attempt costs that finds none is little beside so many messages.
+const PASSES_WITHOUT_SERVICE: u32 = 16;
 
 /// Nothing more is promoted in this process.
 pub(crate) fn never() {
@@ -31,12 +36,12 @@ pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream>
     if NEVER.load(Ordering::Relaxed) || BUSY.swap(true, Ordering::Acquire) {
         return None;
     }
-    let promoted = enter(fd, slot);
+    let passes = PASSES.load(Ordering::Relaxed);
+    let promoted = if passes == 0 { enter(fd, slot) } else { None };
+    PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
     BUSY.store(false, Ordering::Release);
     if promoted.is_none() {
-        let mut rule = slot.rule();
-        rule.demoted();
-        slot.remember(slot.rule(), rule);
+        slot.ask(Rule::demoted);
     }
     promoted
 }
@@ -49,6 +54,9 @@ fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
     let stream = match program::promote(socket::borrowed(fd)) {
         Ok(stream) => stream,
         Err(why) => {
+            if why == Why::NoService {
+                PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
+            }
             let next = if why == Why::Special { State::Kernel } else { State::Made };
             let _ = slot.change(State::Entering, next);
             return None;
@@ -61,9 +69,7 @@ fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
         let _ = slot.change(State::Entering, State::Made);
         return None;
     }
-    let mut rule = slot.rule();
-    rule.promoted();
-    slot.remember(slot.rule(), rule);
+    slot.ask(Rule::promoted);
     stream.note(socket::borrowed(fd), Why::Row);
     // Who forks changes the epoch first, and then looks for rings.
     if forks::epoch() != epoch {

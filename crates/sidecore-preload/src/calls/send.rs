@@ -9,7 +9,7 @@ use crate::interpose::socket;
 use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::sockets::stream::{Drained, Sent, Stream};
-use sidecore_core::streams::rule::{Advice, Why};
+use sidecore_core::streams::rule::{Advice, Rule, Why};
 use std::os::fd::RawFd;
 
 /// Flags that a ring understands.
@@ -44,24 +44,36 @@ impl Next {
 }
 
 /// One with nothing beside its bytes but these flags.
+#[inline]
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
-        Path::Counted if count(slot, message.len()) != Advice::Promote => Next::Counted,
-        Path::Counted => match promote(fd, slot) {
-            Some(stream) => through(fd, slot, message, flags, Some(stream)),
-            None => Next::Counted,
+        Path::Counted => match count(slot, message.len()) {
+            Advice::Promote => first(fd, slot, message, flags),
+            _ => Next::Counted,
         },
         Path::Ring(stream) => match count(slot, message.len()) {
             Advice::Demote(why) => {
                 settle(fd, slot, why);
                 through(fd, slot, message, flags, None)
             }
-            _ => through(fd, slot, message, flags, Some(stream)),
+            _ => match into(fd, stream, message, 0, flags) {
+                Sent::Taken(taken) if taken == message.len() => Next::Accepted(taken),
+                sent => through(fd, slot, message, flags, Some((stream, sent))),
+            },
         },
         Path::Leaving(_) => through(fd, slot, message, flags, None),
         Path::Shut => Next::Pipe,
     }
+}
+
+/// The first one into a ring, if it is entered.
+#[cold]
+fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
+    promote(fd, slot).map_or(Next::Counted, |stream| {
+        let sent = into(fd, stream, message, 0, flags);
+        through(fd, slot, message, flags, Some((stream, sent)))
+    })
 }
 
 /// Whether a ring understands these flags.
@@ -120,35 +132,28 @@ pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Err
 /// The program receives.
 #[inline]
 pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
-    let before = slot.rule();
-    let mut rule = before;
-    let advice = rule.receives();
-    slot.remember(before, rule);
-    if let Advice::Demote(why) = advice {
+    if let Advice::Demote(why) = slot.ask(Rule::receives) {
         settle(fd, slot, why);
     }
 }
 
 #[inline]
 fn count(slot: &Slot, bytes: usize) -> Advice {
-    let before = slot.rule();
-    let mut rule = before;
-    let advice = rule.sends(bytes);
-    slot.remember(before, rule);
-    advice
+    slot.ask(|rule| rule.sends(bytes))
 }
 
-/// Through the ring for as long as there is one.
+/// How a call goes on after what the ring said to its message; `None`: it is being left.
+#[inline(never)]
 fn through(
     fd: RawFd,
     slot: &'static Slot,
     message: &Message<'_>,
     flags: c_int,
-    mut stream: Option<&'static Stream>,
+    mut said: Option<(&'static Stream, Sent)>,
 ) -> Next {
     let (mut sent, mut patience) = (0, Patience::of(fd));
     loop {
-        match stream.map(|stream| (stream, into(fd, stream, message, sent, flags))) {
+        match said {
             Some((_, Sent::Taken(taken))) => {
                 sent += taken;
                 if sent == message.len() {
@@ -177,8 +182,8 @@ fn through(
         if let Err(error) = patience.wait() {
             return Next::of(sent, error);
         }
-        stream = match slot.path() {
-            Path::Ring(stream) => Some(stream),
+        said = match slot.path() {
+            Path::Ring(stream) => Some((stream, into(fd, stream, message, sent, flags))),
             Path::Leaving(_) => None,
             Path::Shut if sent == 0 => return Next::Pipe,
             Path::Shut => return Next::Accepted(sent),

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use sidecore_client::sockets::program;
 use sidecore_client::sockets::stream::{Drained, Stream};
 use sidecore_core::streams::place::Wish;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
 use std::time::Instant;
 
@@ -34,9 +34,7 @@ pub(crate) fn settle(fd: RawFd, slot: &Slot, why: Why) -> Settled {
         Drained::Failed(error) => Settled::Failed(error),
     };
     if slot.change(State::Leaving, State::Made) {
-        let mut rule = slot.rule();
-        rule.demoted();
-        slot.remember(slot.rule(), rule);
+        slot.ask(Rule::demoted);
         program::retire(stream);
     }
     settled
@@ -61,9 +59,7 @@ pub(crate) fn settle_until(fd: RawFd, slot: &Slot, why: Why, until: Instant) -> 
 /// The stream of a slot says that its ring is no more.
 pub(crate) fn left(slot: &Slot, stream: &'static Stream) {
     if slot.change(State::Ring, State::Made) || slot.change(State::Leaving, State::Made) {
-        let mut rule = slot.rule();
-        rule.demoted();
-        slot.remember(slot.rule(), rule);
+        slot.ask(Rule::demoted);
         program::retire(stream);
     }
 }

@@ -36,6 +36,16 @@ impl<'a> Message<'a> {
         (len > 0).then_some(Self { pieces, len })
     }
 
+    /// The same of one piece.
+    ///
+    /// # Safety
+    /// As for [`Message::new`].
+    #[inline]
+    pub(super) unsafe fn of(piece: &'a iovec) -> Option<Self> {
+        let is_right = !piece.iov_base.is_null() && piece.iov_len > 0 && isize::try_from(piece.iov_len).is_ok();
+        is_right.then_some(Self { pieces: std::slice::from_ref(piece), len: piece.iov_len })
+    }
+
     /// Bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -136,7 +136,7 @@ fn pinned(fd: c_int) {
 pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promised.
     unsafe { let_pass(message) };
-    let kernel = || pass!(sendmsg(fd, message, flags));
+    let kernel = move || pass!(sendmsg(fd, message, flags));
     let Some(slot) = table::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
@@ -151,17 +151,42 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
     unsafe { carry(fd, slot, Message::new(header.msg_iov, header.msg_iovlen), flags, kernel) }
 }
 
-intercept! {
-    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        let kernel = || pass!(write(fd, buffer, len));
-        let Some(slot) = table::watched(fd) else { return kernel() };
+/// # Safety
+/// As for `write`.
+// Not inline: what is no connection does not pay for it.
+#[inline(never)]
+unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t) -> ssize_t {
+    let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
+    // SAFETY: as the caller promised.
+    unsafe { carry(fd, slot, Message::of(&piece), 0, kernel) }
+}
+
+/// # Safety
+/// As for `send`.
+#[inline(never)]
+unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    let kernel = || pass!(send(fd, buffer, len, flags));
+    if is_plain(flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), 0, kernel) }
+        return unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) };
+    }
+    let unblocked = || {
+        // SAFETY: the program's own call, with a flag more.
+        system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, 0, 0) })
+    };
+    special(fd, slot, flags, unblocked, kernel)
+}
+
+intercept! {
+    fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
+        let Some(slot) = table::watched(fd) else { return pass!(write(fd, buffer, len)) };
+        // SAFETY: as the caller promised.
+        unsafe { write_watched(fd, slot, buffer, len) }
     }
 
     fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-        let kernel = || pass!(writev(fd, pieces, count));
+        let kernel = move || pass!(writev(fd, pieces, count));
         let Some(slot) = table::watched(fd) else { return kernel() };
         // SAFETY: as the caller promised.
         unsafe { carry(fd, slot, Message::new(pieces, usize::try_from(count).unwrap_or(usize::MAX)), 0, kernel) }
@@ -174,18 +199,9 @@ intercept! {
     }
 
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        let kernel = || pass!(send(fd, buffer, len, flags));
-        let Some(slot) = table::watched(fd) else { return kernel() };
-        let piece = piece(buffer, len);
-        if !is_plain(flags) {
-            let unblocked = || {
-                // SAFETY: the program's own call, with a flag more.
-                system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, 0, 0) })
-            };
-            return special(fd, slot, flags, unblocked, kernel);
-        }
+        let Some(slot) = table::watched(fd) else { return pass!(send(fd, buffer, len, flags)) };
         // SAFETY: as the caller promised.
-        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), flags, kernel) }
+        unsafe { send_watched(fd, slot, buffer, len, flags) }
     }
 
     fn sendto(
@@ -196,7 +212,7 @@ intercept! {
         to: *const sockaddr,
         to_len: socklen_t,
     ) -> ssize_t {
-        let kernel = || pass!(sendto(fd, buffer, len, flags, to, to_len));
+        let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
         let Some(slot) = table::watched(fd) else { return kernel() };
         if !is_plain(flags) || !to.is_null() {
             let unblocked = || {
@@ -207,7 +223,7 @@ intercept! {
         }
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        unsafe { carry(fd, slot, Message::new(&raw const piece, 1), flags, kernel) }
+        unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) }
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {

@@ -87,33 +87,34 @@ impl Slot {
         (self.word.load(Ordering::Relaxed) >> BORN) as u32
     }
 
-    /// What is remembered of what is sent and received. Threads may overwrite each other's: it is advice.
+    /// What the rule says, which remembers what is sent and received. Threads may overwrite each other's: it is advice.
     #[inline]
-    pub(crate) fn rule(&self) -> Rule {
-        Rule::from_word(self.rule.load(Ordering::Relaxed))
-    }
-
-    /// Remembers that.
-    #[inline]
-    pub(crate) fn remember(&self, before: Rule, rule: Rule) {
-        if rule != before {
-            self.rule.store(rule.to_word(), Ordering::Relaxed);
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&mut Rule) -> T) -> T {
+        let before = self.rule.load(Ordering::Relaxed);
+        let mut rule = Rule::from_word(before);
+        let answer = question(&mut rule);
+        let after = rule.to_word();
+        if after != before {
+            self.rule.store(after, Ordering::Relaxed);
         }
+        answer
     }
 
     /// A thread is about to send.
     #[inline]
     pub(crate) fn enter(&self) -> Path {
         loop {
-            match self.path() {
-                Path::Counted => {}
-                path => return path,
+            if self.word.load(Ordering::Acquire) & STATE != State::Made as u64 {
+                match self.path() {
+                    Path::Counted => {}
+                    path => return path,
+                }
             }
-            let before = self.word.fetch_add(USER, Ordering::AcqRel);
-            if before & STATE == State::Made as u64 {
+            let before = self.word.fetch_add(USER, Ordering::AcqRel) & STATE;
+            if before == State::Made as u64 {
                 return Path::Counted;
             }
-            if before & STATE == State::Entering as u64 {
+            if before == State::Entering as u64 {
                 self.word.fetch_or(DISTURBED, Ordering::AcqRel);
                 return Path::Counted;
             }
