@@ -148,7 +148,13 @@ impl Laboratory {
             // The program ends, and its connections with it: what it sent arrives all the same.
             drop(program);
             let heard = peer.join().map_err(|_| "the program's peer panicked")?;
-            Ok((measured?, heard?, by_ring?))
+            match (measured, heard) {
+                (Ok(measured), Ok(heard)) => Ok((measured, heard, by_ring?)),
+                // One of them ended the other's connections.
+                (Err(program), Err(peer)) => Err(format!("the program: {program}; its peer: {peer}").into()),
+                (Err(program), Ok(_)) => Err(program),
+                (Ok(_), Err(peer)) => Err(peer.into()),
+            }
         })
     }
 }
