@@ -169,11 +169,10 @@ impl Stream {
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
             (Moved::Blocked, _) => Turn::Blocked,
-            (Moved::Most, _) => Turn::More,
             (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
             (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
             (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
-            (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
+            (Moved::Most, _) | (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
             (Moved::All | Moved::Nothing(_), _) => self.arm(at),
         }
     }
