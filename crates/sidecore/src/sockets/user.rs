@@ -6,7 +6,7 @@
 use super::Shared;
 use super::desk::{Desk, Remains};
 use super::ledger::{Ledger, Permit};
-use super::program::Program;
+use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
 use super::source::{Source, WAKE, What};
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu, wake};
@@ -246,7 +246,7 @@ impl Serving {
         let program = self.programs.get_mut(client).and_then(Option::as_mut);
         let Some(program) = program.filter(|program| program.serial == serial) else { return };
         match what {
-            What::Control => program.hear(&mut self.desk, false),
+            What::Control => program.hear(&mut self.desk, HEARD_AT_ONCE),
             What::Doorbell => {
                 program.disarm();
                 if !self.watched.contains(&client) {
@@ -255,7 +255,7 @@ impl Serving {
             }
             What::Process => {
                 // What it said before it ended counts.
-                program.hear(&mut self.desk, true);
+                program.hear(&mut self.desk, HEARD_AT_THE_END);
                 program.bereave(&mut self.desk, true);
             }
             What::Stream(place) => self.desk.sweep.announce(client, place),

@@ -36,7 +36,9 @@ fn a_quiet_connection_does_not_wait_behind_flooded_ones() {
     let mut quiet = program.promote(FLOODED, 1, &here);
     let mut waited = Vec::new();
     for round in 1..=ROUNDS {
-        flooded.iter().for_each(|(stream, _)| stream.until_armed());
+        for (stream, _) in &flooded {
+            stream.until_armed();
+        }
         quiet.until_armed();
         let start = transfers(&program);
         for (stream, _) in &flooded {
