@@ -211,6 +211,18 @@ impl Serving {
 
     /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
+        self.take_events(timeout);
+        if self.desk.shared.stop.load(Ordering::Acquire) {
+            // Who died before is known to be dead.
+            self.take_events(Some(0));
+            self.leave();
+            return ControlFlow::Break(());
+        }
+        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
+        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn take_events(&mut self, timeout: Option<Nanos>) {
         let mut events = std::mem::take(&mut self.events);
         events.extend(self.desk.poller.wait(timeout));
         for number in events.drain(..) {
@@ -223,12 +235,6 @@ impl Serving {
         self.events = events;
         self.now = clock::now();
         self.listened = self.now;
-        if self.desk.shared.stop.load(Ordering::Acquire) {
-            self.leave();
-            return ControlFlow::Break(());
-        }
-        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
-        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Takes connections that were handed over.
