@@ -77,7 +77,7 @@ fn without_it_the_command_says_what_to_do_and_does_the_rest() {
     }
     let help = ran(root.path(), &["--help"]);
     assert!(help.status.success());
-    for line in ["  bench   Measure here", "  sim     Predict hardware", "  serve   Run the service"] {
+    for line in ["  bench    Measure here", "  sim      Predict hardware", "  serve    Run the service"] {
         assert!(text(&help.stdout).contains(line), "{line} in {}", text(&help.stdout));
     }
     assert!(text(&ran(root.path(), &["help", "serve"]).stdout).contains("--config"));

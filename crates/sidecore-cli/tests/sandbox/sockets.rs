@@ -4,6 +4,7 @@ use crate::root_or_skipped;
 use crate::service::{Place, Running, USER, USER_ID, sidecore};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Signal, geteuid};
+use serde_json::Value;
 use sidecore::config::Config;
 use std::fs;
 use std::process::Output;
@@ -97,6 +98,26 @@ fn it_has_no_keys_and_takes_no_passphrase() {
     assert!(String::from_utf8(said.stderr).unwrap().contains("has no keys"));
     let both = Place::new("[sockets]\n[keys]\ndirectory = '/nowhere'", "").refusal(sidecore());
     assert!(both.contains("two files"), "{both}");
+}
+
+#[test]
+fn check_asks_it_for_what_it_is() {
+    let place = place();
+    let state = || {
+        let output = sidecore()
+            .args(["check", "--json", "--config"])
+            .arg(place.config())
+            .env("SIDECORE_SERVICE_USER", USER)
+            .output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        let findings = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let service = findings.into_iter().find(|finding| finding["subject"] == "service").unwrap();
+        (service["state"].as_str().unwrap().to_owned(), service["found"].as_str().unwrap().to_owned())
+    };
+    let (before, why) = state();
+    assert!(before == "lacks" && why.starts_with("no service of sockets at"), "{why}");
+    let _service = place.start();
+    assert_eq!(state().0, "ok");
 }
 
 #[test]

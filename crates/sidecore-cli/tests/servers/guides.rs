@@ -201,3 +201,8 @@ fn the_guide_for_python_works_word_for_word() {
 fn the_guide_for_node_works_word_for_word() {
     rings("guide/node-sockets.md", "node", &["node"]);
 }
+
+#[test]
+fn the_guide_for_a_log_shipper_works_word_for_word() {
+    rings("guide/log-shipper.md", "logger", &["python3"]);
+}

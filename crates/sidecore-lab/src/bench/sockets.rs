@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::report::Key;
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
+use std::fs;
 
 /// What the rows are measured against: as most programs are that send small messages.
 const BASELINE: &str = "direct";
@@ -69,8 +70,11 @@ const REACH: [((&str, usize, usize), f64); 7] = [
 ];
 /// And wherever each message waits for one before: it goes the kernel's way.
 const ECHO_REACH: f64 = 0.97;
-/// What the ratio of the program's CPU time is at most to be where messages are paced.
+/// What the ratio of the CPU time in sends is at most to be where messages are paced.
 const PACED_REACH: f64 = 0.1;
+
+/// Which congestion control programs get that do not ask for one.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Names of all traffic that is measured.
 pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
@@ -84,14 +88,18 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let parts = settings.pick(&QUICK, &FULL);
     let wanted = parts.iter().filter(|part| settings.wants(part.name));
     let cases = wanted.flat_map(|part| part.cases(&laboratory, (warm_up, ns))).collect();
-    Ok(measure_all(&mut laboratory, cases, repeats, progress)?.noted(
+    let congestion = fs::read_to_string(CONGESTION).unwrap_or_default();
+    let outcome = measure_all(&mut laboratory, cases, repeats, progress)?;
+    Ok(outcome.noted(format!(
         "sockets: messages a second of a program with one thread over loopback, to one thread that takes all there is without \
-         copying it. paced: 100,000 a second together, one to each connection and then a pause; the ratio is of the program's CPU \
-         time, where less is better. pipelined: 16 messages for each received; their times are those of all 16. slow-peer: one \
+         copying it. paced: 100,000 a second together, one to each connection and then a pause; the ratio is of the CPU time in \
+         sends, where less is better. pipelined: 16 messages for each received; their times are those of all 16. slow-peer: one \
          connection is read at 1 MB/s and does not count. quiet: times of one connection's messages, one a millisecond, while the \
          others are flooded; the ratio is of medians, where less is better. Published for IsoStack (Shalev and others, USENIX ATC \
-         2010): 10 Gbit/s with messages of 64 B at 40 % CPU, 11 x the native stack, by a stack of its own on a core of its own.",
-    ))
+         2010): 10 Gbit/s with messages of 64 B at 40 % CPU, 11 x the native stack, by a stack of its own on a core of its own. \
+         TCP's congestion control here is {}.",
+        congestion.trim()
+    )))
 }
 
 impl Part {

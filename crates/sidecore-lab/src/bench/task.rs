@@ -115,6 +115,8 @@ pub(crate) struct Measured {
     pub(crate) began: u64,
     /// CPU time of the client, ns; without that of making up the load.
     pub(crate) cpu_ns: u64,
+    /// Of that what went into sending alone, where messages are paced.
+    pub(crate) send_cpu_ns: u64,
     /// Bytes sent over TCP, also in messages that do not count, and before it is measured.
     pub(crate) bytes: u64,
     /// Looks that found nothing.

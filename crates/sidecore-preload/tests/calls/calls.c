@@ -238,7 +238,7 @@ static void broken(void) {
     tell("send without a signal", send(on.here, "x", 1, MSG_NOSIGNAL));
     tell("write after it", write(on.here, "x", 1));
     tell("signals", caught);
-    hear_all("shut", &on);
+    hear_the_end("shut", &on);
     end(&on);
 
     on = connection(SOCK_CLOEXEC);

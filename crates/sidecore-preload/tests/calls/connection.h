@@ -122,14 +122,22 @@ static long hear(struct connection *on, uint64_t heard, uint64_t len) {
     return got;
 }
 
-// All that was said and not heard yet, and nothing after it.
-static void hear_all(const char *name, struct connection *on) {
+// All that was said, and then the end, for which there is time, or nothing.
+static void hear_until(const char *name, struct connection *on, int is_end) {
     long got = hear(on, 0, on->said);
     char more;
     struct pollfd one = {on->there, POLLIN, 0};
-    long after = poll(&one, 1, 20) == 1 ? recv(on->there, &more, 1, MSG_DONTWAIT) : -7;
+    long after = poll(&one, 1, is_end ? 5000 : 20) == 1 ? recv(on->there, &more, 1, MSG_DONTWAIT) : -7;
     printf("%s: heard %s, then %ld\n", name, got == (long)on->said ? "all" : got < 0 ? "something else" : "less", after);
     fflush(stdout);
+}
+
+static void hear_all(const char *name, struct connection *on) {
+    hear_until(name, on, 0);
+}
+
+static void hear_the_end(const char *name, struct connection *on) {
+    hear_until(name, on, 1);
 }
 
 static void end(struct connection *on) {

@@ -34,7 +34,7 @@ static void copies(void) {
     struct connection target = connection(SOCK_CLOEXEC);
     tell("dup2", dup2(on.here, target.here) == target.here);
     second("dup2", &on, target.here);
-    hear_all("what it closed", &target);
+    hear_the_end("what it closed", &target);
     close(target.there);
     close(target.here);
     end(&on);
@@ -261,7 +261,7 @@ static void gone(void) {
         if (connect(own.there, (void *)&address, sizeof address))
             die("connect");
         ended("gone", pid);
-        hear_all("what it said", &own);
+        hear_the_end("what it said", &own);
         close(own.there);
         close(port[0]);
         close(port[1]);
@@ -272,23 +272,23 @@ static void gone(void) {
 static void closing(void) {
     struct connection on = connection(SOCK_CLOEXEC);
     close(on.here);
-    hear_all("close", &on);
+    hear_the_end("close", &on);
     close(on.there);
     on = connection(SOCK_CLOEXEC);
     tell("close_range", close_range(on.here, on.here, 0));
     tell("is closed", fcntl(on.here, F_GETFD));
-    hear_all("close_range", &on);
+    hear_the_end("close_range", &on);
     close(on.there);
     on = connection(SOCK_CLOEXEC);
     tell("close by number", syscall(SYS_close, on.here));
-    hear_all("close by number", &on);
+    hear_the_end("close by number", &on);
     close(on.there);
     on = connection(SOCK_CLOEXEC);
     int there = dup2(on.there, 2);
     closefrom(3);
     on.there = there;
     tell("is closed", fcntl(on.here, F_GETFD));
-    hear_all("closefrom", &on);
+    hear_the_end("closefrom", &on);
     on = connection(SOCK_CLOEXEC);
     hear_all("one more", &on);
     end(&on);

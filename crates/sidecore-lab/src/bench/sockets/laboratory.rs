@@ -13,8 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::thread;
 
-/// The name under which a paced program's CPU time is among the metrics.
-const PROGRAM_CPU: &str = "program_cpu_us";
+/// The name under which the CPU time of a paced message's send is among the metrics.
+const SEND_CPU: &str = "send_cpu_us";
 
 /// How long bytes are compared before a measurement, ns.
 const CHECK: u64 = 30_000_000;
@@ -174,10 +174,10 @@ fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run
         measured.ns = (measured.ns as f64 * measured.ops as f64 / came.max(1.0)) as u64;
     }
     measured.total = heard.latencies();
-    let program_cpu = measured.cpu_ns as f64 / 1000.0 / measured.ops.max(1) as f64;
+    let send_cpu = measured.send_cpu_ns as f64 / 1000.0 / measured.ops.max(1) as f64;
     let run = Run::of(vec![measured]);
     Ok(match sending.traffic {
-        Traffic::Paced(_) => run.compared_by(PROGRAM_CPU, program_cpu),
+        Traffic::Paced(_) => run.compared_by(SEND_CPU, send_cpu),
         _ => run,
     })
 }
