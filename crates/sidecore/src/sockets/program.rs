@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Messages of one program that are heard before anything else is done.
-const HEARD_AT_ONCE: usize = 16;
+pub(super) const HEARD_AT_ONCE: usize = 16;
+/// Messages of a process that has ended: more than a connection has room for. Its child may go on for ever.
+pub(super) const HEARD_AT_THE_END: usize = 1024;
 
 /// See the module.
 #[derive(Debug)]
@@ -134,11 +136,12 @@ impl Program {
         desk.close(self);
     }
 
-    /// Hears some of what it says; `all`: everything.
-    pub(super) fn hear(&mut self, desk: &mut Desk, all: bool) {
-        let mut heard = 0;
-        while !self.hung_up && (all || heard < HEARD_AT_ONCE) {
-            heard += 1;
+    /// Hears so many of its messages at most.
+    pub(super) fn hear(&mut self, desk: &mut Desk, most: usize) {
+        for _ in 0..most {
+            if self.hung_up {
+                return;
+            }
             match self.hear_one(desk) {
                 Ok(true) => {}
                 Ok(false) => return,

@@ -198,7 +198,12 @@ impl Stream {
     pub(super) fn bereave(&mut self, at: At<'_>, dead: bool) -> bool {
         at.memory.bell(at.place).shut();
         self.life = Life::Orphan { dead };
-        !dead || at.hold().holder() != Some(Holder::Program) || self.recover(at).is_some()
+        if !dead || at.hold().holder() != Some(Holder::Program) {
+            return true;
+        }
+        let known = self.recover(at).is_some();
+        at.hold().release();
+        known
     }
 
     /// Takes the stream. `false`: the program has it.

@@ -6,7 +6,7 @@
 use super::Shared;
 use super::desk::{Desk, Remains};
 use super::ledger::{Ledger, Permit};
-use super::program::Program;
+use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
 use super::source::{Source, WAKE, What};
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu, wake};
@@ -211,6 +211,18 @@ impl Serving {
 
     /// Waits for so long at most (ns; `None`: without end) for what is not in shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
+        self.take_events(timeout);
+        if self.desk.shared.stop.load(Ordering::Acquire) {
+            // Who died before is known to be dead.
+            self.take_events(Some(0));
+            self.leave();
+            return ControlFlow::Break(());
+        }
+        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
+        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn take_events(&mut self, timeout: Option<Nanos>) {
         let mut events = std::mem::take(&mut self.events);
         events.extend(self.desk.poller.wait(timeout));
         for number in events.drain(..) {
@@ -223,12 +235,6 @@ impl Serving {
         self.events = events;
         self.now = clock::now();
         self.listened = self.now;
-        if self.desk.shared.stop.load(Ordering::Acquire) {
-            self.leave();
-            return ControlFlow::Break(());
-        }
-        let idle = self.programs.iter().all(Option::is_none) && self.user.end_if_idle();
-        if idle { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Takes connections that were handed over.
@@ -246,7 +252,7 @@ impl Serving {
         let program = self.programs.get_mut(client).and_then(Option::as_mut);
         let Some(program) = program.filter(|program| program.serial == serial) else { return };
         match what {
-            What::Control => program.hear(&mut self.desk, false),
+            What::Control => program.hear(&mut self.desk, HEARD_AT_ONCE),
             What::Doorbell => {
                 program.disarm();
                 if !self.watched.contains(&client) {
@@ -255,7 +261,7 @@ impl Serving {
             }
             What::Process => {
                 // What it said before it ended counts.
-                program.hear(&mut self.desk, true);
+                program.hear(&mut self.desk, HEARD_AT_THE_END);
                 program.bereave(&mut self.desk, true);
             }
             What::Stream(place) => self.desk.sweep.announce(client, place),

@@ -46,7 +46,7 @@ impl Never {
         // are plain numbers that live for the calls.
         unsafe {
             let start = libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0);
-            let faults = check(libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC))?;
+            let faults = check(libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK))?;
             let faults = OwnedFd::from_raw_fd(faults as c_int);
             let mut hello = Hello { api: 0xaa, features: 0, ioctls: 0 };
             check(libc::ioctl(faults.as_raw_fd(), UFFDIO_API, &raw mut hello).into())?;
@@ -63,6 +63,8 @@ impl Never {
             // SAFETY: the kernel only reads the page, which stays mapped, if it ever comes.
             unsafe { libc::send(socket, start as *const c_void, PAGE, 0) }
         });
-        poll(&mut [PollFd::new(&self.faults, PollFlags::IN)], None).expect("somebody waits for the page");
+        let mut set = [PollFd::new(&self.faults, PollFlags::IN)];
+        poll(&mut set, None).expect("the thread touches the page");
+        assert_eq!(set[0].revents(), PollFlags::IN);
     }
 }

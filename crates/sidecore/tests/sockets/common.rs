@@ -301,6 +301,11 @@ impl Program {
         Self { control, banks: vec![bank], writer, _reader: reader }
     }
 
+    /// Asks for 64 places more, which may be too many. `false`: the service has hung up.
+    pub(crate) fn try_add_bank(&self) -> bool {
+        control::send(&self.control, &Ask::Bank, &[]).is_ok() && answer(&self.control).is_some()
+    }
+
     /// 64 places more, or why not.
     pub(crate) fn add_bank(&mut self) -> Result<(), String> {
         say(&self.control, &Ask::Bank, &[]);

@@ -20,6 +20,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 /// Rounds of garbage.
@@ -178,13 +179,24 @@ fn what_is_no_message_in_its_turn_ends_the_connection() {
         assert!(why.is_some_and(|why| !why.is_empty()), "{packet:?}");
         serves(&neighbour, number);
     }
-    // Before hello, and in the wrong part.
-    for first in [&bank, &promote] {
+}
+
+#[test]
+fn who_has_not_said_hello_has_no_streams() {
+    let service = start(config());
+    let (here, _there) = connection();
+    for ask in [Ask::Bank, Ask::Promote { place: 0, stream: 1 }] {
         let control = connect(service.socket());
-        attack(&control, first, &[]);
-        let _ = hung_up(&control);
+        say(&control, &ask, &[]);
+        assert!(hung_up(&control).is_some());
     }
-    until("nobody else is there", || rows(service.socket()).iter().all(|row| row.program == "a test"));
+    // Nor who asks for the list. What comes with its messages is not taken, or closed.
+    let control = connect(service.socket());
+    say(&control, &Ask::List { from: 0 }, &[]);
+    assert!(matches!(answer(&control), Some((Reply::Sockets(_), _))));
+    let _ = control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]);
+    say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+    assert!(hung_up(&control).is_some());
 }
 
 #[test]
@@ -256,8 +268,9 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
     let (here, _there) = lingering();
     let stream = program.promote(1, 1, &here);
     stream.until_state(State::Open);
-    stream.wish(Wish::Leave);
+    // The service is to be who closes it last.
     drop(here);
+    stream.wish(Wish::Leave);
     stream.until_state(State::Free);
     // Of the same program, and of another one of the same user.
     serves(&program, 1);
@@ -290,4 +303,23 @@ fn a_program_has_so_many_banks_at_most() {
     last.until_armed();
     assert!(last.write(b"the last place"));
     assert_eq!(got(&mut there, 14), b"the last place");
+}
+
+#[test]
+fn who_goes_on_speaking_for_a_dead_program_is_hung_up_on() {
+    let service = start(config());
+    let neighbour = Program::attach(&service);
+    let (mut process, control) = Lender::start(service.socket(), own_user());
+    let program = Program::hello(control);
+    let (here, mut there) = connection();
+    program.promote(0, 1, &here).write(b"before it died");
+    thread::scope(|scope| {
+        // As its child may, which has the connection as well.
+        scope.spawn(|| while program.try_add_bank() {});
+        serves(&neighbour, 1);
+        process.kill();
+    });
+    drop(here);
+    assert_eq!(all(&mut there), b"before it died");
+    serves(&neighbour, 2);
 }

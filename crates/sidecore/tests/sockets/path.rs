@@ -183,3 +183,22 @@ fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
     let program = Program::attach(&service);
     assert!(program.promote(0, 1, &connection().0).write(b"x"));
 }
+
+#[test]
+fn what_a_dead_program_left_is_sent_by_a_service_that_ends() {
+    for _ in 0..20 {
+        let mut service = start(config());
+        let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
+        let program = Program::hello(connection_of_it);
+        let (here, mut there) = connection();
+        let mut stream = program.promote(0, 1, &here);
+        stream.until_armed();
+        assert!(stream.bank.hold(0).take(Holder::Program));
+        stream.write_silently(b"twelve bytes");
+        (&here).write_all(b"twelve").unwrap();
+        drop(here);
+        process.kill();
+        service.end();
+        assert_eq!(all(&mut there), b"twelve bytes");
+    }
+}

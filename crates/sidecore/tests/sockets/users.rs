@@ -24,7 +24,8 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
         assert!(stream.write(b"not held up"));
         assert_eq!(got(&mut there, 11), b"not held up");
     }
-    assert_eq!(rows(service.socket()).len(), 1);
+    let told = rows(service.socket());
+    assert_eq!(told.len(), 1, "{told:?}");
     // It ends all the same, and leaves its place to the next.
     service.end();
     assert_eq!(stream.state(), Some(State::Ended));
