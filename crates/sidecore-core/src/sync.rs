@@ -45,6 +45,10 @@ pub enum Reliance {
     PlaceLook,
     /// Finding, in the place of putting, that another thread was first, which pairs with it.
     PlaceLost,
+    /// Who sees the bell of a stream shut sees why.
+    BellShut,
+    /// The fence behind the look that pairs with it.
+    BellSeen,
     /// Who takes the hold of a stream sees how far the last holder came.
     HoldTake,
     /// The release that pairs with it.

@@ -115,3 +115,38 @@ fn twin_that_finds_a_stream_held_without_its_fence_must_fail() {
 fn twin_that_releases_a_stream_without_its_fence_must_fail() {
     weakened(&[(Reliance::BellRing, Ordering::Relaxed)], a_stream_that_is_released_is_served);
 }
+
+/// A service shuts a bell because of an error, while the program writes.
+fn an_error_is_told() {
+    loom::model(|| {
+        let words = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let theirs = words.clone();
+        let service = thread::spawn(move || {
+            let [bell, error] = &*theirs;
+            error.store(104, Ordering::Relaxed);
+            Bell(bell).shut();
+        });
+        let [bell, error] = &*words;
+        if Bell(bell).ring() == Rung::Shut {
+            assert_eq!(error.load(Ordering::Relaxed), 104, "a bell that is shut for no reason");
+        }
+        service.join().unwrap();
+    });
+}
+
+#[test]
+fn who_sees_a_bell_shut_sees_why() {
+    an_error_is_told();
+}
+
+#[test]
+#[should_panic(expected = "for no reason")]
+fn twin_that_shuts_a_bell_without_release_must_fail() {
+    weakened(&[(Reliance::BellShut, Ordering::Relaxed)], an_error_is_told);
+}
+
+#[test]
+#[should_panic(expected = "for no reason")]
+fn twin_that_sees_a_bell_shut_without_its_fence_must_fail() {
+    weakened(&[(Reliance::BellSeen, Ordering::Relaxed)], an_error_is_told);
+}

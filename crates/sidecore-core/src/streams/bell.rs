@@ -38,7 +38,8 @@ impl Bell<'_> {
 
     /// Sidecore: it will not look any more. It must look once more after this: what is not found then, its writer knows of.
     pub fn shut(self) {
-        self.0.store(SHUT, Ordering::Relaxed);
+        // Release: who sees the bell shut sees why.
+        self.0.store(SHUT, Reliance::BellShut.ordering(Ordering::Release));
         Reliance::BellArm.fence(Ordering::SeqCst);
     }
 
@@ -52,9 +53,9 @@ impl Bell<'_> {
             ARMED => match self.0.compare_exchange(ARMED, WATCHED, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => Rung::Announce,
                 Err(WATCHED) => Rung::Watched,
-                Err(_) => Rung::Shut,
+                Err(_) => shut(),
             },
-            _ => Rung::Shut,
+            _ => shut(),
         }
     }
 
@@ -62,6 +63,13 @@ impl Bell<'_> {
     pub fn is_shut(self) -> bool {
         self.0.load(Ordering::Relaxed) == SHUT
     }
+}
+
+#[cold]
+fn shut() -> Rung {
+    // Acquire: pairs with the release in `Bell::shut`.
+    Reliance::BellSeen.fence(Ordering::Acquire);
+    Rung::Shut
 }
 
 #[cfg(all(test, not(loom)))]

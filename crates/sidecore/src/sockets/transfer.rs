@@ -14,7 +14,7 @@ use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Most bytes of one transfer.
@@ -307,8 +307,6 @@ impl Stream {
             Over::GivenBack => State::Ended,
             Over::Failed(error) => {
                 at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
-                // Who sees the bell shut sees the error.
-                fence(Ordering::Release);
                 at.memory.bell(at.place).shut();
                 State::Ended
             }
