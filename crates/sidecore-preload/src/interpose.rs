@@ -21,7 +21,7 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 mod trampoline;
 
-pub(crate) use real::poll_for_room;
+pub(crate) use real::{has_rings_of_its_own, poll_for_room};
 
 /// Defines functions that programs call instead of the C library's of the same name and type.
 macro_rules! intercept {

@@ -1,6 +1,7 @@
 //! A connection enters a ring.
 
 use crate::calls::{forks, settle};
+use crate::interpose::has_rings_of_its_own;
 use crate::interpose::slot::{Slot, State};
 use crate::interpose::socket;
 use sidecore_client::sockets::program;
@@ -47,6 +48,10 @@ pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream>
 }
 
 fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+    if !forks::is_attached() && has_rings_of_its_own() {
+        never();
+        return None;
+    }
     let epoch = forks::epoch();
     if forks::is_shared(fd, slot.born()) || !slot.is_alone() {
         return None;

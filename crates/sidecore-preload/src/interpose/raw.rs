@@ -1,7 +1,7 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
 use super::processes::{self, forked};
-use super::{copies, descriptors, options, pass, programs, receiving, sending};
+use super::{copies, descriptors, errno, intercept, options, pass, programs, receiving, sending};
 use crate::calls::promote;
 use crate::calls::settle;
 use crate::table;
@@ -60,16 +60,41 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
             false
         }
         // What is sent by the kernel's own threads is seen by nobody.
-        libc::SYS_io_uring_setup => {
-            promote::never();
-            for (fd, slot) in table::all() {
-                settle::pin(fd, slot, Why::Special);
-            }
+        libc::SYS_io_uring_setup | libc::SYS_seccomp => {
+            by_the_kernel_alone();
+            false
+        }
+        libc::SYS_prctl => {
+            before_prctl((first as c_uint).cast_signed());
             false
         }
         _ => false,
     };
     handled.then_some(handle as *const () as usize)
+}
+
+/// A process that denies itself system calls may die of those that a ring needs.
+fn before_prctl(option: c_int) {
+    if option == libc::PR_SET_SECCOMP {
+        by_the_kernel_alone();
+    }
+}
+
+/// From now on nothing goes through a ring in this process.
+fn by_the_kernel_alone() {
+    errno::kept(|| {
+        promote::never();
+        for (fd, slot) in table::all() {
+            settle::pin(fd, slot, Why::Special);
+        }
+    });
+}
+
+intercept! {
+    fn prctl(option: c_int, second: usize, third: usize, fourth: usize, fifth: usize) -> c_int {
+        before_prctl(option);
+        pass!(prctl(option, second, third, fourth, fifth))
+    }
 }
 
 /// Whether these flags of `clone` make a process with a memory of its own. One that borrows its parent's is prepared for.

@@ -35,6 +35,12 @@ impl Real {
     }
 }
 
+/// Whether the program has a library that sends and closes by the kernel's own threads, which it calls unseen.
+pub(crate) fn has_rings_of_its_own() -> bool {
+    // SAFETY: the name is a string that ends.
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"io_uring_queue_init_params".as_ptr()) }.is_null()
+}
+
 /// Instead of what this C library is too old to have.
 extern "C" fn missing() -> isize {
     errno::set(libc::ENOSYS);

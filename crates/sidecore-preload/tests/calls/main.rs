@@ -3,8 +3,12 @@
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
+use sidecore_client::sockets::ask;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Seconds that the program may take.
@@ -58,7 +62,27 @@ fn every_call_does_the_same_with_the_library() {
 
     let socket = directory.path().join("socket");
     let notify = NotifyConfig::all(Notify::Park);
-    let config = Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let service = Sockets::start(&config).unwrap();
-    same(&plain, &found(&program, Some(service.socket())));
+    let config =
+        Config { notify, socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
+    let _service = Sockets::start(&config).unwrap();
+    let done = AtomicBool::new(false);
+    let (found, messages) = thread::scope(|scope| {
+        let messages = scope.spawn(|| most_messages(&socket, &done));
+        let found = found(&program, Some(&socket));
+        done.store(true, Ordering::Relaxed);
+        (found, messages.join().unwrap())
+    });
+    same(&plain, &found);
+    assert!(messages > 0, "nothing went through a ring");
+}
+
+/// Of any socket, as long as the program runs.
+fn most_messages(service: &Path, done: &AtomicBool) -> u64 {
+    let mut most = 0;
+    while !done.load(Ordering::Relaxed) {
+        let rows = ask::rows(service).unwrap();
+        most = rows.iter().map(|row| row.messages).max().unwrap_or(0).max(most);
+        thread::sleep(Duration::from_millis(5));
+    }
+    most
 }

@@ -432,6 +432,16 @@ static void handlers(void) {
     end(&on);
 }
 
+static void sandboxed(void) {
+    struct connection on = connection(SOCK_CLOEXEC);
+    tell("prctl", prctl(PR_SET_SECCOMP, 99));
+    warm(&on);
+    tell("seccomp", syscall(SYS_seccomp, 99, 0, NULL));
+    warm(&on);
+    hear_all("sandboxed", &on);
+    end(&on);
+}
+
 int more(void) {
     copies();
     passed();
@@ -445,5 +455,6 @@ int more(void) {
     threads();
     handlers();
     closing();
+    sandboxed();
     return 0;
 }
