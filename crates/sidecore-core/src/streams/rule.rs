@@ -232,7 +232,7 @@ mod tests {
     fn a_cautious_connection_enters_again_when_its_ways_have_changed() {
         let mut rule = promoted();
         (0..10).for_each(|_| rule.demoted());
-        let batches = (1..).find(|_| {
+        let batches = (1..=100).find(|_| {
             let asks = small(&mut rule, 16).contains(&Advice::Promote);
             rule.receives();
             asks
