@@ -1,4 +1,5 @@
-//! A program that makes each intercepted call must find the same without the library, with it and no service, and with both.
+//! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
+//! and no byte may be lost while it is forked, asked and served by one service after the other.
 
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
@@ -7,12 +8,15 @@ use sidecore_client::sockets::ask;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Seconds that the program may take.
 const PATIENCE: &str = "120";
+
+/// How long messages flow.
+const SECONDS: &str = "5";
 
 /// The library, as cargo built it for this test.
 fn library() -> PathBuf {
@@ -22,10 +26,10 @@ fn library() -> PathBuf {
     library
 }
 
-fn compiled(directory: &Path) -> PathBuf {
-    let program = directory.join("calls");
+fn compiled(directory: &Path, files: &[&str]) -> PathBuf {
+    let program = directory.join("program");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls");
-    let files = [sources.join("calls.c"), sources.join("more.c")];
+    let files = files.iter().map(|file| sources.join(file));
     let output = Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).args(files).arg("-lpthread").output();
     let output = output.expect("no `cc` here: apt-get install gcc");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -35,7 +39,7 @@ fn compiled(directory: &Path) -> PathBuf {
 /// What the program prints; with the library if `service` names the socket of a service of sockets.
 fn found(program: &Path, service: Option<&Path>) -> String {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", PATIENCE]).arg(program);
+    command.args(["-k", "5", PATIENCE]).arg(program).arg(SECONDS);
     if let Some(service) = service {
         command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
     }
@@ -55,7 +59,7 @@ fn same(expected: &str, found: &str) {
 #[test]
 fn every_call_does_the_same_with_the_library() {
     let directory = TempDir::new().unwrap();
-    let program = compiled(directory.path());
+    let program = compiled(directory.path(), &["calls.c", "more.c"]);
     let plain = found(&program, None);
     assert!(plain.contains("one more: heard all"), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
@@ -68,12 +72,40 @@ fn every_call_does_the_same_with_the_library() {
     let done = AtomicBool::new(false);
     let (found, messages) = thread::scope(|scope| {
         let messages = scope.spawn(|| most_messages(&socket, &done));
-        let found = found(&program, Some(&socket));
-        done.store(true, Ordering::Relaxed);
+        let found = until_done(scope.spawn(|| found(&program, Some(&socket))), &done);
         (found, messages.join().unwrap())
     });
     same(&plain, &found);
     assert!(messages > 0, "nothing went through a ring");
+}
+
+#[test]
+fn no_byte_is_lost_while_services_come_and_go() {
+    let directory = TempDir::new().unwrap();
+    let (program, socket) = (compiled(directory.path(), &["flow.c"]), directory.path().join("socket"));
+    let done = AtomicBool::new(false);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let service = started(&socket);
+                thread::sleep(Duration::from_millis(150));
+                drop(service);
+            }
+        });
+        until_done(scope.spawn(|| found(&program, Some(&socket))), &done)
+    });
+    assert_eq!(found, "heard all: 1\n".repeat(6));
+}
+
+fn until_done(running: ScopedJoinHandle<'_, String>, done: &AtomicBool) -> String {
+    let found = running.join();
+    done.store(true, Ordering::Relaxed);
+    found.unwrap()
+}
+
+fn started(socket: &Path) -> Sockets {
+    let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
+    Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()
 }
 
 /// Of any socket, as long as the program runs.
