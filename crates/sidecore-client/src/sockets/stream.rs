@@ -124,6 +124,12 @@ impl Stream {
         Some(Locked { ring, _entry: entry })
     }
 
+    /// Whether this thread is at work on it, further up its stack: then this is a handler, and nothing can be done with it.
+    pub fn is_within(&self) -> bool {
+        let this = std::ptr::from_ref(self).addr();
+        WITHIN.with(|within| within.iter().any(|entry| entry.get() == this))
+    }
+
     /// A handler left while its thread was at work on the stream.
     #[cold]
     fn leave_as_wished(&self) {

@@ -4,7 +4,7 @@ use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
 use crate::calls::wait::Patience;
 use crate::interpose::message::Message;
-use crate::interpose::slot::{Path, Slot};
+use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
 use libc::c_int;
 use rustix::io::Errno;
@@ -95,6 +95,10 @@ pub(crate) fn direct(
             Path::Kernel => return Next::Kernel,
             Path::Counted => return Next::Counted,
             Path::Shut => return Next::Pipe,
+            Path::Ring(stream) | Path::Leaving(stream) if stream.is_within() => {
+                let _ = slot.change(State::Ring, State::Leaving);
+                return Next::Kernel;
+            }
             Path::Ring(stream) | Path::Leaving(stream) => stream.with_kernel(socket::borrowed(fd), || {
                 let result = call();
                 (result, result.unwrap_or(0))
@@ -122,7 +126,7 @@ pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Err
     loop {
         match settle(fd, slot, why) {
             // Where nothing can be sent any more the kernel says so itself, and raises the signal.
-            Settled::Kernel | Settled::Failed(Errno::PIPE) => return Ok(()),
+            Settled::Kernel | Settled::Within | Settled::Failed(Errno::PIPE) => return Ok(()),
             Settled::Failed(error) => return Err(error),
             Settled::Blocked => patience.wait()?,
         }
@@ -169,9 +173,14 @@ fn through(
                 left(slot, stream);
                 return Next::of(sent, error);
             }
-            Some((_, Sent::Within)) => return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) },
+            Some((_, Sent::Within)) => {
+                // A handler's message goes around the ring, which does not know of it: so the ring is left.
+                let _ = slot.change(State::Ring, State::Leaving);
+                return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
+            }
             None => match settle(fd, slot, Why::Special) {
                 Settled::Kernel => return Next::Rest(sent),
+                Settled::Within => return Next::Kernel,
                 Settled::Failed(error) => return Next::of(sent, error),
                 Settled::Blocked => {}
             },

@@ -20,12 +20,17 @@ pub(crate) enum Settled {
     Blocked,
     /// It is; the kernel reported this for what was accepted before.
     Failed(Errno),
+    /// Not yet: this is a handler, which cannot wait for the thread that it interrupted.
+    Within,
 }
 
 /// Brings it there, without waiting. It may enter a ring again later.
 pub(crate) fn settle(fd: RawFd, slot: &Slot, why: Why) -> Settled {
     let _ = slot.change(State::Ring, State::Leaving);
     let Path::Leaving(stream) = slot.path() else { return Settled::Kernel };
+    if stream.is_within() {
+        return Settled::Within;
+    }
     let socket = socket::borrowed(fd);
     stream.note(socket, why);
     let settled = match stream.settle(socket) {
@@ -85,7 +90,7 @@ pub(crate) fn let_go(fd: RawFd, slot: &Slot) {
 
 /// Nothing more is to be sent on it. `false`: the kernel is to shut it, everything before is there.
 pub(crate) fn is_shut_later(fd: RawFd, slot: &Slot) -> bool {
-    if settle(fd, slot, Why::Special) != Settled::Blocked {
+    if !matches!(settle(fd, slot, Why::Special), Settled::Blocked | Settled::Within) {
         return false;
     }
     let Some(stream) = slot.stream().filter(|_| slot.change(State::Leaving, State::Shut)) else { return false };
