@@ -9,7 +9,7 @@ use rustix::time::Timespec;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// How long the kernel's answers are waited for at a time: it may have missed nothing, but then nothing is waited for for ever.
+/// The longest single wait: the kernel says when there is room, and this is for a number that is another's by then.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A call that may block.
