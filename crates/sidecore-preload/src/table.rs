@@ -36,10 +36,15 @@ pub(crate) fn made(fd: RawFd, born: u32) {
     }
 }
 
-/// All numbers that may be connections.
+/// All numbers that may be connections, or that the service may have open.
 pub(crate) fn all() -> impl Iterator<Item = (RawFd, &'static Slot)> {
     let end = END.load(Ordering::Relaxed);
-    (0..).zip(&TABLE[..end]).filter(|(_, slot)| slot.is_watched())
+    (0..).zip(&TABLE[..end]).filter(|(_, slot)| slot.is_watched() || slot.was_in_ring())
+}
+
+/// Whether the process never had a connection.
+pub(crate) fn is_empty() -> bool {
+    END.load(Ordering::Relaxed) == 0
 }
 
 /// In a forked child: nothing is known of any.

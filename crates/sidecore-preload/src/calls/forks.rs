@@ -129,6 +129,11 @@ pub(crate) fn after_in_child(fork: Fork) {
     program::after_fork_in_child();
 }
 
+/// Whether parents wait to hear of what this process passes on.
+pub(crate) fn is_child() -> bool {
+    TO_PARENTS.iter().any(|to| to.load(Ordering::Relaxed) != NONE)
+}
+
 /// The process gave a connection of its parent's a way into another program, or another process.
 pub(crate) fn passed_on(fd: RawFd) {
     let parents = || TO_PARENTS.iter().map(|to| to.load(Ordering::Relaxed)).filter(|to| *to != NONE);

@@ -81,6 +81,10 @@ pub(crate) fn replaced(slot: &Slot) {
 /// The descriptor is about to be closed: what is in the ring is sent by the service.
 pub(crate) fn let_go(fd: RawFd, slot: &Slot) {
     let stream = slot.stream().filter(|_| slot.is_in_ring());
+    // As long as the service has it open, the kernel would go on to tell of it.
+    if let Some(set) = slot.epoll().filter(|_| slot.was_in_ring()) {
+        socket::leave_epoll(set, fd);
+    }
     slot.forget();
     if let Some(stream) = stream {
         stream.leave(socket::borrowed(fd), Wish::Leave);

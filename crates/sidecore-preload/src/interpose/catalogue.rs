@@ -20,6 +20,7 @@ real! {
     write = c"write" (fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t;
     writev = c"writev" (fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t;
     pwritev2 = c"pwritev2" (fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    pwritev64v2 = c"pwritev64v2" (fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     vdprintf = c"vdprintf" (fd: c_int, format: *const c_char, rest: Opaque) -> c_int;
     vdprintf_chk = c"__vdprintf_chk" (fd: c_int, flag: c_int, format: *const c_char, rest: Opaque) -> c_int;
 
@@ -38,6 +39,7 @@ real! {
     accept4 = c"accept4" (fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t, flags: c_int) -> c_int;
     connect = c"connect" (fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int;
     shutdown = c"shutdown" (fd: c_int, how: c_int) -> c_int;
+    epoll_ctl = c"epoll_ctl" (set: c_int, what: c_int, fd: c_int, event: Opaque) -> c_int;
     close = c"close" (fd: c_int) -> c_int;
     close_range = c"close_range" (first: c_uint, last: c_uint, flags: c_int) -> c_int;
     closefrom = c"closefrom" (first: c_int) -> ();

@@ -6,7 +6,7 @@ use super::{errno, intercept, pass};
 use crate::calls::kinds::{FIONCLEX, Needs, SIOCOUTQ, SIOCOUTQNSD, ioctl as needs};
 use crate::calls::send::before;
 use crate::calls::{forks, settle};
-use crate::interpose::slot::{Path, State};
+use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
@@ -46,7 +46,8 @@ fn before_copy(fd: c_int) {
 
 /// Whatever is there is about to be closed.
 fn before_close(fd: c_int) {
-    if let Some(slot) = table::watched(fd).filter(|_| !is_borrower()) {
+    let is_known = |slot: &&Slot| slot.is_watched() || slot.was_in_ring();
+    if let Some(slot) = table::slot(fd).filter(is_known).filter(|_| !is_borrower()) {
         errno::kept(|| settle::let_go(fd, slot));
     }
 }
@@ -93,6 +94,12 @@ fn close_all(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => before_copy(fd),
+        // Signals would go on as long as the service has it open.
+        libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
+            if let Some(slot) = table::watched(fd) {
+                errno::kept(|| settle::pin(fd, slot, Why::Special));
+            }
+        }
         libc::F_SETFD if argument & libc::FD_CLOEXEC as usize == 0 => errno::kept(|| forks::passed_on(fd)),
         _ => {}
     }
@@ -153,6 +160,20 @@ intercept! {
         if is_borrower() || close_all(first.max(0).cast_unsigned(), c_uint::MAX, 0) != 0 {
             pass!(closefrom(first));
         }
+    }
+
+    fn epoll_ctl(set: c_int, what: c_int, fd: c_int, event: Opaque) -> c_int {
+        let result = pass!(epoll_ctl(set, what, fd, event));
+        if let Some(slot) = table::watched(fd).filter(|_| result == 0) {
+            match what {
+                libc::EPOLL_CTL_ADD if !slot.enters_epoll(set) => {
+                    errno::kept(|| settle::pin(fd, slot, Why::Special));
+                }
+                libc::EPOLL_CTL_DEL => slot.leaves_epoll(set),
+                _ => {}
+            }
+        }
+        result
     }
 
     fn dup(fd: c_int) -> c_int {

@@ -1,7 +1,7 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
 use super::processes::{self, forked};
-use super::{copies, descriptors, errno, intercept, options, pass, programs, receiving, sending};
+use super::{copies, descriptors, errno, intercept, options, pass, programs, receiving, sending, socket};
 use crate::calls::promote;
 use crate::calls::settle;
 use crate::table;
@@ -50,11 +50,15 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_dup2
         | libc::SYS_dup3
         | libc::SYS_fcntl
+        | libc::SYS_epoll_ctl
         | libc::SYS_splice
         | libc::SYS_fork => true,
         libc::SYS_clone => is_fork(first),
-        // SAFETY: the program's own argument: its first word are the flags.
-        libc::SYS_clone3 => first != 0 && is_fork(unsafe { *(first as *const u64) } as usize),
+        libc::SYS_clone3 => {
+            // The first word are the flags.
+            let mut flags = [0; 8];
+            socket::peek(first, &mut flags) && is_fork(usize::from_ne_bytes(flags))
+        }
         libc::SYS_execve | libc::SYS_execveat => {
             programs::before_exec();
             false
@@ -159,6 +163,7 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_dup2 => whole(descriptors::dup2(fd, all.int(1))),
             libc::SYS_dup3 => whole(descriptors::dup3(fd, all.int(1), all.int(2))),
             libc::SYS_fcntl => whole(descriptors::fcntl(fd, all.int(1), all.0[2])),
+            libc::SYS_epoll_ctl => whole(descriptors::epoll_ctl(fd, all.int(1), all.int(2), all.0[3] as _)),
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its place in two arguments.
             _ => {

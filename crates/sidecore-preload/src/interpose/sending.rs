@@ -1,9 +1,9 @@
 //! Functions that send.
 
 use super::message::{Message, piece};
-use super::{errno, intercept, pass, signals};
+use super::{errno, intercept, pass, signals, socket};
 use crate::calls::send::{Next, before, direct, is_plain, send as decide};
-use crate::calls::settle;
+use crate::calls::{forks, settle};
 use crate::interpose::slot::Slot;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
@@ -98,21 +98,38 @@ pub(super) fn before_printing(fd: c_int) {
     }
 }
 
+/// Bytes of control messages that are looked at: the kernel passes 253 descriptors on at most.
+const CONTROL: usize = 4096;
+
+/// As control messages are aligned.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
 /// What a message passes on to another process is the kernel's from now on.
 ///
+/// Where it cannot be read the kernel says so.
+///
 /// # Safety
-/// The message is as `sendmsg` wants it.
+/// The message is null, or may be read.
 unsafe fn let_pass(message: *const msghdr) {
-    // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages.
+    // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages, which are a copy.
     unsafe {
-        if message.is_null() || (*message).msg_controllen == 0 || (*message).msg_control.is_null() {
+        if table::is_empty() && !forks::is_child() || message.is_null() || (*message).msg_controllen == 0 {
             return;
         }
+        let mut copy = Control([0; CONTROL]);
+        let len = (*message).msg_controllen.min(CONTROL);
+        if !socket::peek((*message).msg_control.addr(), &mut copy.0[..len]) {
+            return;
+        }
+        let message = msghdr { msg_control: copy.0.as_mut_ptr().cast(), msg_controllen: len, ..*message };
+        let message = &raw const message;
         let mut control = libc::CMSG_FIRSTHDR(message);
         while let Some(header) = control.as_ref() {
             if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
                 let data: *const c_int = libc::CMSG_DATA(control).cast();
-                let bytes = header.cmsg_len.saturating_sub(data.addr() - control.addr());
+                let end = (control.addr() + header.cmsg_len).min(copy.0.as_ptr().addr() + len);
+                let bytes = end.saturating_sub(data.addr());
                 for at in 0..bytes / size_of::<c_int>() {
                     pinned(data.add(at).read_unaligned());
                 }
@@ -126,7 +143,7 @@ fn pinned(fd: c_int) {
     if let Some(slot) = table::watched(fd) {
         errno::kept(|| settle::pin(fd, slot, Why::Duplicated));
     }
-    crate::calls::forks::passed_on(fd);
+    forks::passed_on(fd);
 }
 
 /// One message of `sendmsg`.
@@ -196,6 +213,12 @@ intercept! {
     fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
         before_printing(fd);
         pass!(pwritev2(fd, pieces, count, offset, flags))
+    }
+
+    // The same where places have 64 bits by the program's own choice.
+    fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        before_printing(fd);
+        pass!(pwritev64v2(fd, pieces, count, offset, flags))
     }
 
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {

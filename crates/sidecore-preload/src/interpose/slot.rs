@@ -2,8 +2,9 @@
 
 use sidecore_client::sockets::stream::Stream;
 use sidecore_core::streams::rule::Rule;
+use std::os::fd::RawFd;
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
 /// State of a number, in the lowest bits of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ const STATE: u64 = 0b111;
 const DISTURBED: u64 = 1 << 3;
 /// It is the kernel's for good once it is out of its ring.
 const PINNED: u64 = 1 << 4;
+/// It was in a ring since it was made: the service may still have it open.
+const PROMOTED: u64 = 1 << 5;
 /// From which bit on the epoch stands in which it was made.
 const BORN: u32 = 8;
 /// One thread that sends on it by the kernel.
@@ -57,12 +60,19 @@ pub(crate) struct Slot {
     word: AtomicU64,
     rule: AtomicU64,
     stream: AtomicPtr<Stream>,
+    /// The set by which the program polls it, plus one; 0: none.
+    epoll: AtomicI32,
 }
 
 impl Slot {
     /// Of a number that nothing is known of.
     pub(crate) const fn new() -> Self {
-        Self { word: AtomicU64::new(0), rule: AtomicU64::new(0), stream: AtomicPtr::new(null_mut()) }
+        Self {
+            word: AtomicU64::new(0),
+            rule: AtomicU64::new(0),
+            stream: AtomicPtr::new(null_mut()),
+            epoll: AtomicI32::new(0),
+        }
     }
 
     /// Whether it is, or may become, more than the kernel's.
@@ -74,6 +84,27 @@ impl Slot {
     /// Whether it is in a ring, also in one that it is leaving.
     pub(crate) fn is_in_ring(&self) -> bool {
         self.is(State::Ring) || self.is(State::Leaving)
+    }
+
+    /// Whether the service may have it open, so that closing it here is not its end.
+    pub(crate) fn was_in_ring(&self) -> bool {
+        self.word.load(Ordering::Acquire) & PROMOTED != 0
+    }
+
+    /// The program polls it by that set. `false`: by another one as well.
+    pub(crate) fn enters_epoll(&self, set: RawFd) -> bool {
+        let entered = self.epoll.compare_exchange(0, set + 1, Ordering::Relaxed, Ordering::Relaxed);
+        entered.map_or_else(|before| before == set + 1, |_| true)
+    }
+
+    /// The program polls it by that set no more.
+    pub(crate) fn leaves_epoll(&self, set: RawFd) {
+        let _ = self.epoll.compare_exchange(set + 1, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The set by which the program polls it.
+    pub(crate) fn epoll(&self) -> Option<RawFd> {
+        Some(self.epoll.load(Ordering::Relaxed) - 1).filter(|set| *set >= 0)
     }
 
     /// Its state by now.
@@ -159,7 +190,7 @@ impl Slot {
         self.stream.store(from_ref(stream).cast_mut(), Ordering::Release);
         let enter = |word: u64| {
             let undisturbed = word & (STATE | DISTURBED) == State::Entering as u64;
-            undisturbed.then_some(((word & !STATE) | State::Ring as u64).wrapping_sub(USER))
+            undisturbed.then_some(((word & !STATE) | PROMOTED | State::Ring as u64).wrapping_sub(USER))
         };
         self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, enter).is_ok()
     }
@@ -189,6 +220,7 @@ impl Slot {
     /// A connection was made there in that epoch. Who still sends on one that was there before stays counted.
     pub(crate) fn make(&self, born: u32) {
         self.rule.store(0, Ordering::Relaxed);
+        self.epoll.store(0, Ordering::Relaxed);
         let make = |word: u64| Some((word & USERS) | u64::from(born) << BORN | State::Made as u64);
         let _ = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, make);
     }

@@ -3,11 +3,13 @@
 //! What such a function passes on stays where its caller put it, in registers and on the stack: it is as if its caller had
 //! jumped to the C library's function, after a function of this library was called.
 
+use super::descriptors;
 use super::errno;
 use super::processes;
 use super::programs;
 use super::raw;
 use super::real::REAL;
+use super::receiving;
 use super::sending;
 use libc::{c_int, c_long};
 use std::arch::naked_asm;
@@ -166,4 +168,31 @@ extern "C" fn after_vfork(answer: c_int) -> c_int {
     }
     errno::set(-answer);
     -1
+}
+
+/// Defines other names of functions here: the C library has them too.
+macro_rules! alias {
+    ($($symbol:literal $name:ident, $function:path;)*) => {
+        $(
+            /// # Safety
+            /// As for the function that it is.
+            #[unsafe(naked)]
+            #[unsafe(export_name = $symbol)]
+            unsafe extern "C" fn $name() {
+                naked_asm!("jmp {function}", function = sym $function)
+            }
+        )*
+    };
+}
+
+alias! {
+    "__write" write, sending::write;
+    "__send" send, sending::send;
+    "__read" read, receiving::read;
+    "__close" close, descriptors::close;
+    "__dup2" dup2, descriptors::dup2;
+    "__fcntl" fcntl, descriptors::fcntl;
+    "__connect" connect, descriptors::connect;
+    "__fork" other_fork, processes::fork;
+    "__vfork" other_vfork, vfork;
 }

@@ -314,6 +314,7 @@ static void urgent(void) {
 }
 
 int more(void);
+int last(void);
 
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -327,5 +328,5 @@ int main(void) {
     broken();
     options();
     urgent();
-    return more();
+    return more() || last();
 }

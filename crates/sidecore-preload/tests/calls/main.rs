@@ -59,7 +59,7 @@ fn same(expected: &str, found: &str) {
 #[test]
 fn every_call_does_the_same_with_the_library() {
     let directory = TempDir::new().unwrap();
-    let program = compiled(directory.path(), &["calls.c", "more.c"]);
+    let program = compiled(directory.path(), &["calls.c", "more.c", "last.c"]);
     let plain = found(&program, None);
     assert!(plain.contains("one more: heard all"), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
