@@ -188,29 +188,26 @@ impl Stream {
         sent
     }
 
-    /// Gives to the kernel what waits in the ring. A handler that interrupted this thread while it was at it finds it blocked.
-    pub fn drain(&self, socket: BorrowedFd<'_>) -> Drained {
-        self.drained(socket, |_, drained| drained)
-    }
-
-    /// As [`Stream::drain`]; and the connection goes on without a ring, with nothing between, unless it is blocked.
+    /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
+    /// blocked. A handler that interrupted this thread while it was at it finds it blocked.
     pub fn settle(&self, socket: BorrowedFd<'_>) -> Drained {
-        self.drained(socket, |ring, drained| {
-            if drained != Drained::Blocked
-                && let Some(ring) = ring.take()
-            {
-                ring.tell(Wish::Leave);
-            }
-            drained
-        })
-    }
-
-    fn drained(&self, socket: BorrowedFd<'_>, then: impl FnOnce(&mut Option<Ring>, Drained) -> Drained) -> Drained {
         let Some(mut locked) = self.lock() else { return Drained::Blocked };
         let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
         let Some(ring) = locked.ring.as_mut().filter(of) else { return Drained::Empty };
         let drained = ring.drain(socket);
-        then(&mut locked.ring, drained)
+        if drained != Drained::Blocked
+            && let Some(ring) = locked.ring.take()
+        {
+            ring.tell(Wish::Leave);
+        }
+        drained
+    }
+
+    /// Gives to the kernel what waits in the ring, which it stays in.
+    #[cfg(test)]
+    pub(super) fn drain(&self, socket: BorrowedFd<'_>) -> Drained {
+        self.with(socket, |ring| ring.as_mut().map_or(Drained::Empty, |ring| ring.drain(socket)))
+            .unwrap_or(Drained::Empty)
     }
 
     /// Gives to the kernel what waits in the ring, and then calls it with nothing between. `call` returns how many bytes
@@ -265,11 +262,6 @@ impl Stream {
     /// What the kernel reported to the service for this connection, once.
     pub fn take_error(&self, socket: BorrowedFd<'_>) -> Option<Errno> {
         self.with(socket, |ring| ring.as_ref().and_then(Ring::take_error)).flatten()
-    }
-
-    /// Whether the stream is still in a ring, on that descriptor.
-    pub fn is_of(&self, socket: BorrowedFd<'_>) -> bool {
-        self.with(socket, |_| ()).is_some()
     }
 
     /// Says for people why it is where it is.
