@@ -57,7 +57,8 @@ fn text(rows: &[Row], most: usize) -> String {
     let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
     let mut text = table(&Rows { columns, cells }) + "\n";
     if !others.is_empty() {
-        let messages = others.iter().map(|row| row.messages).sum();
+        // What programs say of themselves may be any number.
+        let messages = others.iter().fold(0_u64, |sum, row| sum.saturating_add(row.messages));
         // Writing to a string does not fail.
         let _ = writeln!(text, "and {} more with {} messages: --all", others.len(), count(messages));
     }

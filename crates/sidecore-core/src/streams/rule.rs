@@ -2,7 +2,7 @@
 //!
 //! A ring pays where several small messages wait together for one system call. So it is entered after several small sends in
 //! a row without a receive between them, and left by a connection that sends one message and waits for the answer, or that
-//! sends pieces that the kernel takes faster. The numbers were measured, see `docs/sockets.md`.
+//! sends pieces that the kernel takes faster. The numbers come from a prototype's measurements.
 
 /// Bytes below which a message is small.
 pub const SMALL: usize = 4096;

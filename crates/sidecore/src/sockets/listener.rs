@@ -1,4 +1,5 @@
-//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody.
+//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody; before Linux 6.16,
+//! where connections that it declines can take long to close, it has 64 of them closed elsewhere at a time.
 
 use super::Shared;
 use super::ledger::Kind;
@@ -112,7 +113,7 @@ impl Listener {
             return Err(format!("the service has all the users that sockets.max_users = {most} allows: raise it"));
         }
         let user = User::start(uid, &self.shared, &self.alive)
-            .map_err(|error| format!("the service has no means for one more user: {error}"))?;
+            .map_err(|error| format!("the service has no means for one more user: {error}; end some programs, or raise its limits on files and threads"))?;
         self.users.insert(uid, user.clone());
         Ok(user)
     }

@@ -165,7 +165,8 @@ impl Program {
                 // It ended without having read an answer. What it said before that comes next.
                 io::ErrorKind::ConnectionReset => return Ok(true),
                 io::ErrorKind::InvalidData => {
-                    return Err(End::Refused("more than a message of this protocol, or no descriptor left".to_owned()));
+                    return Err(End::Refused("more than a message of this protocol, or no descriptor left: program and service must be of one version; else \
+                         raise the service's limit on files".to_owned()));
                 }
                 _ => return Err(End::Gone),
             },
@@ -223,7 +224,11 @@ impl Program {
         if abi != ABI {
             return Err(format!("layout {abi} of the program, {ABI} of the service: install both from one version"));
         }
-        let system = |error: io::Error| format!("the service has no means for one more program: {error}");
+        let system = |error: io::Error| {
+            format!(
+                "the service has no means for one more program: {error}; end some, or raise its limits on files and memory"
+            )
+        };
         let peer = peer::credentials(&self.socket).map_err(system)?;
         let (reader, writer) = wake::pipe().map_err(system)?;
         message::take_descriptors(&self.socket).map_err(system)?;
@@ -246,7 +251,7 @@ impl Program {
     /// 64 places more. The memory to hand over.
     fn add_bank(&mut self, desk: &mut Desk) -> Result<OwnedFd, String> {
         if self.banks.len() == MAX_BANKS as usize {
-            return Err(format!("a program has {MAX_BANKS} banks at most"));
+            return Err(format!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel"));
         }
         let bank = Bank::new(desk.shared.limits.ring_bytes()).ok_or("no such ring")?;
         let permit = desk.ledger.take(Kind::Bytes, bank.total_bytes() as u64)?;
