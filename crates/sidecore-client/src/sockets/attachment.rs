@@ -45,6 +45,8 @@ struct Places {
     fresh: Vec<u32>,
     /// Places that were left, and the numbers of their last streams: free when the service says so.
     left: VecDeque<(u32, u32)>,
+    /// A bank that the service gave was lost.
+    no_more: bool,
 }
 
 /// A place that a stream has. Given back when dropped.
@@ -71,7 +73,12 @@ impl Attachment {
         let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
         let first = Arc::new(BankMemory::open(memory, layout)?);
-        let places = Places { banks: vec![first.clone()], fresh: (0..PLACES).rev().collect(), left: VecDeque::new() };
+        let places = Places {
+            banks: vec![first.clone()],
+            fresh: (0..PLACES).rev().collect(),
+            left: VecDeque::new(),
+            no_more: false,
+        };
         Ok(Self {
             control: Own::new(socket)?,
             ringer: Ringer::new(reader, writer)?,
@@ -131,12 +138,20 @@ impl Attachment {
 
     fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
         let count = places.banks.len() as u32;
-        if count == MAX_BANKS {
+        if count == MAX_BANKS || places.no_more {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let (Reply::Bank, fds) = ask(control, &Ask::Bank)? else { return Err(refused()) };
+        // What the service has given is the next bank to it, whether or not it can be taken here: where one is missing, the
+        // banks behind it would be others to each side.
+        places.no_more = true;
+        let (reply, fds) = ask(control, &Ask::Bank)?;
+        if reply != Reply::Bank {
+            places.no_more = false;
+            return Err(refused());
+        }
         let memory = fds.into_iter().next().ok_or_else(refused)?;
         places.banks.push(Arc::new(BankMemory::open(memory, self.layout)?));
+        places.no_more = false;
         places.fresh.extend((count * PLACES..(count + 1) * PLACES).rev());
         Ok(())
     }

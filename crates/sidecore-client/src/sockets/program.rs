@@ -70,6 +70,10 @@ pub fn promote(socket: BorrowedFd<'_>) -> Result<&'static Stream, Why> {
 
 /// That stream is on no descriptor any more.
 pub fn retire(stream: &'static Stream) {
+    // A handler's: the thread that it interrupted still has it, and so nobody else gets it, ever.
+    if stream.is_within() {
+        return;
+    }
     if let Some(program) = PROGRAM.peek() {
         lock(&program.streams).free.push(stream);
     }

@@ -185,11 +185,14 @@ fn through(
                 Settled::Blocked => {}
             },
         }
-        if flags & libc::MSG_DONTWAIT != 0 {
-            return Next::of(sent, Errno::AGAIN);
-        }
-        if let Err(error) = patience.wait() {
-            return Next::of(sent, error);
+        // A part is not the kernel's word that it takes no more, after which alone it says when it does: the rest is tried.
+        if !matches!(said, Some((_, Sent::Taken(_)))) {
+            if flags & libc::MSG_DONTWAIT != 0 {
+                return Next::of(sent, Errno::AGAIN);
+            }
+            if let Err(error) = patience.wait() {
+                return Next::of(sent, error);
+            }
         }
         said = match slot.path() {
             Path::Ring(stream) => Some((stream, into(fd, stream, message, sent, flags))),

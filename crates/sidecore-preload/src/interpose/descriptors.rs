@@ -10,6 +10,7 @@ use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
+use rustix::io::fcntl_getfd;
 use sidecore_client::sockets::program;
 use sidecore_core::streams::rule::Why;
 use std::time::{Duration, Instant};
@@ -42,6 +43,11 @@ fn before_copy(fd: c_int) {
         });
     }
     errno::kept(|| forks::passed_on(fd));
+}
+
+/// Whether there is something to copy: else what it would replace stays as it is.
+fn is_open(fd: c_int) -> bool {
+    fd >= 0 && fcntl_getfd(socket::borrowed(fd)).is_ok()
 }
 
 /// Whatever is there is about to be closed.
@@ -182,7 +188,7 @@ intercept! {
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
-        if fd != to {
+        if fd != to && is_open(fd) {
             before_copy(fd);
             before_close(to);
         }
@@ -190,7 +196,7 @@ intercept! {
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-        if fd != to {
+        if fd != to && flags & !libc::O_CLOEXEC == 0 && is_open(fd) {
             before_copy(fd);
             before_close(to);
         }

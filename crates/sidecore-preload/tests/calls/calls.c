@@ -156,8 +156,8 @@ static void until_full(struct connection *on) {
             ;
         while (send(on->here, bytes, 1, MSG_DONTWAIT) > 0)
             ;
-        // The peer's kernel may yet take more.
-        usleep(30000);
+        // The peer's kernel may yet take more, also when it is asked again after a while.
+        usleep(300000);
     } while (send(on->here, bytes, 1, MSG_DONTWAIT) > 0);
 }
 

@@ -107,7 +107,37 @@ static void wrong(void) {
     close(pair[1]);
 }
 
+// More than a ring has room for, which the kernel takes at once: a part would say that it is full.
+static void larger_than_a_ring(void) {
+    struct connection on = connection(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    static char bytes[40000];
+    fill(&on, bytes, sizeof bytes);
+    tell("larger than a ring", send(on.here, bytes, sizeof bytes, 0));
+    hear_all("larger than a ring", &on);
+    end(&on);
+}
+
+// A copy of nothing replaces nothing.
+static void no_copy(void) {
+    struct connection on = connection(SOCK_CLOEXEC);
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = on.here};
+    epoll_ctl(set, EPOLL_CTL_ADD, on.here, &event);
+    warm(&on);
+    tell("dup2 of nothing", dup2(999, on.here));
+    tell("dup3 of nothing", dup3(999, on.here, 0));
+    tell("dup3 with wrong flags", dup3(on.there, on.here, -1));
+    warm(&on);
+    hear_all("a copy of nothing", &on);
+    send(on.there, "x", 1, 0);
+    tell("is still polled", epoll_wait(set, &event, 1, 2000));
+    close(set);
+    end(&on);
+}
+
 int last(void) {
+    larger_than_a_ring();
+    no_copy();
     polled("events of what was closed", by_close, NULL);
     polled("by another name", by_alias, NULL);
     polled("by number", by_number, NULL);
