@@ -19,6 +19,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
     Sim(Sim),
+    /// Take a network path apart; makes its own where none is named
+    Net(Net),
+    /// The other end of a network path on this machine
+    #[command(hide = true)]
+    NetEnd,
     /// One client process of a measurement
     #[command(hide = true)]
     BenchClient,
@@ -57,6 +62,26 @@ pub(crate) struct Bench {
     /// Where calibrate writes its plan
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Net {
+    #[command(subcommand)]
+    pub(crate) command: NetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NetCommand {
+    /// Measure the path to a peer, or between two ends that are made here
+    Measure(NetMeasure),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetMeasure {
+    /// Make two network namespaces on this machine, with a link between them, and measure that
+    #[arg(long)]
+    pub(crate) pair: bool,
 }
 
 #[derive(Debug, Args)]
