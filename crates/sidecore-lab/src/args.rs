@@ -75,6 +75,8 @@ pub(crate) struct Net {
 pub(crate) enum NetCommand {
     /// Measure the path to a peer, or between two ends that are made here
     Measure(NetMeasure),
+    /// Make two network namespaces on this machine, joined by a link with such properties
+    Link(NetLink),
 }
 
 #[derive(Debug, Args)]
@@ -82,6 +84,50 @@ pub(crate) struct NetMeasure {
     /// Make two network namespaces on this machine, with a link between them, and measure that
     #[arg(long)]
     pub(crate) pair: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetLink {
+    /// Mbit/s on the line, with all that Ethernet adds to a packet; without it a frame takes no time there
+    #[arg(long, value_name = "N")]
+    pub(crate) rate_mbit: Option<u64>,
+    /// One way, from a frame's last bit on the line to its arrival
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub(crate) delay_us: f64,
+    /// Largest IP packet, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    pub(crate) mtu: u32,
+    /// Bytes of frames that may wait beside the one that is being sent; more are dropped
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    pub(crate) queue: u64,
+    /// Part of the frames that is lost; with offload a frame has up to 64 KiB
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) loss_percent: f64,
+    /// Frames that interrupt the receiver at once; without moderation each does
+    #[arg(long, value_name = "N", requires = "moderate_us")]
+    pub(crate) moderate_count: Option<u32>,
+    /// Longest that a frame waits for its interrupt
+    #[arg(long, value_name = "N", requires = "moderate_count")]
+    pub(crate) moderate_us: Option<u64>,
+    /// The kernel computes checksums and cuts segments, and not the interface
+    #[arg(long)]
+    pub(crate) no_offload: bool,
+    /// What each access to a register costs: one for each batch taken from the sender, two for each interrupt, and one for
+    /// each frame that is handed over
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) register_us: f64,
+    /// How long before an instant to stop sleeping and look at the clock
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub(crate) spin_us: f64,
+    /// Write what was counted as JSON, one object for each direction
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Run this in the near end, and end with it; SIDECORE_FAR_PID is the process whose namespace is the far end
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
