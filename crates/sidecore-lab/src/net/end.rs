@@ -5,7 +5,6 @@ use super::space;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
@@ -35,8 +34,6 @@ impl End {
         let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut command = Command::new(own);
         command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        // A terminal's Ctrl-C is for the whole run, which then tells it to end.
-        command.process_group(0);
         let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
         let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("the other end has no pipes".to_owned());

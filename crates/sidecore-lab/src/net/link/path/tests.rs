@@ -25,7 +25,9 @@ impl Run {
 
     /// A frame of so many bytes comes then, and is as long on the line.
     fn frame(&mut self, at: Nanos, bytes: u32) -> Fate {
-        self.until(at);
+        // What happens at the same instant happens after it came.
+        self.until(at.saturating_sub(1));
+        self.now = at;
         self.path.take(at, bytes, u64::from(bytes))
     }
 
