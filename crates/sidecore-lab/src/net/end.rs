@@ -1,10 +1,12 @@
 //! The other end on this machine: a process in a network namespace of its own. It ends when whoever started it does.
 
 use super::links::Links;
+use super::peer;
 use super::space;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::thread;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
@@ -12,6 +14,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 pub(super) enum Order {
     /// The interface of that name, which it was given, gets that address in a network of so many bits.
     Take { name: String, address: Ipv4Addr, bits: u8 },
+    /// It is a peer that waits for near ends there.
+    Listen { at: SocketAddr },
 }
 
 /// What it answers. `Err`: what is wrong.
@@ -101,5 +105,10 @@ pub(crate) fn run() -> Result<(), String> {
 fn obey(links: &Links, order: Order) -> Done {
     match order {
         Order::Take { name, address, bits } => links.take(&name, address, bits),
+        Order::Listen { at } => {
+            let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
+            thread::spawn(move || peer::serve(&listener));
+            Ok(())
+        }
     }
 }
