@@ -155,3 +155,104 @@ fn unexpected(answer: Answer) -> String {
         answer => format!("the peer said {answer:?} out of turn"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::peer::serve;
+    use super::super::protocol::{Direction, MAX_SIZE};
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    fn peer() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::spawn(move || serve(&listener));
+        at
+    }
+
+    fn load(transport: Transport, direction: Direction) -> Load {
+        Load { transport, direction, size: 100, connections: 3, rate: None }
+    }
+
+    #[test]
+    fn both_ends_count_what_goes_over_each_kind_of_load() {
+        let mut path = Path::to(peer()).unwrap();
+        for transport in [Transport::Tcp, Transport::Udp] {
+            for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
+                let mut running = path.begin(&load(transport, direction)).unwrap();
+                running.keep_latencies(true);
+                let (sender, receiver): (fn(&Both) -> u64, fn(&Both) -> u64) = match direction {
+                    Direction::Receive => (|both| both.far.sent.bytes, |both| both.near.received.bytes),
+                    _ => (|both| both.near.sent.bytes, |both| both.far.received.bytes),
+                };
+                let both = loop {
+                    let both = running.count().unwrap();
+                    if receiver(&both) >= 10_000 {
+                        break both;
+                    }
+                };
+                assert!(sender(&both) >= 10_000 && both.near.at_ns > 0, "{transport:?} {direction:?}");
+                let latencies = running.end().unwrap();
+                assert_eq!(latencies.is_empty(), direction != Direction::RoundTrip, "{transport:?} {direction:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let mut path = Path::to(peer()).unwrap();
+        let paced = Load { rate: Some(1_000.0), ..load(Transport::Tcp, Direction::RoundTrip) };
+        let mut running = path.begin(&paced).unwrap();
+        let before = running.count().unwrap();
+        let counted = loop {
+            let counted = running.count().unwrap().since(&before);
+            if counted.near.sent.messages >= 300 {
+                break counted;
+            }
+        };
+        // Late ones are made up for, but none comes early.
+        assert!(counted.near.sent.messages as f64 <= 3.0 * (1_000.0 * counted.near.seconds() + 1.0));
+    }
+
+    #[test]
+    fn what_a_peer_refuses_is_said_and_harms_no_other() {
+        let at = peer();
+        let mut path = Path::to(at).unwrap();
+        let large = Load { size: MAX_SIZE + 1, ..load(Transport::Tcp, Direction::Send) };
+        assert!(path.begin(&large).unwrap_err().contains("1 to 1048576 bytes"), "asked at home");
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: large }).unwrap();
+        assert!(matches!(answer, Answer::Refused(why) if why.contains("bytes")), "asked by a stranger");
+        let mut other = Path::to(at).unwrap();
+        let answer = other.ask(&Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send) });
+        assert!(matches!(answer.unwrap(), Answer::Refused(why) if why.contains("version")));
+        let mut third = Path::to(at).unwrap();
+        assert!(matches!(third.ask(&Ask::Count).unwrap(), Answer::Refused(_)), "nothing has begun");
+        let mut good = Path::to(at).unwrap();
+        assert!(good.begin(&load(Transport::Tcp, Direction::Send)).is_ok());
+    }
+
+    #[test]
+    fn who_does_not_know_the_token_is_no_part_of_the_load() {
+        let mut path = Path::to(peer()).unwrap();
+        let one = Load { connections: 1, ..load(Transport::Tcp, Direction::Receive) };
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one }).unwrap();
+        let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
+        let to = SocketAddr::new(path.far, ports[0]);
+        let mut stranger = open_tcp(to, !token).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(io::Read::read(&mut stranger, &mut [0]), Ok(0) | Err(_)), "it is hung up on");
+        let mut known = open_tcp(to, token).unwrap();
+        assert!(io::Read::read(&mut known, &mut [0; 100]).unwrap() > 0);
+    }
+
+    #[test]
+    fn a_peer_takes_four_near_ends_at_a_time() {
+        let at = peer();
+        let mut four: Vec<_> = (0..4).map(|_| Path::to(at).unwrap()).collect();
+        let mut running: Vec<_> =
+            four.iter_mut().map(|path| path.begin(&load(Transport::Tcp, Direction::RoundTrip)).unwrap()).collect();
+        assert!(running.iter_mut().all(|running| running.count().is_ok()));
+        let mut fifth = Path::to(at).unwrap();
+        assert!(fifth.begin(&load(Transport::Tcp, Direction::Send)).unwrap_err().contains("busy"));
+    }
+}
