@@ -6,8 +6,9 @@ use super::space;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::thread;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 /// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,7 +38,8 @@ impl End {
     pub(super) fn start() -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut command = Command::new(own);
-        command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // An interrupt from the keyboard is the near end's: this one ends when that lets go of it.
+        command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
         let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("the other end has no pipes".to_owned());

@@ -9,6 +9,7 @@ use super::path::{Both, Path};
 use super::protocol::{Direction, Load, PORT, Transport};
 use crate::args::{NetMeasure, NetTraffic};
 use crate::bench::{Outcome, median, spread};
+use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
 use crate::report::{Key, Row, Times};
 use serde_json::json;
@@ -51,15 +52,27 @@ pub(super) fn measure(args: &NetMeasure) -> Result<Outcome, String> {
     let mut progress = Progress::new(cases.len() * repeats);
     progress.scenario("net");
     let window = Duration::from_millis(args.ms.unwrap_or(if args.quick { 300 } else { 2_000 }));
-    for _ in 0..repeats {
+    let interrupt = Interrupt::new()?;
+    'runs: for _ in 0..repeats {
         for case in &mut cases {
             progress.begin(&case.words());
-            let run = run(&mut path, &case.load, window, hardware.as_mut().ok())?;
-            case.runs.push(run);
+            match run(&mut path, &case.load, window, hardware.as_mut().ok()) {
+                Ok(run) => case.runs.push(run),
+                Err(why) if cases.iter().all(|case| case.runs.is_empty()) => return Err(why),
+                // What was measured until then is not lost.
+                Err(why) => {
+                    outcome.lacks(why);
+                    break 'runs;
+                }
+            }
             progress.advance();
+            if interrupt.came() {
+                outcome.lacks(STOPPED);
+                break 'runs;
+            }
         }
     }
-    outcome.add_rows(cases.iter().map(Case::row));
+    outcome.add_rows(cases.iter().filter(|case| !case.runs.is_empty()).map(Case::row));
     Ok(outcome)
 }
 
