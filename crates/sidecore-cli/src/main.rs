@@ -71,5 +71,6 @@ fn laboratory() -> String {
 /// Whether this is `sidecore help bench` or the like: the laboratory has the words for it.
 fn is_help_for_the_laboratory() -> bool {
     let mut typed = std::env::args_os().skip(1);
-    typed.next().is_some_and(|first| first == "help") && typed.next().is_some_and(|of| of == "bench" || of == "sim" || of == "net")
+    typed.next().is_some_and(|first| first == "help")
+        && typed.next().is_some_and(|of| of == "bench" || of == "sim" || of == "net")
 }

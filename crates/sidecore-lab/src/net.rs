@@ -35,7 +35,8 @@ pub(crate) fn run(args: &Net) -> Result<(), String> {
 }
 
 fn serve(args: &NetPeer) -> Result<(), String> {
-    let listener = TcpListener::bind(args.listen).map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+    let listener =
+        TcpListener::bind(args.listen).map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
     output::tell(format!("listens at {}", args.listen));
     peer::serve(&listener).map_err(|error| format!("cannot take near ends any more: {error}"))
 }

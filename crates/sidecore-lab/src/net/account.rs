@@ -75,14 +75,18 @@ impl Account {
     fn add_processors(&mut self) {
         let Ok(stats) = KernelStats::current() else { return };
         let seconds = |ticks: Option<u64>| ticks.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64;
-        self.processors = stats.cpu_time.iter().map(|cpu| Processor {
-            user: seconds(Some(cpu.user + cpu.nice)),
-            system: seconds(Some(cpu.system)),
-            softirq: seconds(cpu.softirq),
-            interrupt: seconds(cpu.irq),
-            stolen: seconds(cpu.steal),
-            idle: seconds(Some(cpu.idle + cpu.iowait.unwrap_or(0))),
-        }).collect();
+        self.processors = stats
+            .cpu_time
+            .iter()
+            .map(|cpu| Processor {
+                user: seconds(Some(cpu.user + cpu.nice)),
+                system: seconds(Some(cpu.system)),
+                softirq: seconds(cpu.softirq),
+                interrupt: seconds(cpu.irq),
+                stolen: seconds(cpu.steal),
+                idle: seconds(Some(cpu.idle + cpu.iowait.unwrap_or(0))),
+            })
+            .collect();
         self.figures.insert(Figure::ContextSwitches, stats.ctxt);
     }
 
@@ -115,9 +119,10 @@ impl Account {
 
     /// What was counted from then to now.
     pub(super) fn since(&self, before: &Self) -> Self {
-        let figures = self.figures.iter().filter_map(|(figure, now)| {
-            Some((*figure, now.saturating_sub(*before.figures.get(figure)?)))
-        });
+        let figures = self
+            .figures
+            .iter()
+            .filter_map(|(figure, now)| Some((*figure, now.saturating_sub(*before.figures.get(figure)?))));
         let processors = self.processors.iter().zip(&before.processors);
         Self {
             at_ns: self.at_ns.saturating_sub(before.at_ns),
@@ -148,10 +153,7 @@ impl Counted {
     }
 
     fn since(self, before: Self) -> Self {
-        Self {
-            messages: self.messages.saturating_sub(before.messages),
-            bytes: self.bytes.saturating_sub(before.bytes),
-        }
+        Self { messages: self.messages.saturating_sub(before.messages), bytes: self.bytes.saturating_sub(before.bytes) }
     }
 }
 

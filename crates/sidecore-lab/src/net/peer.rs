@@ -57,7 +57,10 @@ fn session(control: &mut Control) -> io::Result<()> {
     while let Some(ask) = control.hear()? {
         match ask {
             Ask::Begin { version, .. } if version != VERSION => {
-                return refuse(control, &format!("version {version} there, {VERSION} here: take one version at both ends"));
+                return refuse(
+                    control,
+                    &format!("version {version} there, {VERSION} here: take one version at both ends"),
+                );
             }
             Ask::Begin { load, .. } => {
                 if let Err(why) = load.check() {

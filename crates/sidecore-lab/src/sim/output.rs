@@ -1,8 +1,8 @@
 //! What a simulation shows while it runs, and what it leaves: text on standard output, and the files that were asked for.
 
 use crate::args::Output;
-pub(super) use crate::interrupt::STOPPED;
 use crate::interrupt::Interrupt;
+pub(super) use crate::interrupt::STOPPED;
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::Grid;
