@@ -10,6 +10,7 @@ mod bench;
 #[path = "../../sidecore-cli/src/beside.rs"]
 mod beside;
 mod ffi;
+mod interrupt;
 mod machine;
 mod net;
 #[path = "../../sidecore-cli/src/output.rs"]

@@ -2,15 +2,24 @@
 //!
 //! Everything happens between two *ends*: this process, and another one here or on another machine.
 
+mod account;
 mod end;
+mod flow;
+mod hardware;
 mod link;
 mod links;
+mod measure;
 mod pair;
+mod path;
+mod peer;
+mod protocol;
 mod space;
 
-use crate::args::{Net, NetCommand};
+use crate::args::{Net, NetCommand, NetPeer};
+use crate::{bench, output};
 pub(crate) use end::run as run_end;
-use pair::Pair;
+pub(crate) use protocol::PORT;
+use std::net::TcpListener;
 
 /// Runs what was typed. The exit code.
 ///
@@ -18,7 +27,18 @@ use pair::Pair;
 /// It cannot be done here: what is missing.
 pub(crate) fn run(args: &Net) -> Result<u8, String> {
     match &args.command {
-        NetCommand::Measure(_) => Pair::by_veth().map(|_| 0),
+        NetCommand::Measure(args) => {
+            let outcome = measure::measure(args)?;
+            bench::export("sidecore net measure", &args.files, outcome).map(|()| 0).map_err(|error| error.to_string())
+        }
         NetCommand::Link(args) => link::run(args),
+        NetCommand::Peer(args) => serve(args).map(|()| 0),
     }
+}
+
+fn serve(args: &NetPeer) -> Result<(), String> {
+    let listener =
+        TcpListener::bind(args.listen).map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+    output::tell(format!("listens at {}", args.listen));
+    peer::serve(&listener).map_err(|error| format!("cannot take near ends any more: {error}"))
 }

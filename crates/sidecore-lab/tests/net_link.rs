@@ -216,6 +216,17 @@ fn a_round_trip_takes_twice_the_delay_at_least() {
 }
 
 #[test]
+fn a_round_trip_takes_eight_accesses_to_registers_at_least() {
+    // Each way a doorbell, two reads for the interrupt, and a descriptor.
+    let Some(link) = link(&["--register-us", "1000"]) else { return };
+    with_echo(&link, |socket| {
+        let begun = Instant::now();
+        ask(socket, b"one");
+        assert!(begun.elapsed() >= Duration::from_millis(8));
+    });
+}
+
+#[test]
 fn as_many_frames_are_lost_as_the_seed_says() {
     let Some(link) = link(&["--loss-percent", "20", "--seed", "5", "--no-offload"]) else { return };
     burst(&link, 500, 100);

@@ -1,17 +1,22 @@
 //! The other end on this machine: a process in a network namespace of its own. It ends when whoever started it does.
 
 use super::links::Links;
+use super::peer;
 use super::space;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 
 /// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The interface of that name, which it was given, gets that address in a network of so many bits.
     Take { name: String, address: Ipv4Addr, bits: u8 },
+    /// It is a peer that waits for near ends there.
+    Listen { at: SocketAddr },
 }
 
 /// What it answers. `Err`: what is wrong.
@@ -33,7 +38,8 @@ impl End {
     pub(super) fn start() -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut command = Command::new(own);
-        command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // An interrupt from the keyboard is the near end's: this one ends when that lets go of it.
+        command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
         let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
             return Err("the other end has no pipes".to_owned());
@@ -101,5 +107,10 @@ pub(crate) fn run() -> Result<(), String> {
 fn obey(links: &Links, order: Order) -> Done {
     match order {
         Order::Take { name, address, bits } => links.take(&name, address, bits),
+        Order::Listen { at } => {
+            let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
+            thread::spawn(move || peer::serve(&listener));
+            Ok(())
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 /// Of a network that is for measurements (RFC 2544).
 const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const BITS: u8 = 24;
 
 /// See the module. The near end is the calling thread and those that it starts from now on.

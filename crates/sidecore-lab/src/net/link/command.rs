@@ -5,7 +5,6 @@ use crate::args::NetLink;
 use crate::output::{print, tell};
 use crate::report::{Grid, count};
 use serde::Serialize;
-use sidecore::core::policy::notify::Notify;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -25,7 +24,7 @@ const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 /// # Errors
 /// What cannot be as it is set, or what this machine or user lacks.
 pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
-    let settings = settings(args)?;
+    let settings = Settings::of(&args.properties)?;
     let users = || fs::read_link("/proc/self/ns/user").ok();
     let before = users();
     // Before anything is started, so that no signal is lost.
@@ -46,35 +45,6 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     let counted = link.counters();
     show(args, &counted)?;
     ended.and(code)
-}
-
-fn settings(args: &NetLink) -> Result<Settings, String> {
-    // What is no number is refused as too much.
-    let nanos = |micros: f64| if micros >= 0.0 { (micros * 1e3).round() as u64 } else { u64::MAX };
-    let moderation = match (args.moderate_count, args.moderate_us) {
-        (Some(count), Some(micros)) => Some((count, micros)),
-        _ => None,
-    };
-    let moderation = moderation.map(|(count, micros)| {
-        let whole = Notify::Coalesce { count, delay: micros.saturating_mul(1000) };
-        Notify::from_word(whole.to_word())
-            .filter(|within| *within == whole)
-            .ok_or_else(|| format!("--moderate-count is 1 to {}, and --moderate-us 1 to 1000000", Notify::MAX_COUNT))
-    });
-    let settings = Settings {
-        rate_bits_per_s: args.rate_mbit.map(|mbit| mbit.saturating_mul(1_000_000)),
-        delay: nanos(args.delay_us),
-        mtu: args.mtu,
-        queue_bytes: args.queue,
-        loss: args.loss_percent / 100.0,
-        moderation: moderation.transpose()?,
-        offload: !args.no_offload,
-        register: nanos(args.register_us),
-        spin: nanos(args.spin_us),
-        seed: args.seed,
-    };
-    settings.check()?;
-    Ok(settings)
 }
 
 fn start(command: &[OsString], far: u32) -> Result<Child, String> {

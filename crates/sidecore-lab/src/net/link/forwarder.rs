@@ -140,9 +140,11 @@ impl Way {
     /// So many accesses to registers: the thread waits for them as a processor does.
     fn access(&self, count: u64) {
         self.tally.accesses.add(count);
-        let cost = self.register * count as u32;
-        let begin = Instant::now();
-        while !cost.is_zero() && begin.elapsed() < cost {
+        if self.register.is_zero() {
+            return;
+        }
+        let (begin, cost) = (Instant::now(), self.register * count as u32);
+        while begin.elapsed() < cost {
             spin_loop();
         }
     }

@@ -1,5 +1,6 @@
 //! What a link is like.
 
+use crate::args::LinkProperties;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::time::Nanos;
 
@@ -54,6 +55,29 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// As they were typed.
+    ///
+    /// # Errors
+    /// What is wrong, and what to give instead.
+    pub(crate) fn of(typed: &LinkProperties) -> Result<Self, String> {
+        // What is no number is refused as too much.
+        let nanos = |micros: f64| if micros >= 0.0 { (micros * 1e3).round() as u64 } else { u64::MAX };
+        let moderation = typed.moderate_count.zip(typed.moderate_us);
+        let settings = Self {
+            rate_bits_per_s: typed.rate_mbit.map(|mbit| mbit.saturating_mul(1_000_000)),
+            delay: nanos(typed.delay_us),
+            mtu: typed.mtu,
+            queue_bytes: typed.queue,
+            loss: typed.loss_percent / 100.0,
+            moderation: moderation.map(|(count, micros)| moderated(count, micros)).transpose()?,
+            offload: !typed.no_offload,
+            register: nanos(typed.register_us),
+            spin: nanos(typed.spin_us),
+            seed: typed.seed,
+        };
+        settings.check().map(|()| settings)
+    }
+
     /// Finds what cannot be.
     ///
     /// # Errors
@@ -100,6 +124,13 @@ impl Settings {
         // What the thread may be late by, and what is lost where memory begins again.
         self.queue_bytes.saturating_add(within(self.delay)).saturating_add(held).saturating_add(64 * largest)
     }
+}
+
+fn moderated(count: u32, micros: u64) -> Result<Notify, String> {
+    let whole = Notify::Coalesce { count, delay: micros.saturating_mul(1000) };
+    // A word brings to its limits what is not within them.
+    let within = Notify::from_word(whole.to_word()).filter(|within| *within == whole);
+    within.ok_or_else(|| format!("--moderate-count is 1 to {}, --moderate-us 1 to 1000000", Notify::MAX_COUNT))
 }
 
 #[cfg(test)]
