@@ -4,6 +4,9 @@ use super::{Counters, Link, Settings};
 use crate::args::NetLink;
 use crate::output::{print, tell};
 use crate::report::{Grid, count};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use procfs::process::Process;
 use serde::Serialize;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -41,9 +44,10 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     } else {
         start(&args.command, far).and_then(|child| attend(child, &mut signals)).map(code)
     };
+    // While the interfaces are there.
+    let overrun = [overrun("near", std::process::id()), overrun("far", far)];
     let ended = link.stop();
-    let counted = link.counters();
-    show(args, &counted)?;
+    show(args, &link.counters(), overrun)?;
     ended.and(code)
 }
 
@@ -55,19 +59,19 @@ fn start(command: &[OsString], far: u32) -> Result<Child, String> {
 
 /// Waits for the command, and hands on what asks for its end. A terminal has asked it as well.
 fn attend(mut child: Child, signals: &mut Signals) -> Result<ExitStatus, String> {
-    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    let pid = Pid::from_raw(child.id().cast_signed());
     loop {
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return Ok(status);
         }
         for number in signals.wait() {
             let told = number == SIGINT && stdin().is_terminal();
-            if let Ok(signal) = nix::sys::signal::Signal::try_from(number)
+            if let Ok(signal) = Signal::try_from(number)
                 && number != SIGCHLD
                 && !told
             {
                 // It may have ended, and is ours until somebody has waited for it.
-                let _ = nix::sys::signal::kill(pid, signal);
+                let _ = kill(pid, signal);
             }
         }
     }
@@ -78,14 +82,21 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
+/// Frames that the sender's interface had no room for before the link could take them, in the namespace of that process.
+/// `None`: one of these is gone.
+fn overrun(interface: &str, process: u32) -> Option<u64> {
+    let interfaces = Process::new(process.cast_signed()).and_then(|process| process.dev_status());
+    interfaces.ok()?.get(interface).map(|interface| interface.sent_drop)
+}
+
 /// On standard output, unless that is the command's.
-fn show(args: &NetLink, counted: &[Counters; 2]) -> Result<(), String> {
-    let text = grid(counted).to_text();
+fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Result<(), String> {
+    let text = grid(counted, overrun).to_text();
     if let Some(file) = &args.json {
-        let line = |(variant, counters)| {
-            serde_json::to_string(&Line { scenario: "net-link", variant, counters }).map(|line| line + "\n")
+        let line = |((variant, counters), overrun)| {
+            serde_json::to_string(&Line { scenario: "net-link", variant, overrun, counters }).map(|line| line + "\n")
         };
-        let lines: Result<String, _> = DIRECTIONS.into_iter().zip(counted).map(line).collect();
+        let lines: Result<String, _> = DIRECTIONS.into_iter().zip(counted).zip(overrun).map(line).collect();
         let written = lines.map_err(io::Error::from).and_then(|lines| fs::write(file, lines));
         written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     }
@@ -100,12 +111,15 @@ fn show(args: &NetLink, counted: &[Counters; 2]) -> Result<(), String> {
 struct Line<'a> {
     scenario: &'a str,
     variant: &'a str,
+    overrun: Option<u64>,
     #[serde(flatten)]
     counters: &'a Counters,
 }
 
-fn grid(counted: &[Counters; 2]) -> Grid {
+fn grid(counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Grid {
     let mut grid = Grid::new("", &["", DIRECTIONS[0], DIRECTIONS[1]]);
+    let lost = overrun.map(|overrun| overrun.map_or_else(|| "?".to_owned(), count));
+    grid.push(["no room in the sender's interface".to_owned()].into_iter().chain(lost));
     let mut row = |name: &str, value: fn(&Counters) -> String| {
         grid.push([name.to_owned(), value(&counted[0]), value(&counted[1])]);
     };
