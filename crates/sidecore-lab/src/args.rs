@@ -145,7 +145,7 @@ pub(crate) struct NetLink {
     /// Write what was counted as JSON, one object for each direction
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Run this in the near end, and end with it; SIDECORE_FAR_PID is the process whose namespace is the far end
+    /// Run this in the near end, and end with it; `SIDECORE_FAR_PID` is the process whose namespace is the far end
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

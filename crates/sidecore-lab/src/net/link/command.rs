@@ -101,10 +101,10 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     }
     if args.command.is_empty() {
-        print(&format!("\n{text}"))
-    } else {
-        Ok(tell(format_args!("the link has counted\n{text}")))
+        return print(&format!("\n{text}"));
     }
+    tell(format_args!("the link has counted\n{text}"));
+    Ok(())
 }
 
 #[derive(Serialize)]

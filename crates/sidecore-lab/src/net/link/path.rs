@@ -70,7 +70,7 @@ impl Path {
             room: settings.queue_bytes,
             loss: settings.loss,
             random: Random::new(seed),
-            frames: VecDeque::new(),
+            frames: VecDeque::with_capacity(4096),
             begun: 0,
             waiting: 0,
             moderator: Moderator::new(settings.moderation.unwrap_or(Notify::Park)),

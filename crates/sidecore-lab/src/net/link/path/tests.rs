@@ -166,7 +166,8 @@ fn moderated(count: u32, delay: Nanos) -> Settings {
 #[test]
 fn moderation_is_by_count_and_by_time() {
     let mut run = Run::of(&moderated(3, 10 * MICRO));
-    [1, 2, 3, 4, 20 * MICRO].into_iter().for_each(|at| assert_eq!(run.frame(at, 125), Fate::Taken));
+    let fates = [1, 2, 3, 4, 20 * MICRO].map(|at| run.frame(at, 125));
+    assert_eq!(fates, [Fate::Taken; 5]);
     let run = run.finish();
     assert_eq!(run.batches, [(3, 3), (10 * MICRO + 4, 1), (30 * MICRO, 1)]);
     assert_eq!(run.path.held(), 2 + 1 + 10 * MICRO + 10 * MICRO);
@@ -205,14 +206,13 @@ fn simulated(count: u32, delay: Nanos, per_micro: f64) -> (f64, f64) {
             moderator.rung();
         }
         pending.push(now);
-        due = match moderator.completed(now, 1, false) {
-            Ring::At(due) => Some(due),
-            _ => {
-                ring(now, &mut pending);
-                moderator.rung();
-                None
-            }
-        };
+        due = None;
+        if let Ring::At(instant) = moderator.completed(now, 1, false) {
+            due = Some(instant);
+        } else {
+            ring(now, &mut pending);
+            moderator.rung();
+        }
     }
     if let Some(due) = due {
         ring(due, &mut pending);
