@@ -6,7 +6,7 @@ use super::space;
 use std::net::Ipv4Addr;
 
 /// Of a network that is for measurements (RFC 2544).
-const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const BITS: u8 = 24;
 

@@ -1,6 +1,7 @@
 //! `sidecore net link`: such a link for other programs, until it is interrupted or a command has ended.
 
-use super::{Counters, Link, Settings};
+use super::super::pair::{FAR, NEAR};
+use super::{Counters, ENDS, Link, Settings};
 use crate::args::NetLink;
 use crate::output::{print, tell};
 use crate::report::{Grid, count};
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 /// Where the command finds the process of the far end, to enter it.
-const FAR: &str = "SIDECORE_FAR_PID";
+const FAR_PROCESS: &str = "SIDECORE_FAR_PID";
 /// In the order of the counters.
 const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 
@@ -33,11 +34,11 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     // Before anything is started, so that no signal is lost.
     let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let (pair, mut link) = Link::start(&settings)?;
-    let far = pair.far.id();
+    let (own, far) = (std::process::id(), pair.far.id());
     let code = if args.command.is_empty() {
-        let own = if users() == before { "" } else { " -U --preserve-credentials" };
-        let enter = |end: &str, process: u32| format!("{end}  nsenter -t {process}{own} -n\n");
-        let ends = [enter("near  198.18.0.1", std::process::id()), enter("far   198.18.0.2", far)].concat();
+        let user = if users() == before { "" } else { " -U --preserve-credentials" };
+        let enter = |end, address, process| format!("{end:<4}  {address}  nsenter -t {process}{user} -n\n");
+        let ends = [enter(ENDS[0], NEAR, own), enter(ENDS[1], FAR, far)].concat();
         print(&format!("{ends}It is there until Ctrl-C.\n"))?;
         signals.forever().find(|signal| *signal != SIGCHLD);
         Ok(0)
@@ -45,7 +46,7 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
         start(&args.command, far).and_then(|child| attend(child, &mut signals)).map(code)
     };
     // While the interfaces are there.
-    let overrun = [overrun("near", std::process::id()), overrun("far", far)];
+    let overrun = [overrun(ENDS[0], own), overrun(ENDS[1], far)];
     let ended = link.stop();
     show(args, &link.counters(), overrun)?;
     ended.and(code)
@@ -53,7 +54,7 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
 
 fn start(command: &[OsString], far: u32) -> Result<Child, String> {
     let (program, rest) = command.split_first().ok_or("no command")?;
-    let child = Command::new(program).args(rest).env(FAR, far.to_string()).spawn();
+    let child = Command::new(program).args(rest).env(FAR_PROCESS, far.to_string()).spawn();
     child.map_err(|error| format!("{}: {error}", Path::new(program).display()))
 }
 

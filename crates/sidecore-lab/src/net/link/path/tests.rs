@@ -226,6 +226,36 @@ fn close(found: (f64, f64), expected: (f64, f64), within: f64) {
 }
 
 #[test]
+fn what_is_taken_is_handed_over_once_whatever_the_settings() {
+    let mut random = Random::new(17);
+    for round in 0..300 {
+        let settings = Settings {
+            rate_bits_per_s: (random.below(4) > 0).then(|| 1 + random.below(10_000_000_000)),
+            delay: random.below(100 * MICRO) * random.below(2),
+            queue_bytes: random.below(100_000),
+            loss: 0.1 * random.below(2) as f64,
+            moderation: (random.below(2) > 0)
+                .then(|| Notify::Coalesce { count: 1 + random.below(40) as u32, delay: MICRO + random.below(MILLI) }),
+            ..Settings::default()
+        };
+        let mut run = Run { late: random.below(300 * MICRO) * random.below(2), ..Run::of(&settings) };
+        let (mut at, mut taken) = (0, 0);
+        for _ in 0..500 {
+            at += random.below(10 * MICRO) * random.below(2);
+            let fate = run.frame(at, 60 + random.below(65_000) as u32);
+            taken += u64::from(fate == Fate::Taken);
+            // A lost frame has not had it looked at.
+            run.path.begin(at);
+            let waiting: u64 =
+                run.path.frames.iter().filter(|frame| frame.begins > at).map(|it| u64::from(it.bytes)).sum();
+            assert!(waiting <= settings.queue_bytes && waiting == run.path.waiting, "{round}: {settings:?}");
+        }
+        let run = run.finish();
+        assert_eq!((run.handed_over(), run.path.waiting, run.path.begun), (taken, 0, 0), "{round}: {settings:?}");
+    }
+}
+
+#[test]
 fn moderation_by_time_has_its_closed_form() {
     // The first of a batch is held for 50 us, those that come meanwhile for half of that.
     let (rate, delay) = (0.2, 50.0);
