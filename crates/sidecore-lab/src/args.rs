@@ -97,6 +97,14 @@ pub(crate) struct NetPeer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetJoint {
+    /// A pair of virtual interfaces of the kernel
+    Veth,
+    /// A link with the properties below, as `sidecore net link` makes it
+    Link,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NetTraffic {
     /// TCP streams, each way
     Tcp,
@@ -113,6 +121,11 @@ pub(crate) struct NetMeasure {
     /// Make two network namespaces on this machine, with a link between them, and measure that
     #[arg(long, required_unless_present = "peer", conflicts_with = "peer")]
     pub(crate) pair: bool,
+    /// What joins the two ends of a pair
+    #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
+    pub(crate) by: NetJoint,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
     /// Where `sidecore net peer` waits
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) peer: Option<String>,
@@ -151,6 +164,7 @@ pub(crate) struct NetLink {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Properties of the link")]
 pub(crate) struct LinkProperties {
     /// Mbit/s on the line, with all that Ethernet adds to a packet; without it a frame takes no time there
     #[arg(long, value_name = "N")]

@@ -13,7 +13,6 @@ const BITS: u8 = 24;
 /// See the module. The near end is the calling thread and those that it starts from now on.
 pub(super) struct Pair {
     pub(super) far: End,
-    pub(super) links: Links,
 }
 
 impl Pair {
@@ -37,6 +36,6 @@ impl Pair {
         links.give("far", far.id())?;
         far.order(&Order::Take { name: "far".to_owned(), address: FAR, bits: BITS })?;
         links.take("near", NEAR, BITS)?;
-        Ok(Self { far, links })
+        Ok(Self { far })
     }
 }
