@@ -2,9 +2,13 @@
 //!
 //! Everything happens between two *ends*: this process, and another one here or on another machine.
 
+mod breakdown;
 mod end;
 mod links;
+mod packets;
 mod pair;
+mod sampling;
+mod show;
 mod space;
 
 use crate::args::{Net, NetCommand};
@@ -18,5 +22,6 @@ use pair::Pair;
 pub(crate) fn run(args: &Net) -> Result<(), String> {
     match &args.command {
         NetCommand::Measure(_) => Pair::by_veth().map(|_| ()),
+        NetCommand::Where(args) => breakdown::run(args),
     }
 }

@@ -1,0 +1,106 @@
+//! Where CPU time goes, from samples of what ran: taken while something is measured, placed by rules afterwards.
+
+mod account;
+mod collect;
+mod events;
+mod profile;
+mod rules;
+mod symbols;
+
+use account::Account;
+use collect::Taken;
+use events::{Clock, Events, PERIOD_NS, Reach};
+pub(crate) use profile::{Breakdown, Profile, Share, Whose};
+pub(crate) use rules::{COMPONENTS, Rules};
+use std::fs;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+use symbols::Symbols;
+
+/// Samples what runs, from its start until it is stopped.
+///
+/// Without the right to see all it sees what the thread that started it does, and what that starts from then on.
+pub(crate) struct Sampler {
+    collecting: JoinHandle<(Taken, Vec<perf_event::Sampler>)>,
+    /// Dropping it ends the collection.
+    until: Sender<()>,
+    began: Instant,
+    account: Account,
+    cpus: Vec<usize>,
+    reach: Reach,
+    clock: Clock,
+    left_out: Vec<String>,
+}
+
+const KALLSYMS: &str = "/proc/kallsyms";
+
+impl Sampler {
+    /// Begins on those CPUs.
+    ///
+    /// # Errors
+    /// Nothing can be sampled here: says which right is missing.
+    pub(crate) fn start(cpus: &[usize]) -> Result<Self, String> {
+        let Events { mut samplers, reach, clock, mut left_out } = Events::open(cpus)?;
+        let text = fs::read(KALLSYMS).unwrap_or_default();
+        let symbols = Symbols::parse(&String::from_utf8_lossy(&text)).unwrap_or_else(|why| {
+            left_out.push(format!("which of the kernel's functions ran: {why}"));
+            Symbols::default()
+        });
+        let account = Account::now()?;
+        let began = Instant::now();
+        for sampler in &mut samplers {
+            sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
+        }
+        let (until, ended) = mpsc::channel();
+        let collect = move || Taken::new(symbols).collect(samplers, &ended);
+        let named = thread::Builder::new().name("samples".to_owned());
+        let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self { collecting, until, began, account, cpus: cpus.to_vec(), reach, clock, left_out })
+    }
+
+    /// Ends, and hands over what it saw.
+    ///
+    /// # Errors
+    /// The kernel's account of CPU time cannot be read.
+    pub(crate) fn stop(self) -> Result<Profile, String> {
+        drop(self.until);
+        let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
+        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus);
+        let (taken, mut samplers) =
+            self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let busy_us = match self.reach {
+            Reach::Machine => (watched_us - idle_us).max(0.0),
+            Reach::Own | Reach::OwnOutside => running_us(&mut samplers),
+        };
+        let sample_us = (self.clock == Clock::Time).then_some(PERIOD_NS as f64 / 1e3);
+        let mut profile = Profile {
+            symbols: taken.symbols,
+            counts: taken.counts,
+            processes: taken.processes,
+            lost: taken.lost,
+            busy_us,
+            watched_us,
+            sample_us,
+            left_out: self.left_out,
+        };
+        if self.reach == Reach::OwnOutside {
+            profile.add_unseen();
+        }
+        Ok(profile)
+    }
+}
+
+/// Time that what was sampled ran, us.
+fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
+    let ran = |sampler: &mut perf_event::Sampler| sampler.read_full().ok()?.time_running();
+    samplers.iter_mut().filter_map(ran).map(|time| time.as_secs_f64() * 1e6).sum()
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// The system does not say.
+pub(crate) fn online() -> Result<Vec<usize>, String> {
+    Ok(Account::now()?.cpus())
+}

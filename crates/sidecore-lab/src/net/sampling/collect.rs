@@ -1,0 +1,119 @@
+//! A thread that takes samples from the kernel while others run, and adds them up.
+
+use super::profile::{Processes, Stack};
+use super::symbols::{Id, Symbols};
+use perf_event::Sampler;
+use perf_event::data::Record;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// What was taken so far.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) symbols: Symbols,
+    pub(super) counts: HashMap<Stack, u64>,
+    pub(super) processes: Processes,
+    pub(super) lost: u64,
+}
+
+/// How often it looks: buffers hold several times as much.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Different stacks, and processes, that are kept; what is beyond counts as lost.
+const MOST_STACKS: usize = 200_000;
+const MOST_PROCESSES: usize = 100_000;
+/// The bits of a record that say what the CPU was in, and those of the kernel.
+const MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+/// Entries of a chain from here on are no addresses; they say whose addresses follow.
+const MARKS: u64 = u64::MAX - 4095;
+
+impl Taken {
+    pub(super) fn new(symbols: Symbols) -> Self {
+        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0 }
+    }
+
+    /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
+    pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
+        while until.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            samplers.iter_mut().for_each(|sampler| self.take_from(sampler));
+        }
+        for sampler in &mut samplers {
+            // One that cannot be stopped goes on into a buffer that nobody reads.
+            let _ = sampler.disable();
+            self.take_from(sampler);
+        }
+        (self, samplers)
+    }
+
+    fn take_from(&mut self, sampler: &mut Sampler) {
+        while let Some(record) = sampler.next_record() {
+            let in_kernel = record.misc() & MODE == MODE_KERNEL;
+            match record.parse_record() {
+                Ok(Record::Sample(sample)) => {
+                    let chain = sample.callchain().unwrap_or_default();
+                    let own = [sample.ip().unwrap_or(0)];
+                    let has_chain = chain.iter().any(|address| *address < MARKS);
+                    let addresses = if !in_kernel {
+                        &[]
+                    } else if has_chain {
+                        chain
+                    } else {
+                        &own[..]
+                    };
+                    self.add(sample.pid().unwrap_or(0), addresses);
+                }
+                Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
+                Ok(Record::LostSamples(lost)) => self.lost = self.lost.saturating_add(lost.lost),
+                Ok(Record::Fork(fork)) if fork.pid != fork.ppid => self.processes.started(fork.pid, fork.ppid),
+                Ok(Record::Comm(comm)) => self.processes.called(comm.pid, &String::from_utf8_lossy(&comm.comm)),
+                Ok(_) => {}
+                Err(_) => self.lost = self.lost.saturating_add(1),
+            }
+        }
+    }
+
+    fn add(&mut self, process: u32, addresses: &[u64]) {
+        let addresses = addresses.iter().filter(|address| **address < MARKS);
+        // Callers are where they go on: behind the call, which may be the end of the function.
+        let of_call = |(depth, address): (usize, &u64)| {
+            self.symbols.find(if depth == 0 { *address } else { address.saturating_sub(1) })
+        };
+        let functions: Vec<Id> = addresses.enumerate().map(of_call).collect();
+        let stack = Stack { process, functions };
+        self.processes.seen(process);
+        let is_full = self.counts.len() >= MOST_STACKS;
+        match self.counts.entry(stack) {
+            Entry::Occupied(known) => *known.into_mut() += 1,
+            Entry::Vacant(new) if !is_full => *new.insert(0) += 1,
+            Entry::Vacant(_) => self.lost += 1,
+        }
+    }
+}
+
+impl Processes {
+    fn started(&mut self, process: u32, by: u32) {
+        if self.parents.len() < MOST_PROCESSES {
+            self.parents.insert(process, by);
+            if let Some(name) = self.names.get(&by).cloned() {
+                self.called(process, &name);
+            }
+        }
+    }
+
+    fn called(&mut self, process: u32, name: &str) {
+        if self.names.len() < MOST_PROCESSES {
+            self.names.insert(process, name.to_owned());
+        }
+    }
+
+    /// A process that ran before anybody looked has a name all the same.
+    fn seen(&mut self, process: u32) {
+        if !self.names.contains_key(&process) {
+            let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+            self.called(process, String::from_utf8_lossy(&name).trim_end());
+        }
+    }
+}

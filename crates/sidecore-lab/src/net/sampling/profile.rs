@@ -1,0 +1,206 @@
+//! What was sampled: how often which functions ran on behalf of whom, and what that says of where the time goes.
+
+use super::rules::{COMPONENTS, Component, Place, Rules};
+use super::symbols::{Id, Symbols, UNKNOWN};
+use std::collections::{HashMap, HashSet};
+
+/// What ran at an instant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Stack {
+    /// The process; 0: none, the CPU was idle.
+    pub(super) process: u32,
+    /// Functions of the kernel, each called by the next; none: the program's own code.
+    pub(super) functions: Vec<Id>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub(super) symbols: Symbols,
+    pub(super) counts: HashMap<Stack, u64>,
+    pub(super) processes: Processes,
+    /// Samples that the kernel took and could not hand over.
+    pub(crate) lost: u64,
+    /// CPU time of all that ran, as the kernel accounts it, us.
+    pub(crate) busy_us: f64,
+    /// Time that the CPUs were watched, of all together, us.
+    pub(crate) watched_us: f64,
+    /// The time that one sample stands for, us; `None`: samples are of cycles, not of time.
+    pub(crate) sample_us: Option<f64>,
+    /// What could not be measured here, and what would help.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Who started whom, and what they are called.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    pub(super) parents: HashMap<u32, u32>,
+    pub(super) names: HashMap<u32, String>,
+}
+
+/// Samples by component, of a path.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Breakdown {
+    counts: HashMap<Component, u64>,
+    /// No rule says where they belong.
+    pub(crate) unplaced: u64,
+    /// Of others than who was asked for, and of the sampling itself.
+    pub(crate) elsewhere: u64,
+    /// Nothing ran.
+    pub(crate) idle: u64,
+    /// The functions that ran in those that are unplaced, the most frequent first.
+    pub(crate) unplaced_functions: Vec<(String, u64)>,
+}
+
+/// A share with the bounds between which it lies with 95 % probability, as far as chance in sampling goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) seen: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// The processes whose work is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose<'p> {
+    /// All but this one.
+    Everyones,
+    /// Of these and of those that they started.
+    Of(&'p [u32]),
+}
+
+/// A chain of processes is not followed further, for numbers can come again.
+const MOST_GENERATIONS: usize = 64;
+
+impl Profile {
+    /// Where the time of that work went.
+    pub(crate) fn breakdown(&self, rules: &Rules, whose: Whose<'_>) -> Breakdown {
+        let mut found = Breakdown::default();
+        let mut unplaced = HashMap::new();
+        let mut own = HashMap::new();
+        for (stack, count) in &self.counts {
+            let functions = self.functions(stack);
+            let is_own = *own.entry(stack.process).or_insert_with(|| self.processes.is_of(stack.process, whose));
+            let place =
+                if functions.is_empty() { Some(Place::In(Component::Program)) } else { rules.place(&functions) };
+            match place {
+                Some(Place::Idle) => found.idle += count,
+                Some(Place::In(component)) if is_own || is_for_others(component, &functions, rules) => {
+                    *found.counts.entry(component).or_default() += count;
+                }
+                None | Some(Place::Caller) if is_own => {
+                    found.unplaced += count;
+                    *unplaced.entry(functions[0]).or_default() += count;
+                }
+                _ => found.elsewhere += count,
+            }
+        }
+        let mut named: Vec<(String, u64)> =
+            unplaced.into_iter().map(|(name, n): (&str, _)| (name.to_owned(), n)).collect();
+        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        found.unplaced_functions = named;
+        found
+    }
+
+    /// CPU time by samples divided by CPU time as the kernel accounts it. `None`: samples are not of time.
+    pub(crate) fn agreement(&self, breakdown: &Breakdown) -> Option<f64> {
+        let seen = (breakdown.busy() + self.lost) as f64 * self.sample_us?;
+        (self.busy_us > 0.0).then(|| seen / self.busy_us)
+    }
+
+    /// CPU time that so many samples stand for, us.
+    pub(crate) fn time_us(&self, breakdown: &Breakdown, samples: u64) -> f64 {
+        self.busy_us * samples as f64 / breakdown.busy().max(1) as f64
+    }
+
+    /// Stacks in the form that tools for flame graphs read, a line each: the process, functions from the outermost on,
+    /// and how often.
+    pub(crate) fn folded(&self) -> Vec<String> {
+        let mut lines: HashMap<String, u64> = HashMap::new();
+        for (stack, count) in &self.counts {
+            let name = self.processes.names.get(&stack.process).map_or("", String::as_str);
+            let name = if name.is_empty() { UNKNOWN } else { name };
+            let mut frames = vec![if stack.process == 0 { "idle".to_owned() } else { plain(name) }];
+            frames.extend(self.functions(stack).iter().rev().map(|function| plain(function)));
+            if stack.functions.is_empty() {
+                frames.push("[program]".to_owned());
+            }
+            *lines.entry(frames.join(";")).or_default() += count;
+        }
+        let mut lines: Vec<_> = lines.into_iter().map(|(frames, count)| format!("{frames} {count}")).collect();
+        lines.sort();
+        lines
+    }
+
+    /// What ran in the kernel, where it cannot be sampled, is time that no rule places.
+    pub(super) fn add_unseen(&mut self) {
+        let seen = self.counts.values().sum::<u64>() + self.lost;
+        let all = self.sample_us.map_or(0, |us| (self.busy_us / us) as u64);
+        if let Some(unseen) = all.checked_sub(seen).filter(|unseen| *unseen > 0) {
+            self.counts.insert(Stack { process: 0, functions: vec![0] }, unseen);
+        }
+    }
+
+    fn functions(&self, stack: &Stack) -> Vec<&str> {
+        stack.functions.iter().map(|function| self.symbols.name(*function)).collect()
+    }
+}
+
+impl Breakdown {
+    /// Samples of that component.
+    pub(crate) fn samples(&self, component: Component) -> u64 {
+        self.counts.get(&component).copied().unwrap_or(0)
+    }
+
+    /// Samples of the work that is measured, with those that no rule places.
+    pub(crate) fn of_path(&self) -> u64 {
+        COMPONENTS.into_iter().map(|component| self.samples(component)).sum::<u64>() + self.unplaced
+    }
+
+    /// Samples in which anything ran.
+    pub(crate) fn busy(&self) -> u64 {
+        self.of_path() + self.elsewhere
+    }
+
+    /// So many samples as a share of the work that is measured. `None`: there was none.
+    pub(crate) fn share(&self, samples: u64) -> Option<Share> {
+        Share::of(samples, self.of_path())
+    }
+}
+
+impl Share {
+    /// Wilson's interval of a share, of which so many of so many were seen. `None`: of none.
+    pub(crate) fn of(seen: u64, all: u64) -> Option<Self> {
+        /// Of the normal distribution, 2.5 % lie beyond.
+        const Z: f64 = 1.959_964;
+        if all == 0 || seen > all {
+            return None;
+        }
+        let (n, share) = (all as f64, seen as f64 / all as f64);
+        let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+        let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+        Some(Self { seen: share, low: (middle - half).max(0.0), high: (middle + half).min(1.0) })
+    }
+}
+
+impl Processes {
+    fn is_of(&self, process: u32, whose: Whose<'_>) -> bool {
+        let Whose::Of(roots) = whose else { return process != std::process::id() };
+        let roots: HashSet<u32> = roots.iter().copied().collect();
+        let parent = |process: &u32| self.parents.get(process).copied();
+        // What the idle process does for nobody, as entering idleness, is nobody's; its wake-ups are somebody's.
+        process == 0
+            || std::iter::successors(Some(process), parent).take(MOST_GENERATIONS).any(|one| roots.contains(&one))
+    }
+}
+
+/// Packets come in whoever runs, and threads of the kernel work for others; what they do beside is nobody's.
+fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> bool {
+    let of_path = !matches!(component, Component::Other | Component::Program);
+    of_path && functions.iter().any(|function| rules.is_interrupt(function))
+}
+
+/// A name in which nothing ends a frame or a line.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}

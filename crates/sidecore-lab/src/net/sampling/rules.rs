@@ -1,0 +1,234 @@
+//! Which component a sample belongs to: rules over the functions that were running, as data.
+
+use std::collections::HashMap;
+
+/// What the CPU time of a network path goes into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Component {
+    /// The device's driver, its interrupts, and the rounds of NAPI.
+    Driver,
+    /// Headers, checksums, queues, timers of the protocols; filters.
+    Protocol,
+    /// What programs call, locks of a socket, readiness.
+    Socket,
+    /// Packets' memory, from the allocator to the last reference.
+    Buffers,
+    /// Payload between program and kernel, or inside the kernel.
+    Copy,
+    /// Who runs next, wake-ups, interrupts between CPUs.
+    Scheduler,
+    /// The way into the kernel and back, descriptors.
+    Entry,
+    /// The program's own code.
+    Program,
+    /// What the kernel does beside: timers, pages, files.
+    Other,
+}
+
+/// All of them, in the order in which they are shown.
+pub(crate) const COMPONENTS: [Component; 9] = [
+    Component::Driver,
+    Component::Protocol,
+    Component::Socket,
+    Component::Buffers,
+    Component::Copy,
+    Component::Scheduler,
+    Component::Entry,
+    Component::Program,
+    Component::Other,
+];
+
+impl Component {
+    /// Its name in rules, rows and tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Protocol => "protocol",
+            Self::Socket => "socket",
+            Self::Buffers => "buffers",
+            Self::Copy => "copy",
+            Self::Scheduler => "scheduler",
+            Self::Entry => "entry",
+            Self::Program => "program",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The rules that are part of this program.
+const OWN: &str = include_str!("rules.txt");
+/// The section of functions that do something for whoever calls them.
+const CALLER: &str = "caller";
+/// The section of functions in which a CPU has nothing to do.
+const IDLE: &str = "idle";
+/// The section of functions that begin work of their own, whatever they interrupted.
+const INTERRUPT: &str = "interrupt";
+/// Stands between a function and one that called it, directly or not.
+const UNDER: &str = " under ";
+/// Stands behind a function of which all that it calls is a part.
+const WHOLE: &str = " whole";
+
+/// What a function that has a rule says of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is work of that component.
+    In(Component),
+    /// The CPU had nothing to do.
+    Idle,
+    /// Ask its caller.
+    Caller,
+}
+
+/// A function's name, or how names of functions begin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Pattern {
+    Exact(String),
+    Prefix(String),
+}
+
+/// See the module. A name comes before a beginning, a longer beginning before a shorter one, and a rule with a caller
+/// before one without.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    by_pattern: HashMap<Pattern, Vec<Rule>>,
+    interrupts: Vec<Pattern>,
+}
+
+#[derive(Debug, Clone)]
+struct Rule {
+    under: Option<Pattern>,
+    place: Place,
+    is_whole: bool,
+}
+
+/// What the lines below a heading are about.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    Place(Place),
+    Interrupt,
+}
+
+impl Rules {
+    /// Those that are part of this program.
+    ///
+    /// # Errors
+    /// They are wrong, which a test rules out.
+    pub(crate) fn own() -> Result<Self, String> {
+        Self::parse(OWN)
+    }
+
+    /// Reads rules: sections of a component's name in brackets (or `caller`, `idle`, `interrupt`), below each a function a
+    /// line, whose name may end with `*`, if it matters with ` under ` and a function that called it, and with ` whole` where
+    /// all that it calls is of the component. `#` begins a comment.
+    ///
+    /// # Errors
+    /// What is wrong, with the line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut rules = Self::default();
+        let mut section = None;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let wrong = |what: String| format!("line {}: {what}", number + 1);
+            if let Some(name) = line.strip_prefix('[') {
+                section = Some(Section::parse(name).map_err(wrong)?);
+            } else if !line.is_empty() {
+                let section = section.ok_or_else(|| wrong("no [component] above it".to_owned()))?;
+                rules.add(line, section).map_err(wrong)?;
+            }
+        }
+        Ok(rules)
+    }
+
+    fn add(&mut self, line: &str, section: Section) -> Result<(), String> {
+        let (rule, is_whole) = line.strip_suffix(WHOLE).map_or((line, false), |rule| (rule, true));
+        let (function, under) = match rule.split_once(UNDER) {
+            Some((function, under)) => (function, Some(Pattern::parse(under)?)),
+            None => (rule, None),
+        };
+        let function = Pattern::parse(function)?;
+        let place = match section {
+            Section::Interrupt if is_whole || under.is_some() => return Err("an interrupt has a name only".to_owned()),
+            Section::Interrupt => {
+                self.interrupts.push(function);
+                return Ok(());
+            }
+            Section::Place(place) => place,
+        };
+        let rules = self.by_pattern.entry(function).or_default();
+        if rules.iter().any(|rule| rule.under == under) {
+            return Err(format!("{line:?} stands here twice"));
+        }
+        // Those with a caller are asked first.
+        let position = if under.is_some() { 0 } else { rules.len() };
+        rules.insert(position, Rule { under, place, is_whole });
+        Ok(())
+    }
+
+    /// Where a sample belongs, of which these functions were running, each called by the next. `None`: no rule says.
+    pub(crate) fn place(&self, functions: &[&str]) -> Option<Place> {
+        let mut nearest = None;
+        for (at, function) in functions.iter().enumerate() {
+            match self.of_one(function, &functions[at + 1..]) {
+                Some(Rule { place: Place::Caller, .. }) | None => {}
+                Some(Rule { place, is_whole: true, .. }) => return Some(*place),
+                Some(rule) => nearest = nearest.or(Some(rule.place)),
+            }
+            if nearest.is_some() && self.is_interrupt(function) {
+                break;
+            }
+        }
+        nearest
+    }
+
+    /// Whether work in that function is not of what it is found in.
+    pub(crate) fn is_interrupt(&self, function: &str) -> bool {
+        self.interrupts.iter().any(|interrupt| interrupt.fits(function))
+    }
+
+    fn of_one(&self, function: &str, callers: &[&str]) -> Option<&Rule> {
+        let exact = Pattern::Exact(function.to_owned());
+        let ends = (1..=function.len()).rev();
+        let prefixes = ends.filter_map(|end| Some(Pattern::Prefix(function.get(..end)?.to_owned())));
+        let applies = |rule: &&Rule| rule.under.as_ref().is_none_or(|under| callers.iter().any(|one| under.fits(one)));
+        let found = |pattern| self.by_pattern.get(&pattern)?.iter().find(applies);
+        [exact].into_iter().chain(prefixes).find_map(found)
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |name| (name, true));
+        let is_of_function = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '$'].contains(&c);
+        if name.is_empty() || !name.chars().all(is_of_function) {
+            return Err(format!("{text:?} is no function's name; only a * at its end stands for more"));
+        }
+        Ok(if is_prefix { Self::Prefix(name.to_owned()) } else { Self::Exact(name.to_owned()) })
+    }
+
+    fn fits(&self, function: &str) -> bool {
+        match self {
+            Self::Exact(name) => function == name,
+            Self::Prefix(name) => function.starts_with(name.as_str()),
+        }
+    }
+}
+
+impl Section {
+    /// From what follows its bracket.
+    fn parse(name: &str) -> Result<Self, String> {
+        let name = name.strip_suffix(']').ok_or("a [ without its ]")?;
+        let component = COMPONENTS.into_iter().find(|component| component.name() == name);
+        match (component, name) {
+            (Some(component), _) => Ok(Self::Place(Place::In(component))),
+            (None, CALLER) => Ok(Self::Place(Place::Caller)),
+            (None, IDLE) => Ok(Self::Place(Place::Idle)),
+            (None, INTERRUPT) => Ok(Self::Interrupt),
+            _ => {
+                let own = [CALLER, IDLE, INTERRUPT];
+                let known: Vec<_> = COMPONENTS.map(Component::name).into_iter().chain(own).collect();
+                Err(format!("no component {name:?}; there are {}", known.join(", ")))
+            }
+        }
+    }
+}
