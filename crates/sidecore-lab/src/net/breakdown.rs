@@ -1,7 +1,7 @@
 //! `sidecore net where`: where CPU time goes while a command runs, or on the whole machine for a while.
 
 use super::packets::Packets;
-use super::sampling::{Breakdown, COMPONENTS, Profile, Rules, Sampler, Share, Whose, online};
+use super::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Sampler, Share, Whose, online};
 use super::show::{show, write};
 use crate::args::NetWhere;
 use crate::machine;
@@ -77,6 +77,9 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
     let sampler = Sampler::start(cpus)?;
+    if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
+        return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
+    }
     let mut packets = Packets::here();
     let began = Instant::now();
     let mut started = match args.command.split_first() {
@@ -84,15 +87,16 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
         None => None,
     };
     while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| began.elapsed() < limit) {
-        if let Some(started) = &mut started {
-            packets.watch_all(started.0.id());
-            if started.has_ended()? {
-                break;
-            }
+        packets.look(started.as_ref().map(|started| started.0.id()));
+        if let Some(started) = &mut started
+            && started.has_ended()?
+        {
+            break;
         }
         thread::sleep(PAUSE);
     }
     let seconds = began.elapsed().as_secs_f64();
+    packets.look(None);
     let packets = packets.passed(args.interface.as_deref());
     let profile = sampler.stop()?;
     let process = started.as_ref().map(|started| started.0.id());
@@ -142,9 +146,12 @@ fn rows(variant: &str, watched: &Watched, breakdown: &Breakdown) -> Vec<Row> {
     let part = |name: &str, samples: u64| {
         with_share(row(name, samples, profile.time_us(breakdown, samples)), breakdown.share(samples))
     };
-    let mut rows: Vec<Row> =
-        COMPONENTS.into_iter().map(|component| part(component.name(), breakdown.samples(component))).collect();
-    rows.push(part("unplaced", breakdown.unplaced));
+    let component = |component: Component| part(component.name(), breakdown.samples(component));
+    // Of a kernel that is not known it can only be said how much it did.
+    let mut rows: Vec<Row> = match profile.knows_kernel {
+        true => COMPONENTS.into_iter().map(component).chain([part("unplaced", breakdown.unplaced)]).collect(),
+        false => vec![component(Component::Program), part("kernel", breakdown.unplaced)],
+    };
     let all = row("sum", breakdown.of_path(), profile.time_us(breakdown, breakdown.of_path()));
     let agreement = profile.agreement(breakdown);
     rows.push(
@@ -157,7 +164,7 @@ fn rows(variant: &str, watched: &Watched, breakdown: &Breakdown) -> Vec<Row> {
     if breakdown.elsewhere > 0 {
         rows.push(row("elsewhere", breakdown.elsewhere, profile.time_us(breakdown, breakdown.elsewhere)));
     }
-    rows.push(row("idle", breakdown.idle, (profile.watched_us - profile.busy_us).max(0.0)));
+    rows.extend(profile.idle_us.map(|idle_us| row("idle", breakdown.idle, idle_us)));
     rows
 }
 
@@ -174,7 +181,7 @@ fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {
     if watched.profile.lost > 0 {
         notes.push(format!("{} samples were lost: the components are without them", watched.profile.lost));
     }
-    if breakdown.unplaced > 0 {
+    if breakdown.unplaced > 0 && watched.profile.knows_kernel {
         let share = |samples: u64| digits(100.0 * samples as f64 / breakdown.of_path().max(1) as f64);
         let named = breakdown.unplaced_functions.iter().take(MOST_NAMED);
         let named: Vec<_> = named.map(|(name, samples)| format!("{name} {} %", share(*samples))).collect();

@@ -16,6 +16,8 @@ pub(super) struct Packets {
 struct Space {
     file: File,
     began: Interfaces,
+    /// What was seen last, also of interfaces that are gone since.
+    last: Interfaces,
 }
 
 /// Packets received and sent since the interface was made, by its name.
@@ -39,10 +41,10 @@ impl Packets {
         packets
     }
 
-    /// And in those of that process and of those that it started, as far as they run now.
-    pub(super) fn watch_all(&mut self, root: u32) {
-        let mut seen = HashSet::from([root]);
-        let mut next = vec![root];
+    /// Looks again, also into the namespaces of that process and of those that it started, as far as they run now.
+    pub(super) fn look(&mut self, root: Option<u32>) {
+        let mut seen: HashSet<u32> = root.into_iter().collect();
+        let mut next: Vec<u32> = root.into_iter().collect();
         while let Some(process) = next.pop() {
             self.watch(process);
             for child in children(process) {
@@ -51,15 +53,15 @@ impl Packets {
                 }
             }
         }
+        for space in self.spaces.values_mut() {
+            space.last.extend(read(&mut space.file).unwrap_or_default());
+        }
     }
 
     /// Packets that passed since, in the namespace that had the most: two ends on one machine count the same ones. With a name
     /// only those of interfaces of that name. `None`: no packet passed.
-    pub(super) fn passed(&mut self, only: Option<&str>) -> Option<u64> {
-        let counted = self.spaces.values_mut().filter_map(|space| {
-            let now = read(&mut space.file)?;
-            Some(passed(&space.began, &now, only))
-        });
+    pub(super) fn passed(&self, only: Option<&str>) -> Option<u64> {
+        let counted = self.spaces.values().map(|space| passed(&space.began, &space.last, only));
         counted.max().filter(|packets| *packets > 0)
     }
 
@@ -70,7 +72,7 @@ impl Packets {
         if self.spaces.len() < MOST_SPACES && !self.spaces.contains_key(&space) {
             let Ok(mut file) = File::open(folder.join("net/dev")) else { return };
             if let Some(began) = read(&mut file) {
-                self.spaces.insert(space, Space { file, began });
+                self.spaces.insert(space, Space { file, last: began.clone(), began });
             }
         }
     }

@@ -11,7 +11,7 @@ use account::Account;
 use collect::Taken;
 use events::{Clock, Events, PERIOD_NS, Reach};
 pub(crate) use profile::{Breakdown, Profile, Share, Whose};
-pub(crate) use rules::{COMPONENTS, Rules};
+pub(crate) use rules::{COMPONENTS, Component, Rules};
 use std::fs;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -30,6 +30,7 @@ pub(crate) struct Sampler {
     cpus: Vec<usize>,
     reach: Reach,
     clock: Clock,
+    knows_kernel: bool,
     left_out: Vec<String>,
 }
 
@@ -41,12 +42,21 @@ impl Sampler {
     /// # Errors
     /// Nothing can be sampled here: says which right is missing.
     pub(crate) fn start(cpus: &[usize]) -> Result<Self, String> {
-        let Events { mut samplers, reach, clock, mut left_out } = Events::open(cpus)?;
+        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus)
+    }
+
+    fn begin(events: Events, cpus: &[usize]) -> Result<Self, String> {
+        let Events { mut samplers, reach, clock, mut left_out } = events;
         let text = fs::read(KALLSYMS).unwrap_or_default();
-        let symbols = Symbols::parse(&String::from_utf8_lossy(&text)).unwrap_or_else(|why| {
-            left_out.push(format!("which of the kernel's functions ran: {why}"));
-            Symbols::default()
-        });
+        let symbols = match Symbols::parse(&String::from_utf8_lossy(&text)) {
+            Ok(symbols) => Some(symbols),
+            Err(why) => {
+                left_out.push(format!("which of the kernel's functions ran: {why}"));
+                None
+            }
+        };
+        let knows_kernel = symbols.is_some() && reach != Reach::OwnOutside;
+        let symbols = symbols.unwrap_or_default();
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
@@ -56,7 +66,12 @@ impl Sampler {
         let collect = move || Taken::new(symbols).collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
         let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { collecting, until, began, account, cpus: cpus.to_vec(), reach, clock, left_out })
+        Ok(Self { collecting, until, began, account, cpus: cpus.to_vec(), reach, clock, knows_kernel, left_out })
+    }
+
+    /// What it does not see beside what the thread that started it does, and what would help; `None`: it sees all.
+    pub(crate) fn sees_only_own(&self) -> Option<&str> {
+        (self.reach != Reach::Machine).then(|| self.left_out.first().map_or("", String::as_str))
     }
 
     /// Ends, and hands over what it saw.
@@ -69,9 +84,9 @@ impl Sampler {
         let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus);
         let (taken, mut samplers) =
             self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
-        let busy_us = match self.reach {
-            Reach::Machine => (watched_us - idle_us).max(0.0),
-            Reach::Own | Reach::OwnOutside => running_us(&mut samplers),
+        let (busy_us, idle_us) = match self.reach {
+            Reach::Machine => ((watched_us - idle_us).max(0.0), Some(idle_us)),
+            Reach::Own | Reach::OwnOutside => (running_us(&mut samplers), None),
         };
         let sample_us = (self.clock == Clock::Time).then_some(PERIOD_NS as f64 / 1e3);
         let mut profile = Profile {
@@ -80,7 +95,8 @@ impl Sampler {
             processes: taken.processes,
             lost: taken.lost,
             busy_us,
-            watched_us,
+            idle_us,
+            knows_kernel: self.knows_kernel,
             sample_us,
             left_out: self.left_out,
         };
@@ -104,3 +120,6 @@ fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
 pub(crate) fn online() -> Result<Vec<usize>, String> {
     Ok(Account::now()?.cpus())
 }
+
+#[cfg(test)]
+mod tests;

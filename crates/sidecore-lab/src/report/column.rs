@@ -152,7 +152,7 @@ columns! {
     /// Share of the CPU time of the work that is measured.
     CpuShare = found("cpu_share.seen", "share", 0, Depends, percent);
     /// The bounds of that share: made of the next two.
-    ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 3) };
+    ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 0) };
     /// The least that it is with 95 % probability, as far as chance in sampling goes.
     ShareLow = json_only("cpu_share.low");
     /// The most that it is, likewise.

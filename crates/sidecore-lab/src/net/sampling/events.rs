@@ -4,8 +4,8 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, ReadFormat, SampleFlag, Sampler};
 use std::io::{self, ErrorKind};
 
-/// How much the samplers see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much the samplers see, the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     /// All that runs on these CPUs.
     Machine,
@@ -42,14 +42,14 @@ const PERIOD_CYCLES: u64 = 1_300_021;
 const BUFFER: usize = 512 << 10;
 
 impl Events {
-    /// Opens them, not yet running, with as much reach as there is.
+    /// Opens them, not yet running, with as much reach as there is and no more than that.
     ///
     /// # Errors
     /// There is none: says what would help.
-    pub(super) fn open(cpus: &[usize]) -> Result<Self, String> {
+    pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, String> {
         let mut left_out = Vec::new();
         let mut refused = String::new();
-        for reach in [Reach::Machine, Reach::Own, Reach::OwnOutside] {
+        for reach in [Reach::Machine, Reach::Own, Reach::OwnOutside].into_iter().filter(|reach| *reach >= most) {
             for clock in [Clock::Cycles, Clock::Time] {
                 match cpus.iter().map(|cpu| sampler(*cpu, reach, clock)).collect() {
                     Ok(samplers) => return Ok(Self { samplers, reach, clock, left_out }),

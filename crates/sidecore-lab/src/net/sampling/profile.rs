@@ -23,8 +23,10 @@ pub(crate) struct Profile {
     pub(crate) lost: u64,
     /// CPU time of all that ran, as the kernel accounts it, us.
     pub(crate) busy_us: f64,
-    /// Time that the CPUs were watched, of all together, us.
-    pub(crate) watched_us: f64,
+    /// Time in which nothing ran, of all CPUs together, us. `None`: only a part of what ran was sampled.
+    pub(crate) idle_us: Option<f64>,
+    /// Whether it is known which functions of the kernel ran.
+    pub(crate) knows_kernel: bool,
     /// The time that one sample stands for, us; `None`: samples are of cycles, not of time.
     pub(crate) sample_us: Option<f64>,
     /// What could not be measured here, and what would help.
@@ -102,10 +104,10 @@ impl Profile {
         found
     }
 
-    /// CPU time by samples divided by CPU time as the kernel accounts it. `None`: samples are not of time.
+    /// CPU time by samples divided by CPU time as the kernel accounts it. `None`: samples are not of time, or not of all.
     pub(crate) fn agreement(&self, breakdown: &Breakdown) -> Option<f64> {
         let seen = (breakdown.busy() + self.lost) as f64 * self.sample_us?;
-        (self.busy_us > 0.0).then(|| seen / self.busy_us)
+        (self.knows_kernel && self.busy_us > 0.0).then(|| seen / self.busy_us)
     }
 
     /// CPU time that so many samples stand for, us.
@@ -179,7 +181,8 @@ impl Share {
         let (n, share) = (all as f64, seen as f64 / all as f64);
         let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
         let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-        Some(Self { seen: share, low: (middle - half).max(0.0), high: (middle + half).min(1.0) })
+        // Of none and of all the bound is the share itself, but for rounding.
+        Some(Self { seen: share, low: (middle - half).clamp(0.0, share), high: (middle + half).clamp(share, 1.0) })
     }
 }
 
@@ -203,4 +206,112 @@ fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> boo
 /// A name in which nothing ends a frame or a line.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\n";
+    const NAMES: [&str; 6] = ["_copy", "timer", "poll", "softirq", "halt", "strange"];
+
+    /// Of samples by process and functions, the innermost first.
+    fn profile(counts: &[(u32, &[&str], u64)]) -> Profile {
+        let start = |at: usize| 0xffff_ffff_8000_0000 + at as u64;
+        let table: String = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}\n", start(at))).collect();
+        let symbols = Symbols::parse(&table).unwrap();
+        let id = |name: &&str| NAMES.iter().position(|known| known == name).map_or(0, |at| symbols.find(start(at)));
+        let counts = counts.iter().map(|(process, functions, count)| {
+            (Stack { process: *process, functions: functions.iter().map(id).collect() }, *count)
+        });
+        let counts = counts.collect();
+        let mut processes = Processes::default();
+        processes.parents.extend([(11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
+        processes.names.extend([(10, "a b;c\n".to_owned()), (0, "swapper/0".to_owned())]);
+        let (lost, left_out) = (0, Vec::new());
+        let (busy_us, idle_us, sample_us) = (1000.0, Some(500.0), Some(10.0));
+        Profile { symbols, counts, processes, lost, busy_us, idle_us, knows_kernel: true, sample_us, left_out }
+    }
+
+    #[test]
+    fn work_is_told_apart_by_component_and_by_whose_it_is() {
+        let profile = profile(&[
+            (10, &[], 5),
+            (12, &["_copy"], 7),
+            (12, &["strange", "[unknown]"], 2),
+            (12, &["[unknown]"], 1),
+            (20, &[], 11),
+            (20, &["_copy"], 13),
+            (20, &["strange", "poll", "softirq", "timer"], 3),
+            (30, &["timer"], 17),
+            (0, &["halt"], 100),
+            (0, &["poll", "softirq", "halt"], 4),
+        ]);
+        let rules = Rules::parse(RULES).unwrap();
+        let own = profile.breakdown(&rules, Whose::Of(&[10]));
+        let samples =
+            [Component::Program, Component::Copy, Component::Driver, Component::Other].map(|c| own.samples(c));
+        assert_eq!(samples, [5, 7, 7, 0]);
+        assert_eq!((own.unplaced, own.elsewhere, own.idle), (3, 41, 100));
+        assert_eq!(own.unplaced_functions, [("strange".to_owned(), 2), ("[unknown]".to_owned(), 1)]);
+        assert_eq!((own.of_path(), own.busy()), (22, 63));
+        let all = profile.breakdown(&rules, Whose::Everyones);
+        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (63, 0, 17));
+        // 63 samples of 10 us, where the kernel accounts 1000 us.
+        assert_eq!(profile.agreement(&all), Some(0.63));
+        assert_eq!(profile.time_us(&own, 63), 1000.0);
+    }
+
+    #[test]
+    fn components_and_what_is_beside_add_up_to_the_time_accounted() {
+        let profile = profile(&[(10, &[], 3), (10, &["_copy"], 4), (10, &["strange"], 5), (20, &[], 6)]);
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Of(&[10]));
+        let parts = COMPONENTS.map(|component| profile.time_us(&found, found.samples(component)));
+        let beside = profile.time_us(&found, found.unplaced) + profile.time_us(&found, found.elsewhere);
+        assert!((parts.iter().sum::<f64>() + beside - 1000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nothing_sampled_is_no_share_and_no_time() {
+        let mut profile = profile(&[]);
+        profile.busy_us = 0.0;
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Everyones);
+        assert_eq!(found, Breakdown::default());
+        assert_eq!((found.share(0), profile.agreement(&found), profile.time_us(&found, 0)), (None, None, 0.0));
+        assert_eq!(profile.folded(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_kernel_hides_is_time_that_no_rule_places() {
+        let mut profile = profile(&[(10, &[], 30)]);
+        profile.lost = 10;
+        profile.add_unseen();
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Of(&[10]));
+        assert_eq!((found.samples(Component::Program), found.unplaced, found.busy()), (30, 60, 90));
+    }
+
+    #[test]
+    fn a_folded_stack_is_a_line_whatever_a_process_calls_itself() {
+        let profile = profile(&[(10, &["_copy", "poll"], 2), (10, &[], 1), (0, &["halt"], 3), (99, &["poll"], 4)]);
+        let lines = ["[unknown];poll 4", "a_b_c_;[program] 1", "a_b_c_;poll;_copy 2", "idle;halt 3"];
+        assert_eq!(profile.folded(), lines);
+    }
+
+    #[test]
+    fn intervals_are_wilsons() {
+        // Newcombe 1998, table I, method 3.
+        for ((seen, all), (low, high)) in [
+            ((81, 263), (0.2553, 0.3662)),
+            ((15, 148), (0.0624, 0.1605)),
+            ((0, 20), (0.0, 0.1611)),
+            ((1, 29), (0.0061, 0.1718)),
+            ((20, 20), (0.8389, 1.0)),
+        ] {
+            let share = Share::of(seen, all).unwrap();
+            assert!((share.low - low).abs() < 5e-5 && (share.high - high).abs() < 5e-5, "{seen} of {all}: {share:?}");
+            assert!(share.low <= share.seen && share.seen <= share.high);
+        }
+        assert_eq!(Share::of(0, 0), None);
+        assert_eq!(Share::of(2, 1), None);
+    }
 }

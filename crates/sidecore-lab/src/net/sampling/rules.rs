@@ -92,6 +92,8 @@ enum Pattern {
 pub(crate) struct Rules {
     by_pattern: HashMap<Pattern, Vec<Rule>>,
     interrupts: Vec<Pattern>,
+    /// No beginning is longer, bytes.
+    longest: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -154,6 +156,7 @@ impl Rules {
             }
             Section::Place(place) => place,
         };
+        self.longest = self.longest.max(function.name().len());
         let rules = self.by_pattern.entry(function).or_default();
         if rules.iter().any(|rule| rule.under == under) {
             return Err(format!("{line:?} stands here twice"));
@@ -187,7 +190,7 @@ impl Rules {
 
     fn of_one(&self, function: &str, callers: &[&str]) -> Option<&Rule> {
         let exact = Pattern::Exact(function.to_owned());
-        let ends = (1..=function.len()).rev();
+        let ends = (1..=function.len().min(self.longest)).rev();
         let prefixes = ends.filter_map(|end| Some(Pattern::Prefix(function.get(..end)?.to_owned())));
         let applies = |rule: &&Rule| rule.under.as_ref().is_none_or(|under| callers.iter().any(|one| under.fits(one)));
         let found = |pattern| self.by_pattern.get(&pattern)?.iter().find(applies);
@@ -204,6 +207,11 @@ impl Pattern {
             return Err(format!("{text:?} is no function's name; only a * at its end stands for more"));
         }
         Ok(if is_prefix { Self::Prefix(name.to_owned()) } else { Self::Exact(name.to_owned()) })
+    }
+
+    fn name(&self) -> &str {
+        let (Self::Exact(name) | Self::Prefix(name)) = self;
+        name
     }
 
     fn fits(&self, function: &str) -> bool {
@@ -229,6 +237,77 @@ impl Section {
                 let known: Vec<_> = COMPONENTS.map(Component::name).into_iter().chain(own).collect();
                 Err(format!("no component {name:?}; there are {}", known.join(", ")))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(rules: &str, functions: &[&str]) -> Option<Place> {
+        Rules::parse(rules).unwrap().place(functions)
+    }
+
+    #[test]
+    fn the_innermost_function_with_a_rule_decides() {
+        let rules = "[copy]\n_copy_*\n[protocol]\ntcp_*\n[caller]\ntcp_lock # a lock\n";
+        let copy = Some(Place::In(Component::Copy));
+        let protocol = Some(Place::In(Component::Protocol));
+        assert_eq!(placed(rules, &["memcpy", "_copy_to_iter", "tcp_recvmsg"]), copy);
+        assert_eq!(placed(rules, &["tcp_lock", "_copy_to_iter"]), copy);
+        assert_eq!(placed(rules, &["memcpy", "tcp_recvmsg", "_copy_to_iter"]), protocol);
+        assert_eq!(placed(rules, &["tcp_lock"]), None);
+        assert_eq!(placed(rules, &["memcpy"]), None);
+        assert_eq!(placed(rules, &[]), None);
+    }
+
+    #[test]
+    fn a_name_comes_before_a_beginning_and_a_caller_before_none() {
+        let rules =
+            "[protocol]\ntcp_*\nkfree\n[buffers]\ntcp_skb_*\ntcp_skb\nkfree under tun_*\n[socket]\ntcp_skb_sock\n";
+        let component = |functions: &[&str]| placed(rules, functions);
+        assert_eq!(component(&["tcp_ack"]), Some(Place::In(Component::Protocol)));
+        assert_eq!(component(&["tcp_skb_free"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb_sock"]), Some(Place::In(Component::Socket)));
+        assert_eq!(component(&["kfree", "skb_free", "tun_get_user"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["kfree", "skb_free"]), Some(Place::In(Component::Protocol)));
+    }
+
+    #[test]
+    fn a_whole_takes_what_it_calls_but_no_interrupt() {
+        let rules = "[other]\nfault whole\n[buffers]\nalloc\n[driver]\nirq\npoll\n[interrupt]\nirq\n";
+        assert_eq!(placed(rules, &["lock", "alloc", "fault"]), Some(Place::In(Component::Other)));
+        assert_eq!(placed(rules, &["alloc", "poll", "irq", "fault"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(placed(rules, &["lock", "irq", "fault"]), Some(Place::In(Component::Driver)));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        for (text, why) in [
+            ("tcp_*\n", "line 1: no [component] above it"),
+            ("[copy]\n\n[nothing]\n", "line 3: no component \"nothing\"; there are driver, protocol"),
+            ("[copy\n", "line 1: a [ without its ]"),
+            ("[copy]\n*tcp\n", "line 2: \"*tcp\" is no function's name"),
+            ("[copy]\n*\n", "line 2: \"*\" is no function's name"),
+            ("[copy]\na under \n", "line 2: \"a under\" is no function's name"),
+            ("[copy]\na b\n", "line 2: \"a b\" is no function's name"),
+            ("[copy]\na under b under c\n", "line 2: \"b under c\" is no function's name"),
+            ("[copy]\na\n[socket]\na\n", "line 4: \"a\" stands here twice"),
+            ("[interrupt]\na whole\n", "line 2: an interrupt has a name only"),
+            ("[copy]\na\u{0}\u{1b}[2J\n", "line 2: \"a\\0\\u{1b}[2J\" is no function's name"),
+        ] {
+            let said = Rules::parse(text).unwrap_err();
+            assert!(said.starts_with(why), "{text:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_functions_name_may_hold_anything() {
+        let rules = Rules::own().unwrap();
+        for name in ["", "*", "\u{fffd}\u{1F980}_é", "[unknown]", &"_".repeat(100_000)] {
+            assert_eq!(rules.place(&[name]), None);
         }
     }
 }

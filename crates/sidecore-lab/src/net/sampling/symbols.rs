@@ -71,10 +71,12 @@ impl<'t> Symbol<'t> {
         Some(Self { start, name: is_function.then_some(name), is_global: kind == "T" })
     }
 
-    /// Functions before what is none, global ones before others, plain names before those that begin with underscores.
-    fn rank(&self) -> (bool, bool, usize) {
+    /// Functions before what is none and before marks of a section's begin; global ones before others, plain names before
+    /// those that begin with underscores.
+    fn rank(&self) -> (bool, bool, bool, usize) {
         let name = self.name.unwrap_or_default();
-        (self.name.is_none(), !self.is_global, name.len() - name.trim_start_matches('_').len())
+        let is_mark = ["_start", "_end", "_text"].iter().any(|end| name.ends_with(end));
+        (self.name.is_none(), is_mark, !self.is_global, name.len() - name.trim_start_matches('_').len())
     }
 }
 
@@ -83,5 +85,54 @@ fn plain(name: &str) -> &str {
     match name.find('.') {
         Some(dot) if dot > 0 => &name[..dot],
         _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str, addresses: &[u64]) -> Vec<String> {
+        let symbols = Symbols::parse(text).unwrap();
+        addresses.iter().map(|address| symbols.name(symbols.find(*address)).to_owned()).collect()
+    }
+
+    const BASE: u64 = 0xffff_ffff_8100_0000;
+
+    #[test]
+    fn an_address_is_of_the_function_that_begins_before_it() {
+        let text = "ffffffff81000100 t tcp_ack.isra.0\nffffffff81000000 T tcp_sendmsg\n\
+                    ffffffff81000200 d table\nffffffffc0000000 t tun_net_xmit\t[tun]\n";
+        let addresses = [BASE, BASE + 0xff, BASE + 0x100, BASE + 0x1ff, BASE + 0x200, BASE - 1, u64::MAX];
+        let names = ["tcp_sendmsg", "tcp_sendmsg", "tcp_ack", "tcp_ack", UNKNOWN, UNKNOWN, "tun_net_xmit"];
+        assert_eq!(found(text, &addresses), names);
+    }
+
+    #[test]
+    fn of_several_names_the_one_that_people_know_is_taken() {
+        let text = "ffffffff81000000 T __softirqentry_text_start\nffffffff81000000 T __do_softirq\n\
+                    ffffffff81000010 W memcpy\nffffffff81000010 T __pi_memcpy\nffffffff81000010 T __memcpy\n\
+                    ffffffff81000020 d data\nffffffff81000020 t function\n";
+        assert_eq!(found(text, &[BASE, BASE + 0x10, BASE + 0x20]), ["__do_softirq", "__pi_memcpy", "function"]);
+    }
+
+    #[test]
+    fn hidden_addresses_are_told_with_what_to_set() {
+        for text in ["", "0000000000000000 T tcp_sendmsg\n", "ffffffff81000000 d data\n"] {
+            assert!(Symbols::parse(text).unwrap_err().contains("kernel.kptr_restrict=0"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_of_the_table_is_passed_over() {
+        let text = "ffffffff81000000 T good\nffffffff81000001\nzz T x\n\u{fffd}\n\
+                    fffffffffffffffffffffffffff T long\nffffffff81000002 T\n   \n-1 T minus\nffffffff81000003 TT two\n";
+        assert_eq!(found(text, &[BASE, BASE + 2, BASE + 3, 0]), ["good", "good", UNKNOWN, UNKNOWN]);
+    }
+
+    #[test]
+    fn a_number_that_is_no_functions_has_no_name() {
+        assert_eq!(Symbols::default().name(7), UNKNOWN);
+        assert_eq!(Symbols::default().find(BASE), 0);
     }
 }
