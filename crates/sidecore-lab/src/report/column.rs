@@ -151,12 +151,12 @@ columns! {
     Component = text("component", 0);
     /// Share of the CPU time of the work that is measured.
     CpuShare = found("cpu_share.seen", "share", 0, Depends, percent);
-    /// The bounds of that share: made of the next two.
-    ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 0) };
     /// The least that it is with 95 % probability, as far as chance in sampling goes.
     ShareLow = json_only("cpu_share.low");
     /// The most that it is, likewise.
     ShareHigh = json_only("cpu_share.high");
+    /// The bounds of that share: made of these two.
+    ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 0) };
     /// CPU time, of all CPUs together, s.
     CpuSeconds = found("cpu_s", "CPU time", 4, Less, seconds);
     /// The same by the packets that passed, us.
