@@ -77,7 +77,7 @@ pub(crate) enum NetCommand {
     /// Measure the path to a peer, or between two ends that are made here
     Measure(NetMeasure),
     /// Where CPU time goes, component by component, while a command runs or on the whole machine
-    Where(NetWhere),
+    Where(Box<NetWhere>),
 }
 
 #[derive(Debug, Args)]

@@ -47,7 +47,7 @@ pub(super) fn run(args: &NetWhere) -> Result<(), String> {
         title: "sidecore net where".to_owned(),
         machine: machine::describe(),
         commit: machine::commit(),
-        rows: rows(variant, &watched, &breakdown),
+        rows: rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets),
         notes: notes(&watched, &breakdown),
         left_out: left_out(args, &watched),
     };
@@ -132,12 +132,12 @@ impl Drop for Started {
     }
 }
 
-/// A row for each component, one for what is unplaced, for idleness and for others, and one for the sum.
-fn rows(variant: &str, watched: &Watched, breakdown: &Breakdown) -> Vec<Row> {
-    let profile = &watched.profile;
+/// A row for each component, one for what is unplaced, for idleness and for others, and one for the sum. Each has all that
+/// `like` has: its scenario, and what tells runs apart. Without packets there is no time per packet.
+pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets: Option<u64>) -> Vec<Row> {
     let row = |name: &str, samples: u64, time_us: f64| {
-        let per_packet = watched.packets.map(|packets| time_us / packets as f64);
-        Row::new(SCENARIO, variant)
+        let per_packet = packets.map(|packets| time_us / packets as f64);
+        like.clone()
             .with(Key::Component, name)
             .with(Key::CpuSeconds, time_us / 1e6)
             .with(Key::UsPerPacket, per_packet)
@@ -148,14 +148,15 @@ fn rows(variant: &str, watched: &Watched, breakdown: &Breakdown) -> Vec<Row> {
     };
     let component = |component: Component| part(component.name(), breakdown.samples(component));
     // Of a kernel that is not known it can only be said how much it did.
-    let mut rows: Vec<Row> = match profile.knows_kernel {
-        true => COMPONENTS.into_iter().map(component).chain([part("unplaced", breakdown.unplaced)]).collect(),
-        false => vec![component(Component::Program), part("kernel", breakdown.unplaced)],
+    let mut rows: Vec<Row> = if profile.knows_kernel {
+        COMPONENTS.into_iter().map(component).chain([part("unplaced", breakdown.unplaced)]).collect()
+    } else {
+        vec![component(Component::Program), part("kernel", breakdown.unplaced)]
     };
     let all = row("sum", breakdown.of_path(), profile.time_us(breakdown, breakdown.of_path()));
     let agreement = profile.agreement(breakdown);
     rows.push(
-        all.with(Key::Packets, watched.packets)
+        all.with(Key::Packets, packets)
             .with(Key::Ratio, agreement)
             .with(Key::Baseline, agreement.map(|_| "CPU time accounted"))
             .with(Key::AtLeast, agreement.map(|_| AGREEMENT.0))

@@ -81,7 +81,7 @@ impl Sampler {
     pub(crate) fn stop(self) -> Result<Profile, String> {
         drop(self.until);
         let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
-        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus);
+        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus) as f64;
         let (taken, mut samplers) =
             self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
         let (busy_us, idle_us) = match self.reach {

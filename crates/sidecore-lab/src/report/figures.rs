@@ -169,9 +169,10 @@ fn components(rows: &[&Row]) -> Group {
     let names: Vec<_> =
         grouped(&rows, |row| row.text(Key::Component)).into_iter().filter_map(|(name, _)| name).collect();
     let per_packet = rows.iter().all(|row| row.number(Key::UsPerPacket).is_some());
-    let (along, title) = match per_packet {
-        true => (("CPU time per packet", Scale::Linear, Key::UsPerPacket), "CPU time per packet, by component"),
-        false => (("CPU time", Scale::Linear, Key::CpuSeconds), "CPU time, by component"),
+    let (along, title) = if per_packet {
+        (("CPU time per packet", Scale::Linear, Key::UsPerPacket), "CPU time per packet, by component")
+    } else {
+        (("CPU time", Scale::Linear, Key::CpuSeconds), "CPU time, by component")
     };
     let series = Series::of(&rows, &[]);
     let stacked = |(name, rows): (String, Vec<&Row>)| {

@@ -1,6 +1,6 @@
 //! A thread that takes samples from the kernel while others run, and adds them up.
 
-use super::profile::{Processes, Stack};
+use super::profile::{Processes, SAMPLING, Stack};
 use super::symbols::{Id, Symbols};
 use perf_event::Sampler;
 use perf_event::data::Record;
@@ -17,6 +17,8 @@ pub(super) struct Taken {
     pub(super) counts: HashMap<Stack, u64>,
     pub(super) processes: Processes,
     pub(super) lost: u64,
+    /// The thread that takes them, as soon as it does.
+    own: Option<u32>,
 }
 
 /// How often it looks: buffers hold several times as much.
@@ -32,13 +34,17 @@ const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
     pub(super) fn new(symbols: Symbols) -> Self {
-        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0 }
+        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, own: None }
     }
 
     /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
     pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
+        self.own = this_thread();
+        self.processes.called(SAMPLING, "sampling");
         while until.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-            samplers.iter_mut().for_each(|sampler| self.take_from(sampler));
+            for sampler in &mut samplers {
+                self.take_from(sampler);
+            }
         }
         for sampler in &mut samplers {
             // One that cannot be stopped goes on into a buffer that nobody reads.
@@ -63,7 +69,8 @@ impl Taken {
                     } else {
                         &own[..]
                     };
-                    self.add(sample.pid().unwrap_or(0), addresses);
+                    let is_own = self.own.is_some() && sample.tid() == self.own;
+                    self.add(if is_own { SAMPLING } else { sample.pid().unwrap_or(0) }, addresses);
                 }
                 Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
                 Ok(Record::LostSamples(lost)) => self.lost = self.lost.saturating_add(lost.lost),
@@ -91,6 +98,11 @@ impl Taken {
             Entry::Vacant(_) => self.lost += 1,
         }
     }
+}
+
+/// Its number.
+fn this_thread() -> Option<u32> {
+    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
 impl Processes {

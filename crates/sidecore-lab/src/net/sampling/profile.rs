@@ -7,11 +7,14 @@ use std::collections::{HashMap, HashSet};
 /// What ran at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Stack {
-    /// The process; 0: none, the CPU was idle.
+    /// The process; 0: none, the CPU was idle; [`SAMPLING`]: who takes the samples.
     pub(super) process: u32,
     /// Functions of the kernel, each called by the next; none: the program's own code.
     pub(super) functions: Vec<Id>,
 }
+
+/// Stands for the thread that takes the samples, whatever its process is measured for. No process has this number.
+pub(super) const SAMPLING: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]
@@ -188,6 +191,9 @@ impl Share {
 
 impl Processes {
     fn is_of(&self, process: u32, whose: Whose<'_>) -> bool {
+        if process == SAMPLING {
+            return false;
+        }
         let Whose::Of(roots) = whose else { return process != std::process::id() };
         let roots: HashSet<u32> = roots.iter().copied().collect();
         let parent = |process: &u32| self.parents.get(process).copied();
@@ -197,10 +203,10 @@ impl Processes {
     }
 }
 
-/// Packets come in whoever runs, and threads of the kernel work for others; what they do beside is nobody's.
+/// Packets come in whoever runs, and threads of the kernel may work for them; what is done beside is nobody's.
 fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> bool {
     let of_path = !matches!(component, Component::Other | Component::Program);
-    of_path && functions.iter().any(|function| rules.is_interrupt(function))
+    of_path && rules.is_for_packets(functions)
 }
 
 /// A name in which nothing ends a frame or a line.
@@ -212,14 +218,14 @@ fn plain(name: &str) -> String {
 mod tests {
     use super::*;
 
-    const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\n";
-    const NAMES: [&str; 6] = ["_copy", "timer", "poll", "softirq", "halt", "strange"];
+    const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\ntick\n[packets]\nsoftirq\n";
+    const NAMES: [&str; 7] = ["_copy", "timer", "poll", "softirq", "halt", "strange", "tick"];
 
     /// Of samples by process and functions, the innermost first.
     fn profile(counts: &[(u32, &[&str], u64)]) -> Profile {
         let start = |at: usize| 0xffff_ffff_8000_0000 + at as u64;
-        let table: String = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}\n", start(at))).collect();
-        let symbols = Symbols::parse(&table).unwrap();
+        let table: Vec<_> = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}", start(at))).collect();
+        let symbols = Symbols::parse(&table.join("\n")).unwrap();
         let id = |name: &&str| NAMES.iter().position(|known| known == name).map_or(0, |at| symbols.find(start(at)));
         let counts = counts.iter().map(|(process, functions, count)| {
             (Stack { process: *process, functions: functions.iter().map(id).collect() }, *count)
@@ -243,23 +249,25 @@ mod tests {
             (20, &[], 11),
             (20, &["_copy"], 13),
             (20, &["strange", "poll", "softirq", "timer"], 3),
-            (30, &["timer"], 17),
+            (30, &["timer"], 9),
+            (30, &["poll", "tick"], 8),
             (0, &["halt"], 100),
             (0, &["poll", "softirq", "halt"], 4),
+            (SAMPLING, &[], 2),
         ]);
         let rules = Rules::parse(RULES).unwrap();
         let own = profile.breakdown(&rules, Whose::Of(&[10]));
         let samples =
             [Component::Program, Component::Copy, Component::Driver, Component::Other].map(|c| own.samples(c));
         assert_eq!(samples, [5, 7, 7, 0]);
-        assert_eq!((own.unplaced, own.elsewhere, own.idle), (3, 41, 100));
+        assert_eq!((own.unplaced, own.elsewhere, own.idle), (3, 43, 100));
         assert_eq!(own.unplaced_functions, [("strange".to_owned(), 2), ("[unknown]".to_owned(), 1)]);
-        assert_eq!((own.of_path(), own.busy()), (22, 63));
+        assert_eq!((own.of_path(), own.busy()), (22, 65));
         let all = profile.breakdown(&rules, Whose::Everyones);
-        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (63, 0, 17));
-        // 63 samples of 10 us, where the kernel accounts 1000 us.
-        assert_eq!(profile.agreement(&all), Some(0.63));
-        assert_eq!(profile.time_us(&own, 63), 1000.0);
+        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (63, 2, 9));
+        // 65 samples of 10 us, where the kernel accounts 1000 us.
+        assert_eq!(profile.agreement(&all), Some(0.65));
+        assert!((profile.time_us(&own, 65) - 1000.0).abs() < 1e-9);
     }
 
     #[test]

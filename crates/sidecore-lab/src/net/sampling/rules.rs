@@ -63,6 +63,8 @@ const CALLER: &str = "caller";
 const IDLE: &str = "idle";
 /// The section of functions that begin work of their own, whatever they interrupted.
 const INTERRUPT: &str = "interrupt";
+/// The section of functions that work for a path in whichever process they are found.
+const PACKETS: &str = "packets";
 /// Stands between a function and one that called it, directly or not.
 const UNDER: &str = " under ";
 /// Stands behind a function of which all that it calls is a part.
@@ -92,6 +94,7 @@ enum Pattern {
 pub(crate) struct Rules {
     by_pattern: HashMap<Pattern, Vec<Rule>>,
     interrupts: Vec<Pattern>,
+    packets: Vec<Pattern>,
     /// No beginning is longer, bytes.
     longest: usize,
 }
@@ -108,6 +111,7 @@ struct Rule {
 enum Section {
     Place(Place),
     Interrupt,
+    Packets,
 }
 
 impl Rules {
@@ -119,7 +123,7 @@ impl Rules {
         Self::parse(OWN)
     }
 
-    /// Reads rules: sections of a component's name in brackets (or `caller`, `idle`, `interrupt`), below each a function a
+    /// Reads rules: sections of a component's name in brackets (or `caller`, `idle`, `interrupt`, `packets`), below each a function a
     /// line, whose name may end with `*`, if it matters with ` under ` and a function that called it, and with ` whole` where
     /// all that it calls is of the component. `#` begins a comment.
     ///
@@ -149,12 +153,16 @@ impl Rules {
         };
         let function = Pattern::parse(function)?;
         let place = match section {
-            Section::Interrupt if is_whole || under.is_some() => return Err("an interrupt has a name only".to_owned()),
+            Section::Place(place) => place,
+            _ if is_whole || under.is_some() => return Err("here stands a name alone".to_owned()),
             Section::Interrupt => {
                 self.interrupts.push(function);
                 return Ok(());
             }
-            Section::Place(place) => place,
+            Section::Packets => {
+                self.packets.push(function);
+                return Ok(());
+            }
         };
         self.longest = self.longest.max(function.name().len());
         let rules = self.by_pattern.entry(function).or_default();
@@ -176,16 +184,16 @@ impl Rules {
                 Some(Rule { place, is_whole: true, .. }) => return Some(*place),
                 Some(rule) => nearest = nearest.or(Some(rule.place)),
             }
-            if nearest.is_some() && self.is_interrupt(function) {
+            if nearest.is_some() && fits_any(&self.interrupts, function) {
                 break;
             }
         }
         nearest
     }
 
-    /// Whether work in that function is not of what it is found in.
-    pub(crate) fn is_interrupt(&self, function: &str) -> bool {
-        self.interrupts.iter().any(|interrupt| interrupt.fits(function))
+    /// Whether that is done for a path, in whichever process it is found.
+    pub(crate) fn is_for_packets(&self, functions: &[&str]) -> bool {
+        functions.iter().any(|function| fits_any(&self.packets, function))
     }
 
     fn of_one(&self, function: &str, callers: &[&str]) -> Option<&Rule> {
@@ -222,6 +230,10 @@ impl Pattern {
     }
 }
 
+fn fits_any(patterns: &[Pattern], function: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.fits(function))
+}
+
 impl Section {
     /// From what follows its bracket.
     fn parse(name: &str) -> Result<Self, String> {
@@ -232,8 +244,9 @@ impl Section {
             (None, CALLER) => Ok(Self::Place(Place::Caller)),
             (None, IDLE) => Ok(Self::Place(Place::Idle)),
             (None, INTERRUPT) => Ok(Self::Interrupt),
+            (None, PACKETS) => Ok(Self::Packets),
             _ => {
-                let own = [CALLER, IDLE, INTERRUPT];
+                let own = [CALLER, IDLE, INTERRUPT, PACKETS];
                 let known: Vec<_> = COMPONENTS.map(Component::name).into_iter().chain(own).collect();
                 Err(format!("no component {name:?}; there are {}", known.join(", ")))
             }
@@ -295,7 +308,8 @@ mod tests {
             ("[copy]\na b\n", "line 2: \"a b\" is no function's name"),
             ("[copy]\na under b under c\n", "line 2: \"b under c\" is no function's name"),
             ("[copy]\na\n[socket]\na\n", "line 4: \"a\" stands here twice"),
-            ("[interrupt]\na whole\n", "line 2: an interrupt has a name only"),
+            ("[packets]\na under b\n", "line 2: here stands a name alone"),
+            ("[interrupt]\na whole\n", "line 2: here stands a name alone"),
             ("[copy]\na\u{0}\u{1b}[2J\n", "line 2: \"a\\0\\u{1b}[2J\" is no function's name"),
         ] {
             let said = Rules::parse(text).unwrap_err();
