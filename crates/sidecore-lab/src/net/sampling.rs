@@ -12,6 +12,7 @@ use collect::Taken;
 use events::{Clock, Events, PERIOD_NS, Reach};
 pub(crate) use profile::{Breakdown, Profile, Share, Whose};
 pub(crate) use rules::{COMPONENTS, Component, Rules};
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
@@ -31,10 +32,12 @@ pub(crate) struct Sampler {
     reach: Reach,
     clock: Clock,
     knows_kernel: bool,
+    modules: BTreeSet<String>,
     left_out: Vec<String>,
 }
 
 const KALLSYMS: &str = "/proc/kallsyms";
+const MODULES: &str = "/proc/modules";
 
 impl Sampler {
     /// Begins on those CPUs.
@@ -47,6 +50,7 @@ impl Sampler {
 
     fn begin(events: Events, cpus: &[usize]) -> Result<Self, String> {
         let Events { mut samplers, reach, clock, mut left_out } = events;
+        let modules = modules();
         let text = fs::read(KALLSYMS).unwrap_or_default();
         let symbols = match Symbols::parse(&String::from_utf8_lossy(&text)) {
             Ok(symbols) => Some(symbols),
@@ -66,7 +70,18 @@ impl Sampler {
         let collect = move || Taken::new(symbols).collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
         let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Self { collecting, until, began, account, cpus: cpus.to_vec(), reach, clock, knows_kernel, left_out })
+        Ok(Self {
+            collecting,
+            until,
+            began,
+            account,
+            cpus: cpus.to_vec(),
+            reach,
+            clock,
+            knows_kernel,
+            modules,
+            left_out,
+        })
     }
 
     /// What it does not see beside what the thread that started it does, and what would help; `None`: it sees all.
@@ -100,11 +115,21 @@ impl Sampler {
             sample_us,
             left_out: self.left_out,
         };
+        let loaded = modules().difference(&self.modules).cloned().collect::<Vec<_>>().join(", ");
+        if !loaded.is_empty() {
+            profile.left_out.push(format!("functions of what the kernel loaded meanwhile ({loaded}): measure again"));
+        }
         if self.reach == Reach::OwnOutside {
             profile.add_unseen();
         }
         Ok(profile)
     }
+}
+
+/// Names of the kernel's modules.
+fn modules() -> BTreeSet<String> {
+    let text = fs::read_to_string(MODULES).unwrap_or_default();
+    text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
 /// Time that what was sampled ran, us.
