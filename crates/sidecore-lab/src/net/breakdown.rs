@@ -24,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const MOST_NAMED: usize = 8;
 /// The sum of the components is to be within this of the CPU time that the kernel accounts.
 const AGREEMENT: (f64, f64) = (0.97, 1.03);
+/// A share of samples that did not come, of which a reader must know.
+const MOST_MISSING: f64 = 0.02;
 /// No more than this is to be unplaced.
 const MOST_UNPLACED: f64 = 0.05;
 
@@ -181,6 +183,10 @@ fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {
     }
     if watched.profile.lost > 0 {
         notes.push(format!("{} samples were lost: the components are without them", watched.profile.lost));
+    }
+    if let Some(missing) = watched.profile.missing().filter(|missing| *missing > MOST_MISSING) {
+        let percent = digits(100.0 * missing);
+        notes.push(format!("{percent} % of the samples did not come, as happens on idle CPUs of virtual machines"));
     }
     if breakdown.unplaced > 0 && watched.profile.knows_kernel {
         let share = |samples: u64| digits(100.0 * samples as f64 / breakdown.of_path().max(1) as f64);

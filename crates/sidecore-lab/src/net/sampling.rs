@@ -109,6 +109,7 @@ impl Sampler {
             counts: taken.counts,
             processes: taken.processes,
             lost: taken.lost,
+            watched_us: (self.reach == Reach::Machine).then_some(watched_us),
             busy_us,
             idle_us,
             knows_kernel: self.knows_kernel,

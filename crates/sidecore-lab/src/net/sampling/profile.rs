@@ -24,6 +24,8 @@ pub(crate) struct Profile {
     pub(super) processes: Processes,
     /// Samples that the kernel took and could not hand over.
     pub(crate) lost: u64,
+    /// Time that the CPUs were watched, of all together, us. `None`: only while a part of what ran did.
+    pub(super) watched_us: Option<f64>,
     /// CPU time of all that ran, as the kernel accounts it, us.
     pub(crate) busy_us: f64,
     /// Time in which nothing ran, of all CPUs together, us. `None`: only a part of what ran was sampled.
@@ -111,6 +113,13 @@ impl Profile {
     pub(crate) fn agreement(&self, breakdown: &Breakdown) -> Option<f64> {
         let seen = (breakdown.busy() + self.lost) as f64 * self.sample_us?;
         (self.knows_kernel && self.busy_us > 0.0).then(|| seen / self.busy_us)
+    }
+
+    /// Share of the instants of which there is neither a sample nor a lost one. `None`: samples are not of time, or not of all.
+    pub(crate) fn missing(&self) -> Option<f64> {
+        let instants = self.watched_us? / self.sample_us?;
+        let seen = self.counts.values().sum::<u64>() + self.lost;
+        (instants > 0.0).then(|| (1.0 - seen as f64 / instants).max(0.0))
     }
 
     /// CPU time that so many samples stand for, us.
@@ -236,7 +245,18 @@ mod tests {
         processes.names.extend([(10, "a b;c\n".to_owned()), (0, "swapper/0".to_owned())]);
         let (lost, left_out) = (0, Vec::new());
         let (busy_us, idle_us, sample_us) = (1000.0, Some(500.0), Some(10.0));
-        Profile { symbols, counts, processes, lost, busy_us, idle_us, knows_kernel: true, sample_us, left_out }
+        Profile {
+            symbols,
+            counts,
+            processes,
+            lost,
+            watched_us: Some(1500.0),
+            busy_us,
+            idle_us,
+            knows_kernel: true,
+            sample_us,
+            left_out,
+        }
     }
 
     #[test]
@@ -278,6 +298,18 @@ mod tests {
         let parts = COMPONENTS.map(|component| profile.time_us(&found, found.samples(component)));
         let beside = profile.time_us(&found, found.unplaced) + profile.time_us(&found, found.elsewhere);
         assert!((parts.iter().sum::<f64>() + beside - 1000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn instants_without_a_sample_are_told() {
+        let mut profile = profile(&[(10, &[], 100), (0, &["halt"], 20)]);
+        profile.lost = 15;
+        // 150 instants, 10 us apart.
+        assert!((profile.missing().unwrap() - 0.1).abs() < 1e-9);
+        profile.lost = 1000;
+        assert_eq!(profile.missing(), Some(0.0));
+        profile.sample_us = None;
+        assert_eq!(profile.missing(), None);
     }
 
     #[test]
