@@ -88,6 +88,9 @@ pub(crate) struct NetWhere {
     /// Only these CPUs, as in 0,2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<Cpus>,
+    /// Keep CPUs from idling: in a virtual machine an idle one may miss its timer, and with it samples
+    #[arg(long)]
+    pub(crate) awake: bool,
     /// Count only packets of interfaces of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,

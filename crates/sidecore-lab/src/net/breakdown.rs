@@ -1,7 +1,7 @@
 //! `sidecore net where`: where CPU time goes while a command runs, or on the whole machine for a while.
 
 use super::packets::Packets;
-use super::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Sampler, Share, Whose, online};
+use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Share, Whose, online};
 use super::show::{show, write};
 use crate::args::NetWhere;
 use crate::machine;
@@ -78,7 +78,7 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
         flag::register(signal, stop.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
-    let sampler = Sampler::start(cpus)?;
+    let sampler = Sampler::start(cpus, if args.awake { Idling::Kept } else { Idling::Let })?;
     if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
         return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
     }
@@ -167,7 +167,8 @@ pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets
     if breakdown.elsewhere > 0 {
         rows.push(row("elsewhere", breakdown.elsewhere, profile.time_us(breakdown, breakdown.elsewhere)));
     }
-    rows.extend(profile.idle_us.map(|idle_us| row("idle", breakdown.idle, idle_us)));
+    let spare_us = profile.time_us(breakdown, breakdown.spare);
+    rows.extend(profile.idle_us.map(|idle_us| row("idle", breakdown.idle + breakdown.spare, idle_us + spare_us)));
     rows
 }
 
@@ -186,7 +187,7 @@ fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {
     }
     if let Some(missing) = watched.profile.missing().filter(|missing| *missing > MOST_MISSING) {
         let percent = digits(100.0 * missing);
-        notes.push(format!("{percent} % of the samples did not come, as happens on idle CPUs of virtual machines"));
+        notes.push(format!("{percent} % of the samples did not come, as happens on idle CPUs of virtual machines: --awake keeps them from idling"));
     }
     if breakdown.unplaced > 0 && watched.profile.knows_kernel {
         let share = |samples: u64| digits(100.0 * samples as f64 / breakdown.of_path().max(1) as f64);

@@ -1,13 +1,16 @@
 //! Where CPU time goes, from samples of what ran: taken while something is measured, placed by rules afterwards.
 
 mod account;
+mod awake;
 mod collect;
 mod events;
 mod profile;
 mod rules;
 mod symbols;
+mod sys;
 
 use account::Account;
+use awake::Awake;
 use collect::Taken;
 use events::{Clock, Events, PERIOD_NS, Reach};
 pub(crate) use profile::{Breakdown, Profile, Share, Whose};
@@ -18,6 +21,15 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 use symbols::Symbols;
+
+/// What CPUs do that have nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// They sleep.
+    Let,
+    /// They are kept awake by threads that run only then, for in a virtual machine a sleeping CPU may miss its timer.
+    Kept,
+}
 
 /// Samples what runs, from its start until it is stopped.
 ///
@@ -33,6 +45,7 @@ pub(crate) struct Sampler {
     clock: Clock,
     knows_kernel: bool,
     modules: BTreeSet<String>,
+    awake: Awake,
     left_out: Vec<String>,
 }
 
@@ -40,15 +53,15 @@ const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 
 impl Sampler {
-    /// Begins on those CPUs.
+    /// Begins on those CPUs, which may idle meanwhile or not.
     ///
     /// # Errors
     /// Nothing can be sampled here: says which right is missing.
-    pub(crate) fn start(cpus: &[usize]) -> Result<Self, String> {
-        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus)
+    pub(crate) fn start(cpus: &[usize], idling: Idling) -> Result<Self, String> {
+        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus, idling)
     }
 
-    fn begin(events: Events, cpus: &[usize]) -> Result<Self, String> {
+    fn begin(events: Events, cpus: &[usize], idling: Idling) -> Result<Self, String> {
         let Events { mut samplers, reach, clock, mut left_out } = events;
         let modules = modules();
         let text = fs::read(KALLSYMS).unwrap_or_default();
@@ -61,13 +74,15 @@ impl Sampler {
         };
         let knows_kernel = symbols.is_some() && reach != Reach::OwnOutside;
         let symbols = symbols.unwrap_or_default();
+        let awake = if idling == Idling::Kept { Awake::keep(cpus)? } else { Awake::default() };
+        let numbers = awake.numbers.clone();
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
             sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
         }
         let (until, ended) = mpsc::channel();
-        let collect = move || Taken::new(symbols).collect(samplers, &ended);
+        let collect = move || Taken::new(symbols, numbers).collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
         let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(Self {
@@ -80,6 +95,7 @@ impl Sampler {
             clock,
             knows_kernel,
             modules,
+            awake,
             left_out,
         })
     }
@@ -97,6 +113,7 @@ impl Sampler {
         drop(self.until);
         let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
         let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus) as f64;
+        drop(self.awake);
         let (taken, mut samplers) =
             self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
         let (busy_us, idle_us) = match self.reach {

@@ -1,6 +1,6 @@
 //! A thread that takes samples from the kernel while others run, and adds them up.
 
-use super::profile::{Processes, SAMPLING, Stack};
+use super::profile::{AWAKE, Processes, SAMPLING, Stack};
 use super::symbols::{Id, Symbols};
 use perf_event::Sampler;
 use perf_event::data::Record;
@@ -19,6 +19,8 @@ pub(super) struct Taken {
     pub(super) lost: u64,
     /// The thread that takes them, as soon as it does.
     own: Option<u32>,
+    /// Threads that keep CPUs from idling.
+    awake: Vec<u32>,
 }
 
 /// How often it looks: buffers hold several times as much.
@@ -33,14 +35,15 @@ const MODE_KERNEL: u16 = 1;
 const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
-    pub(super) fn new(symbols: Symbols) -> Self {
-        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, own: None }
+    pub(super) fn new(symbols: Symbols, awake: Vec<u32>) -> Self {
+        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, own: None, awake }
     }
 
     /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
     pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
         self.own = this_thread();
         self.processes.called(SAMPLING, "sampling");
+        self.processes.called(AWAKE, "awake");
         while until.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
             for sampler in &mut samplers {
                 self.take_from(sampler);
@@ -69,8 +72,7 @@ impl Taken {
                     } else {
                         &own[..]
                     };
-                    let is_own = self.own.is_some() && sample.tid() == self.own;
-                    self.add(if is_own { SAMPLING } else { sample.pid().unwrap_or(0) }, addresses);
+                    self.add(self.whose(sample.pid().unwrap_or(0), sample.tid()), addresses);
                 }
                 Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
                 Ok(Record::LostSamples(lost)) => self.lost = self.lost.saturating_add(lost.lost),
@@ -79,6 +81,14 @@ impl Taken {
                 Ok(_) => {}
                 Err(_) => self.lost = self.lost.saturating_add(1),
             }
+        }
+    }
+
+    fn whose(&self, process: u32, thread: Option<u32>) -> u32 {
+        match thread {
+            Some(thread) if self.own == Some(thread) => SAMPLING,
+            Some(thread) if self.awake.contains(&thread) => AWAKE,
+            _ => process,
         }
     }
 
@@ -100,8 +110,8 @@ impl Taken {
     }
 }
 
-/// Its number.
-fn this_thread() -> Option<u32> {
+/// The number of the calling thread.
+pub(super) fn this_thread() -> Option<u32> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 

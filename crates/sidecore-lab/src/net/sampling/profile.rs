@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 /// What ran at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Stack {
-    /// The process; 0: none, the CPU was idle; [`SAMPLING`]: who takes the samples.
+    /// The process; 0: none, the CPU was idle; or [`SAMPLING`] or [`AWAKE`].
     pub(super) process: u32,
     /// Functions of the kernel, each called by the next; none: the program's own code.
     pub(super) functions: Vec<Id>,
@@ -15,6 +15,8 @@ pub(super) struct Stack {
 
 /// Stands for the thread that takes the samples, whatever its process is measured for. No process has this number.
 pub(super) const SAMPLING: u32 = u32::MAX;
+/// Stands for the threads that run where nothing else does, so that no CPU idles.
+pub(super) const AWAKE: u32 = u32::MAX - 1;
 
 /// See the module.
 #[derive(Debug)]
@@ -55,6 +57,8 @@ pub(crate) struct Breakdown {
     pub(crate) elsewhere: u64,
     /// Nothing ran.
     pub(crate) idle: u64,
+    /// Nothing else ran than what keeps CPUs from idling.
+    pub(crate) spare: u64,
     /// The functions that ran in those that are unplaced, the most frequent first.
     pub(crate) unplaced_functions: Vec<(String, u64)>,
 }
@@ -92,6 +96,7 @@ impl Profile {
                 if functions.is_empty() { Some(Place::In(Component::Program)) } else { rules.place(&functions) };
             match place {
                 Some(Place::Idle) => found.idle += count,
+                Some(Place::In(Component::Program)) if stack.process == AWAKE => found.spare += count,
                 Some(Place::In(component)) if is_own || is_for_others(component, &functions, rules) => {
                     *found.counts.entry(component).or_default() += count;
                 }
@@ -173,7 +178,7 @@ impl Breakdown {
 
     /// Samples in which anything ran.
     pub(crate) fn busy(&self) -> u64 {
-        self.of_path() + self.elsewhere
+        self.of_path() + self.elsewhere + self.spare
     }
 
     /// So many samples as a share of the work that is measured. `None`: there was none.
@@ -200,7 +205,7 @@ impl Share {
 
 impl Processes {
     fn is_of(&self, process: u32, whose: Whose<'_>) -> bool {
-        if process == SAMPLING {
+        if [SAMPLING, AWAKE].contains(&process) {
             return false;
         }
         let Whose::Of(roots) = whose else { return process != std::process::id() };
@@ -275,20 +280,22 @@ mod tests {
             (0, &["halt"], 100),
             (0, &["poll", "softirq", "halt"], 4),
             (SAMPLING, &[], 2),
+            (AWAKE, &[], 29),
+            (AWAKE, &["poll", "softirq"], 1),
         ]);
         let rules = Rules::parse(RULES).unwrap();
         let own = profile.breakdown(&rules, Whose::Of(&[10]));
         let samples =
             [Component::Program, Component::Copy, Component::Driver, Component::Other].map(|c| own.samples(c));
-        assert_eq!(samples, [5, 7, 7, 0]);
-        assert_eq!((own.unplaced, own.elsewhere, own.idle), (3, 49, 100));
+        assert_eq!(samples, [5, 7, 8, 0]);
+        assert_eq!((own.unplaced, own.elsewhere, own.idle, own.spare), (3, 49, 100, 29));
         assert_eq!(own.unplaced_functions, [("strange".to_owned(), 2), ("[unknown]".to_owned(), 1)]);
-        assert_eq!((own.of_path(), own.busy()), (22, 71));
+        assert_eq!((own.of_path(), own.busy()), (23, 101));
         let all = profile.breakdown(&rules, Whose::Everyones);
-        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (69, 2, 15));
-        // 71 samples of 10 us, where the kernel accounts 1000 us.
-        assert_eq!(profile.agreement(&all), Some(0.71));
-        assert!((profile.time_us(&own, 71) - 1000.0).abs() < 1e-9);
+        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (70, 2, 15));
+        // 101 samples of 10 us, where the kernel accounts 1000 us.
+        assert_eq!(profile.agreement(&all), Some(1.01));
+        assert!((profile.time_us(&own, 101) - 1000.0).abs() < 1e-9);
     }
 
     #[test]

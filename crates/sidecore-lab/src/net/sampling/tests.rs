@@ -6,6 +6,7 @@ use super::*;
 use crate::skipped::skipped;
 use sidecore::sys::clock;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Recorded with this command, processes' names first: TCP and UDP streams and a ping-pong over veth, TAP and the loop.
 const RECORDED: &str = include_str!("fixtures/linux-6.18.folded");
@@ -82,7 +83,7 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
             Err(why) => return skipped(&why),
         };
         let is_of_time = events.clock == Clock::Time;
-        let sampler = Sampler::begin(events, &cpus).unwrap();
+        let sampler = Sampler::begin(events, &cpus, Idling::Let).unwrap();
         assert!(sampler.sees_only_own().is_some());
         work();
         let profile = sampler.stop().unwrap();
@@ -99,4 +100,15 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
         assert!(!is_seen("sampling") || own.elsewhere > 0, "{own:?}");
         assert_eq!(profile.agreement(&own).is_some(), is_of_time && profile.knows_kernel);
     }
+}
+
+#[test]
+fn cpus_are_kept_awake_each_by_a_thread_until_nobody_asks_for_it() {
+    let cpus = online().unwrap();
+    let thread = |number: &u32| Path::new("/proc/self/task").join(number.to_string()).exists();
+    let awake = Awake::keep(&cpus).unwrap();
+    let numbers = awake.numbers.clone();
+    assert_eq!((numbers.len(), numbers.iter().all(thread)), (cpus.len(), true));
+    drop(awake);
+    assert!(!numbers.iter().any(thread));
 }
