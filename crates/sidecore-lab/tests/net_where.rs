@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-lab");
-/// Of these each makes one of its own, to a port where nobody listens: the kernel answers.
-const DATAGRAMS: u64 = 2_000;
+/// To a port where nobody listens: the kernel answers each. So many that hundreds of samples are taken of them.
+const DATAGRAMS: u64 = 40_000;
 
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
