@@ -119,7 +119,8 @@ impl Processes {
     fn started(&mut self, process: u32, by: u32) {
         if self.parents.len() < MOST_PROCESSES {
             self.parents.insert(process, by);
-            if let Some(name) = self.names.get(&by).cloned() {
+            // Buffers of several CPUs are read one after the other: what it calls itself since may have been read before.
+            if let Some(name) = self.names.get(&by).filter(|_| !self.names.contains_key(&process)).cloned() {
                 self.called(process, &name);
             }
         }
@@ -137,5 +138,23 @@ impl Processes {
             let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
             self.called(process, String::from_utf8_lossy(&name).trim_end());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_called_as_whoever_started_it_until_it_has_a_name_of_its_own() {
+        let mut processes = Processes::default();
+        processes.called(4, "sh");
+        processes.started(5, 4);
+        assert_eq!(processes.names[&5], "sh");
+        processes.called(5, "bash");
+        processes.called(6, "bash");
+        processes.started(6, 4);
+        assert_eq!((processes.names[&5].as_str(), processes.names[&6].as_str()), ("bash", "bash"));
+        assert_eq!((processes.parents[&5], processes.parents[&6]), (4, 4));
     }
 }
