@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Measures this machine and predicts others.
 #[derive(Debug, Parser)]
@@ -87,6 +88,58 @@ pub(crate) enum NetCommand {
     Link(NetLink),
     /// Be the far end of a path: do what `net measure` on another machine asks for
     Peer(NetPeer),
+    /// Where CPU time goes, component by component, while a command runs or on the whole machine
+    Where(Box<NetWhere>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetWhere {
+    /// Sample so many seconds at most; without a command 10
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) seconds: Option<u64>,
+    /// Only these CPUs, as in 0,2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<Cpus>,
+    /// Keep CPUs from idling: in a virtual machine an idle one may miss its timer, and with it samples
+    #[arg(long)]
+    pub(crate) awake: bool,
+    /// Count only packets of interfaces of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// Write stacks as tools for flame graphs read them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) folded: Option<PathBuf>,
+    /// A table of your own: which function belongs to which component
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+    /// What to run meanwhile: only its work counts, and that of what it starts
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// CPUs as they are listed, e.g. `0,2-3`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cpus(pub(crate) Vec<usize>);
+
+impl FromStr for Cpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// More are on no machine.
+        const MOST: usize = 8192;
+        let wrong = || format!("{text:?} is no list of CPUs, as 0,2-3 is");
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < MOST).ok_or_else(wrong);
+            cpus.extend(number(first)?..=number(last)?);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        if cpus.is_empty() { Err(wrong()) } else { Ok(Self(cpus)) }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,9 @@ mod output;
 mod progress;
 mod report;
 mod sim;
+#[cfg(test)]
+#[path = "../../sidecore/tests/service/skipped.rs"]
+mod skipped;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -3,16 +3,20 @@
 //! Everything happens between two *ends*: this process, and another one here or on another machine.
 
 mod account;
+mod breakdown;
 mod end;
 mod flow;
 mod hardware;
 mod link;
 mod links;
 mod measure;
+mod packets;
 mod pair;
 mod path;
 mod peer;
 mod protocol;
+mod sampling;
+mod show;
 mod space;
 
 use crate::args::{Net, NetCommand, NetPeer};
@@ -33,6 +37,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
         }
         NetCommand::Link(args) => link::run(args),
         NetCommand::Peer(args) => serve(args).map(|()| 0),
+        NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
     }
 }
 

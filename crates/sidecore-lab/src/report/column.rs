@@ -179,6 +179,24 @@ columns! {
     MissesPerPacket = found("cache_misses_per_packet", "misses/packet", 7, Less, digits);
     /// What each processor did, seconds by kind.
     Processors = json_only("processors");
+    /// What CPU time goes into: a component of a network path, or what is beside it.
+    Component = text("component", 0);
+    /// Share of the CPU time of the work that is measured.
+    CpuShare = found("cpu_share.seen", "share", 0, Depends, percent);
+    /// The least that it is with 95 % probability, as far as chance in sampling goes.
+    ShareLow = json_only("cpu_share.low");
+    /// The most that it is, likewise.
+    ShareHigh = json_only("cpu_share.high");
+    /// The bounds of that share: made of these two.
+    ShareBounds = Column { header: "95 % within", better: Depends, form: Form::Made(share_bounds), ..text("", 0) };
+    /// CPU time, of all CPUs together, s.
+    CpuSeconds = found("cpu_s", "CPU time", 4, Less, seconds);
+    /// The same by the packets that passed, us.
+    UsPerPacket = found("us_per_packet", "per packet", 0, Less, micros);
+    /// How often it was seen.
+    Samples = found("samples", "samples", 6, Depends, |samples| count(samples as u64));
+    /// Packets that passed.
+    Packets = found("packets", "packets", 5, Depends, |packets| count(packets as u64));
     /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
     TotalMean = found("total_us.mean", "mean", 8, Less, micros);
     /// The same: median.
@@ -267,6 +285,15 @@ fn reach(row: &Row) -> Option<String> {
         None => "",
     };
     (!said.is_empty()).then(|| said.join(" and ") + verdict)
+}
+
+fn share_bounds(row: &Row) -> Option<String> {
+    let [low, high] = [Key::ShareLow, Key::ShareHigh].map(|key| row.number(key).map(percent));
+    Some(format!("{} to {}", low?, high?))
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{} s", digits(seconds))
 }
 
 fn change(percent: f64) -> String {

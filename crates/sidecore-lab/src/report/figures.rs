@@ -36,6 +36,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "notify" => vec![against_load(rows), stages(rows)],
         "balance" => vec![by_policy(rows)],
         "scaling" => vec![by_number(rows)],
+        "net-where" => vec![components(rows)],
         _ => vec![bare(rows)],
     };
     for group in &mut groups {
@@ -158,6 +159,32 @@ fn stages(rows: &[&Row]) -> Group {
     Group { legend, figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
 }
 
+/// What of a path is no part of its CPU time, or all of it.
+const BESIDE: [&str; 3] = ["sum", "elsewhere", "idle"];
+
+/// A network path: a bar for each run, of its components one after the other.
+fn components(rows: &[&Row]) -> Group {
+    let is_part = |row: &&Row| row.text(Key::Component).is_some_and(|name| !BESIDE.contains(&name));
+    let rows: Vec<_> = rows.iter().copied().filter(is_part).collect();
+    let names: Vec<_> =
+        grouped(&rows, |row| row.text(Key::Component)).into_iter().filter_map(|(name, _)| name).collect();
+    let per_packet = rows.iter().all(|row| row.number(Key::UsPerPacket).is_some());
+    let (along, title) = if per_packet {
+        (("CPU time per packet", Scale::Linear, Key::UsPerPacket), "CPU time per packet, by component")
+    } else {
+        (("CPU time", Scale::Linear, Key::CpuSeconds), "CPU time, by component")
+    };
+    let series = Series::of(&rows, &[]);
+    let stacked = |(name, rows): (String, Vec<&Row>)| {
+        let colour = |row: &Row| names.iter().position(|known| Some(*known) == row.text(Key::Component));
+        let parts: Vec<_> = rows.iter().filter_map(|row| Some((colour(row)?, row.number(along.2)?))).collect();
+        Bar { name, text: along.2.column().writer()(parts.iter().map(|part| part.1).sum()), parts }
+    };
+    let bars: Vec<_> = grouped(&rows, |row| series.name(row)).into_iter().map(stacked).collect();
+    let svg = bar_chart(2 * LARGE.0, along, &bars, None);
+    Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
+}
+
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
@@ -247,8 +274,25 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_a_bar_of_its_components() {
+        let row = |run: &str, component: &str, us: f64| {
+            let row = Row::new("net-where", run).with(Key::Component, component).with(Key::UsPerPacket, us);
+            row.with(Key::CpuSeconds, us)
+        };
+        let rows =
+            [row("tcp", "copy", 3.0), row("tcp", "sum", 4.0), row("tcp", "idle", 50.0), row("udp", "driver", 1.0)];
+        let group = &figures("net-where", &rows.iter().collect::<Vec<_>>())[0];
+        assert_eq!(group.legend, [("copy".to_owned(), false), ("driver".to_owned(), false)]);
+        assert_eq!(group.figures[0].title, "CPU time per packet, by component");
+        let svg = &group.figures[0].svg;
+        assert!(svg.contains("\n3.00 us\n") && svg.contains("\n1.00 us\n"), "{svg}");
+        let unknown = row("tcp", "copy", f64::NAN).with(Key::CpuSeconds, 2.0);
+        assert_eq!(titles(&figures("net-where", &[&unknown])), ["CPU time, by component"]);
+    }
+
+    #[test]
     fn rows_without_figures_make_no_plots() {
-        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "plan"] {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "net-where", "plan"] {
             assert!(figures(name, &[&Row::new(name, "bare")]).is_empty(), "{name}");
         }
     }

@@ -26,6 +26,7 @@ fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
         "ocf" => most(rows, Key::MbitPerS, "payload through the devices"),
         "scaling" => most(rows, Key::OpsPerS, "operations a second at the most"),
         "notify" => closest(rows),
+        "net-where" => largest(rows),
         "balance" => most(rows, Key::Ratio, "of the highest load the devices could carry"),
         _ => typical_ratio(scenario, rows),
     }
@@ -45,6 +46,15 @@ fn most(rows: &[&Row], key: Key, label: &str) -> Option<Headline> {
     words.dedup();
     let value = key.column().writer()(largest);
     Some(Headline { value, label: label.to_owned(), detail: words.join(", ") })
+}
+
+/// The component of a network path that most CPU time goes into.
+fn largest(rows: &[&Row]) -> Option<Headline> {
+    let shares = rows.iter().filter_map(|row| Some((row.number(Key::CpuShare)?, row)));
+    let (_, row) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let words = |key: Key| key.column().cell(row);
+    let label = format!("of the CPU time goes into: {}", row.text(Key::Component)?);
+    Some(Headline { value: words(Key::CpuShare)?, label, detail: format!("95 % within {}", words(Key::ShareBounds)?) })
 }
 
 /// The median of the ratios, and their range: one good row must not speak for the others.
@@ -135,8 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_component_speaks_for_a_path() {
+        let row = |component: &str, share: f64| {
+            let row = Row::new("net-where", "iperf3").with(Key::Component, component).with(Key::CpuShare, share);
+            row.with(Key::ShareLow, share - 0.01).with(Key::ShareHigh, share + 0.01)
+        };
+        let (a, b, sum) = (row("socket", 0.2), row("copy", 0.4), Row::new("net-where", "v").with(Key::Ratio, 1.0));
+        let headline = headline("net-where", &[&a, &b, &sum]).unwrap();
+        assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("40.0 %", "95 % within 39.0 % to 41.0 %"));
+        assert!(headline.label.ends_with("copy"), "{headline:?}");
+    }
+
+    #[test]
     fn without_data_there_is_none() {
-        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling"] {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "net-where"] {
             assert_eq!(headline(name, &[&Row::new(name, "v")]), None);
         }
     }

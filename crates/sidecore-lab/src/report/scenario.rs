@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 13] = [
+const KNOWN: [(&str, &str, &str); 14] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -75,6 +75,12 @@ const KNOWN: [(&str, &str, &str); 13] = [
         "nginx: what a handshake costs",
         "Full TLS 1.3 handshakes a second of CPU time of server and service together, against the same \
          server with its key in a file.",
+    ),
+    (
+        "net-where",
+        "Where the time goes: a network path by component",
+        "CPU time of all CPUs together, by what ran when it was sampled. Shares are of the work that is measured; idleness and \
+         other programs stand apart. The ratio is the sum of the components by the CPU time that the kernel accounts.",
     ),
 ];
 

@@ -1,0 +1,213 @@
+//! `sidecore net where`: where CPU time goes while a command runs, or on the whole machine for a while.
+
+use super::packets::Packets;
+use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Share, Whose, online};
+use super::show::{show, write};
+use crate::args::NetWhere;
+use crate::machine;
+use crate::report::{Key, Report, Row, digits};
+use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = "net-where";
+/// Without a command it takes so long, unless told otherwise.
+const SECONDS: u64 = 10;
+/// How often it looks whether the command has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Of the functions that no rule places, so many are named.
+const MOST_NAMED: usize = 8;
+/// The sum of the components is to be within this of the CPU time that the kernel accounts.
+const AGREEMENT: (f64, f64) = (0.97, 1.03);
+/// A share of samples that did not come, of which a reader must know.
+const MOST_MISSING: f64 = 0.02;
+/// No more than this is to be unplaced.
+const MOST_UNPLACED: f64 = 0.05;
+
+/// Measures and shows it.
+///
+/// # Errors
+/// It cannot be done here, or the command fails.
+pub(super) fn run(args: &NetWhere) -> Result<(), String> {
+    let rules = rules(args.rules.as_deref())?;
+    let known = online()?;
+    let cpus = args.cpus.as_ref().map_or(&known, |cpus| &cpus.0);
+    if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(cpu)) {
+        return Err(format!("CPU {cpu} is not online here"));
+    }
+    let watched = watch(args, cpus)?;
+    let whose = watched.process.as_ref().map_or(Whose::Everyones, |process| Whose::Of(std::slice::from_ref(process)));
+    let breakdown = watched.profile.breakdown(&rules, whose);
+    write(args.folded.as_deref(), (watched.profile.folded().join("\n") + "\n").as_bytes())?;
+    let variant = args.command.first().map_or("machine", String::as_str);
+    let report = Report {
+        title: "sidecore net where".to_owned(),
+        machine: machine::describe(),
+        commit: machine::commit(),
+        rows: rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets),
+        notes: notes(&watched, &breakdown),
+        left_out: left_out(args, &watched),
+    };
+    show(&args.files, &report)
+}
+
+/// What was seen.
+struct Watched {
+    profile: Profile,
+    packets: Option<u64>,
+    /// The command's.
+    process: Option<u32>,
+    seconds: f64,
+}
+
+fn rules(file: Option<&Path>) -> Result<Rules, String> {
+    let Some(file) = file else { return Rules::own() };
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    Rules::parse(&text).map_err(|error| wrong(&error))
+}
+
+fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, stop.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
+    }
+    let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
+    let sampler = Sampler::start(cpus, if args.awake { Idling::Kept } else { Idling::Let })?;
+    if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
+        return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
+    }
+    let mut packets = Packets::here();
+    let began = Instant::now();
+    let mut started = match args.command.split_first() {
+        Some((program, arguments)) => Some(Started::start(program, arguments)?),
+        None => None,
+    };
+    while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| began.elapsed() < limit) {
+        packets.look(started.as_ref().map(|started| started.0.id()));
+        if let Some(started) = &mut started
+            && started.has_ended()?
+        {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    packets.look(None);
+    let packets = packets.passed(args.interface.as_deref());
+    let profile = sampler.stop()?;
+    let process = started.as_ref().map(|started| started.0.id());
+    // A command that still runs goes on to its end, unless we were told to end.
+    while let Some(started) = &mut started {
+        if stop.load(Ordering::Relaxed) || started.has_ended()? {
+            break;
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(Watched { profile, packets, process, seconds })
+}
+
+/// A command that ends when nobody waits for it any more.
+struct Started(Child);
+
+impl Started {
+    fn start(program: &str, arguments: &[String]) -> Result<Self, String> {
+        let started = Command::new(program).args(arguments).spawn();
+        started.map(Self).map_err(|error| format!("cannot start {program}: {error}"))
+    }
+
+    fn has_ended(&mut self) -> Result<bool, String> {
+        Ok(self.0.try_wait().map_err(|error| error.to_string())?.is_some())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It is ours, and may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A row for each component, one for what is unplaced, for idleness and for others, and one for the sum. Each has all that
+/// `like` has: its scenario, and what tells runs apart. Without packets there is no time per packet.
+pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets: Option<u64>) -> Vec<Row> {
+    let row = |name: &str, samples: u64, time_us: f64| {
+        let per_packet = packets.map(|packets| time_us / packets as f64);
+        like.clone()
+            .with(Key::Component, name)
+            .with(Key::CpuSeconds, time_us / 1e6)
+            .with(Key::UsPerPacket, per_packet)
+            .with(Key::Samples, samples)
+    };
+    let part = |name: &str, samples: u64| {
+        with_share(row(name, samples, profile.time_us(breakdown, samples)), breakdown.share(samples))
+    };
+    let component = |component: Component| part(component.name(), breakdown.samples(component));
+    // Of a kernel that is not known it can only be said how much it did.
+    let mut rows: Vec<Row> = if profile.knows_kernel {
+        COMPONENTS.into_iter().map(component).chain([part("unplaced", breakdown.unplaced)]).collect()
+    } else {
+        vec![component(Component::Program), part("kernel", breakdown.unplaced)]
+    };
+    let all = row("sum", breakdown.of_path(), profile.time_us(breakdown, breakdown.of_path()));
+    let agreement = profile.agreement(breakdown);
+    rows.push(
+        all.with(Key::Packets, packets)
+            .with(Key::Ratio, agreement)
+            .with(Key::Baseline, agreement.map(|_| "CPU time accounted"))
+            .with(Key::AtLeast, agreement.map(|_| AGREEMENT.0))
+            .with(Key::AtMost, agreement.map(|_| AGREEMENT.1)),
+    );
+    if breakdown.elsewhere > 0 {
+        rows.push(row("elsewhere", breakdown.elsewhere, profile.time_us(breakdown, breakdown.elsewhere)));
+    }
+    let spare_us = profile.time_us(breakdown, breakdown.spare);
+    rows.extend(profile.idle_us.map(|idle_us| row("idle", breakdown.idle + breakdown.spare, idle_us + spare_us)));
+    rows
+}
+
+fn with_share(row: Row, share: Option<Share>) -> Row {
+    let Some(Share { seen, low, high }) = share else { return row };
+    row.with(Key::CpuShare, seen).with(Key::ShareLow, low).with(Key::ShareHigh, high)
+}
+
+fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {
+    let mut notes = vec![format!("Sampled for {} s", digits(watched.seconds))];
+    if watched.process.is_some() {
+        notes.push("Elsewhere: other programs than the command, and the sampling itself".to_owned());
+    }
+    if watched.profile.lost > 0 {
+        notes.push(format!("{} samples were lost: the components are without them", watched.profile.lost));
+    }
+    if let Some(missing) = watched.profile.missing().filter(|missing| *missing > MOST_MISSING) {
+        let percent = digits(100.0 * missing);
+        notes.push(format!("{percent} % of the samples did not come, as happens on idle CPUs of virtual machines: --awake keeps them from idling"));
+    }
+    if breakdown.unplaced > 0 && watched.profile.knows_kernel {
+        let share = |samples: u64| digits(100.0 * samples as f64 / breakdown.of_path().max(1) as f64);
+        let named = breakdown.unplaced_functions.iter().take(MOST_NAMED);
+        let named: Vec<_> = named.map(|(name, samples)| format!("{name} {} %", share(*samples))).collect();
+        let verdict = if breakdown.unplaced as f64 > MOST_UNPLACED * breakdown.of_path() as f64 {
+            " That is more than it should be: --rules takes a table of your own"
+        } else {
+            ""
+        };
+        notes.push(format!("No rule places {}.{verdict}", named.join(", ")));
+    }
+    notes
+}
+
+fn left_out(args: &NetWhere, watched: &Watched) -> Vec<String> {
+    let mut left_out = watched.profile.left_out.clone();
+    if watched.packets.is_none() {
+        let of = args.interface.as_ref().map_or_else(String::new, |name| format!(" on {name}"));
+        left_out.push(format!("time per packet: no packet passed{of} in the command's network namespaces"));
+    }
+    left_out
+}

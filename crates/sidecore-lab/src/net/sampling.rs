@@ -1,0 +1,168 @@
+//! Where CPU time goes, from samples of what ran: taken while something is measured, placed by rules afterwards.
+
+mod account;
+mod awake;
+mod collect;
+mod events;
+mod profile;
+mod rules;
+mod symbols;
+mod sys;
+
+use account::Account;
+use awake::Awake;
+use collect::Taken;
+use events::{Clock, Events, PERIOD_NS, Reach};
+pub(crate) use profile::{Breakdown, Profile, Share, Whose};
+pub(crate) use rules::{COMPONENTS, Component, Rules};
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+use symbols::Symbols;
+
+/// What CPUs do that have nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// They sleep.
+    Let,
+    /// They are kept awake by threads that run only then, for in a virtual machine a sleeping CPU may miss its timer.
+    Kept,
+}
+
+/// Samples what runs, from its start until it is stopped.
+///
+/// Without the right to see all it sees what the thread that started it does, and what that starts from then on.
+pub(crate) struct Sampler {
+    collecting: JoinHandle<(Taken, Vec<perf_event::Sampler>)>,
+    /// Dropping it ends the collection.
+    until: Sender<()>,
+    began: Instant,
+    account: Account,
+    cpus: Vec<usize>,
+    reach: Reach,
+    clock: Clock,
+    knows_kernel: bool,
+    modules: BTreeSet<String>,
+    awake: Awake,
+    left_out: Vec<String>,
+}
+
+const KALLSYMS: &str = "/proc/kallsyms";
+const MODULES: &str = "/proc/modules";
+
+impl Sampler {
+    /// Begins on those CPUs, which may idle meanwhile or not.
+    ///
+    /// # Errors
+    /// Nothing can be sampled here: says which right is missing.
+    pub(crate) fn start(cpus: &[usize], idling: Idling) -> Result<Self, String> {
+        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus, idling)
+    }
+
+    fn begin(events: Events, cpus: &[usize], idling: Idling) -> Result<Self, String> {
+        let Events { mut samplers, reach, clock, mut left_out } = events;
+        let modules = modules();
+        let text = fs::read(KALLSYMS).unwrap_or_default();
+        let symbols = match Symbols::parse(&String::from_utf8_lossy(&text)) {
+            Ok(symbols) => Some(symbols),
+            Err(why) => {
+                left_out.push(format!("which of the kernel's functions ran: {why}"));
+                None
+            }
+        };
+        let knows_kernel = symbols.is_some() && reach != Reach::OwnOutside;
+        let symbols = symbols.unwrap_or_default();
+        let awake = if idling == Idling::Kept { Awake::keep(cpus)? } else { Awake::default() };
+        let numbers = awake.numbers.clone();
+        let account = Account::now()?;
+        let began = Instant::now();
+        for sampler in &mut samplers {
+            sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
+        }
+        let (until, ended) = mpsc::channel();
+        let collect = move || Taken::new(symbols, numbers).collect(samplers, &ended);
+        let named = thread::Builder::new().name("samples".to_owned());
+        let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self {
+            collecting,
+            until,
+            began,
+            account,
+            cpus: cpus.to_vec(),
+            reach,
+            clock,
+            knows_kernel,
+            modules,
+            awake,
+            left_out,
+        })
+    }
+
+    /// What it does not see beside what the thread that started it does, and what would help; `None`: it sees all.
+    pub(crate) fn sees_only_own(&self) -> Option<&str> {
+        (self.reach != Reach::Machine).then(|| self.left_out.first().map_or("", String::as_str))
+    }
+
+    /// Ends, and hands over what it saw.
+    ///
+    /// # Errors
+    /// The kernel's account of CPU time cannot be read.
+    pub(crate) fn stop(self) -> Result<Profile, String> {
+        drop(self.until);
+        let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
+        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus) as f64;
+        drop(self.awake);
+        let (taken, mut samplers) =
+            self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let (busy_us, idle_us) = match self.reach {
+            Reach::Machine => ((watched_us - idle_us).max(0.0), Some(idle_us)),
+            Reach::Own | Reach::OwnOutside => (running_us(&mut samplers), None),
+        };
+        let sample_us = (self.clock == Clock::Time).then_some(PERIOD_NS as f64 / 1e3);
+        let mut profile = Profile {
+            symbols: taken.symbols,
+            counts: taken.counts,
+            processes: taken.processes,
+            lost: taken.lost,
+            watched_us: (self.reach == Reach::Machine).then_some(watched_us),
+            busy_us,
+            idle_us,
+            knows_kernel: self.knows_kernel,
+            sample_us,
+            left_out: self.left_out,
+        };
+        let loaded = modules().difference(&self.modules).cloned().collect::<Vec<_>>().join(", ");
+        if !loaded.is_empty() {
+            profile.left_out.push(format!("functions of what the kernel loaded meanwhile ({loaded}): measure again"));
+        }
+        if self.reach == Reach::OwnOutside {
+            profile.add_unseen();
+        }
+        Ok(profile)
+    }
+}
+
+/// Names of the kernel's modules.
+fn modules() -> BTreeSet<String> {
+    let text = fs::read_to_string(MODULES).unwrap_or_default();
+    text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+/// Time that what was sampled ran, us.
+fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
+    let ran = |sampler: &mut perf_event::Sampler| sampler.read_full().ok()?.time_running();
+    samplers.iter_mut().filter_map(ran).map(|time| time.as_secs_f64() * 1e6).sum()
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// The system does not say.
+pub(crate) fn online() -> Result<Vec<usize>, String> {
+    Ok(Account::now()?.cpus())
+}
+
+#[cfg(test)]
+mod tests;

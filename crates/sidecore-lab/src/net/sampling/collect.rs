@@ -1,0 +1,160 @@
+//! A thread that takes samples from the kernel while others run, and adds them up.
+
+use super::profile::{AWAKE, Processes, SAMPLING, Stack};
+use super::symbols::{Id, Symbols};
+use perf_event::Sampler;
+use perf_event::data::Record;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// What was taken so far.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) symbols: Symbols,
+    pub(super) counts: HashMap<Stack, u64>,
+    pub(super) processes: Processes,
+    pub(super) lost: u64,
+    /// The thread that takes them, as soon as it does.
+    own: Option<u32>,
+    /// Threads that keep CPUs from idling.
+    awake: Vec<u32>,
+}
+
+/// How often it looks: buffers hold several times as much.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Different stacks, and processes, that are kept; what is beyond counts as lost.
+const MOST_STACKS: usize = 200_000;
+const MOST_PROCESSES: usize = 100_000;
+/// The bits of a record that say what the CPU was in, and those of the kernel.
+const MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+/// Entries of a chain from here on are no addresses; they say whose addresses follow.
+const MARKS: u64 = u64::MAX - 4095;
+
+impl Taken {
+    pub(super) fn new(symbols: Symbols, awake: Vec<u32>) -> Self {
+        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, own: None, awake }
+    }
+
+    /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
+    pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
+        self.own = this_thread();
+        self.processes.called(SAMPLING, "sampling");
+        self.processes.called(AWAKE, "awake");
+        while until.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            for sampler in &mut samplers {
+                self.take_from(sampler);
+            }
+        }
+        for sampler in &mut samplers {
+            // One that cannot be stopped goes on into a buffer that nobody reads.
+            let _ = sampler.disable();
+            self.take_from(sampler);
+        }
+        (self, samplers)
+    }
+
+    fn take_from(&mut self, sampler: &mut Sampler) {
+        while let Some(record) = sampler.next_record() {
+            let in_kernel = record.misc() & MODE == MODE_KERNEL;
+            match record.parse_record() {
+                Ok(Record::Sample(sample)) => {
+                    let chain = sample.callchain().unwrap_or_default();
+                    let own = [sample.ip().unwrap_or(0)];
+                    let has_chain = chain.iter().any(|address| *address < MARKS);
+                    let addresses = if !in_kernel {
+                        &[]
+                    } else if has_chain {
+                        chain
+                    } else {
+                        &own[..]
+                    };
+                    self.add(self.whose(sample.pid().unwrap_or(0), sample.tid()), addresses);
+                }
+                Ok(Record::Lost(lost)) => self.lost = self.lost.saturating_add(lost.lost),
+                Ok(Record::LostSamples(lost)) => self.lost = self.lost.saturating_add(lost.lost),
+                Ok(Record::Fork(fork)) if fork.pid != fork.ppid => self.processes.started(fork.pid, fork.ppid),
+                Ok(Record::Comm(comm)) => self.processes.called(comm.pid, &String::from_utf8_lossy(&comm.comm)),
+                Ok(_) => {}
+                Err(_) => self.lost = self.lost.saturating_add(1),
+            }
+        }
+    }
+
+    fn whose(&self, process: u32, thread: Option<u32>) -> u32 {
+        match thread {
+            Some(thread) if self.own == Some(thread) => SAMPLING,
+            Some(thread) if self.awake.contains(&thread) => AWAKE,
+            _ => process,
+        }
+    }
+
+    fn add(&mut self, process: u32, addresses: &[u64]) {
+        let addresses = addresses.iter().filter(|address| **address < MARKS);
+        // Callers are where they go on: behind the call, which may be the end of the function.
+        let of_call = |(depth, address): (usize, &u64)| {
+            self.symbols.find(if depth == 0 { *address } else { address.saturating_sub(1) })
+        };
+        let functions: Vec<Id> = addresses.enumerate().map(of_call).collect();
+        let stack = Stack { process, functions };
+        self.processes.seen(process);
+        let is_full = self.counts.len() >= MOST_STACKS;
+        match self.counts.entry(stack) {
+            Entry::Occupied(known) => *known.into_mut() += 1,
+            Entry::Vacant(new) if !is_full => *new.insert(0) += 1,
+            Entry::Vacant(_) => self.lost += 1,
+        }
+    }
+}
+
+/// The number of the calling thread.
+pub(super) fn this_thread() -> Option<u32> {
+    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
+}
+
+impl Processes {
+    fn started(&mut self, process: u32, by: u32) {
+        if self.parents.len() < MOST_PROCESSES {
+            self.parents.insert(process, by);
+            // Buffers of several CPUs are read one after the other: what it calls itself since may have been read before.
+            if let Some(name) = self.names.get(&by).filter(|_| !self.names.contains_key(&process)).cloned() {
+                self.called(process, &name);
+            }
+        }
+    }
+
+    fn called(&mut self, process: u32, name: &str) {
+        if self.names.len() < MOST_PROCESSES {
+            self.names.insert(process, name.to_owned());
+        }
+    }
+
+    /// A process that ran before anybody looked has a name all the same.
+    fn seen(&mut self, process: u32) {
+        if !self.names.contains_key(&process) {
+            let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+            self.called(process, String::from_utf8_lossy(&name).trim_end());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_called_as_whoever_started_it_until_it_has_a_name_of_its_own() {
+        let mut processes = Processes::default();
+        processes.called(4, "sh");
+        processes.started(5, 4);
+        assert_eq!(processes.names[&5], "sh");
+        processes.called(5, "bash");
+        processes.called(6, "bash");
+        processes.started(6, 4);
+        assert_eq!((processes.names[&5].as_str(), processes.names[&6].as_str()), ("bash", "bash"));
+        assert_eq!((processes.parents[&5], processes.parents[&6]), (4, 4));
+    }
+}

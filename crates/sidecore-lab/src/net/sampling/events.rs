@@ -1,0 +1,104 @@
+//! The kernel's samplers: which there are here, and what each may see.
+
+use perf_event::events::{Hardware, Software};
+use perf_event::{Builder, ReadFormat, SampleFlag, Sampler};
+use std::io::{self, ErrorKind};
+
+/// How much the samplers see, the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// All that runs on these CPUs.
+    Machine,
+    /// What the calling thread and what it starts from now on do, in the kernel too.
+    Own,
+    /// The same outside the kernel.
+    OwnOutside,
+}
+
+/// When a sample is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// After so many cycles of a CPU that is not idle.
+    Cycles,
+    /// After so much time.
+    Time,
+}
+
+/// A sampler for each CPU, and what they see.
+pub(super) struct Events {
+    pub(super) samplers: Vec<Sampler>,
+    pub(super) reach: Reach,
+    pub(super) clock: Clock,
+    /// What is out of reach, and what would help.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Time between two samples of a CPU, ns: about 2155 a second. A kernel's tick of 1, 4 or 10 ms is no round number of them, so
+/// that samples fall before, into and behind it alike.
+pub(super) const PERIOD_NS: u64 = 464_143;
+/// Cycles between two samples: about as many at 2 to 4 GHz.
+const PERIOD_CYCLES: u64 = 1_300_021;
+/// Of each CPU, for what was sampled and not yet taken: a second of deep stacks. The most that those without rights may have.
+const BUFFER: usize = 512 << 10;
+
+impl Events {
+    /// Opens them, not yet running, with as much reach as there is and no more than that.
+    ///
+    /// # Errors
+    /// There is none: says what would help.
+    pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, String> {
+        let mut left_out = Vec::new();
+        let mut refused = String::new();
+        for reach in [Reach::Machine, Reach::Own, Reach::OwnOutside].into_iter().filter(|reach| *reach >= most) {
+            for clock in [Clock::Cycles, Clock::Time] {
+                match cpus.iter().map(|cpu| sampler(*cpu, reach, clock)).collect() {
+                    Ok(samplers) => return Ok(Self { samplers, reach, clock, left_out }),
+                    Err(error) => refused = in_words(&error),
+                }
+            }
+            left_out.push(format!("{}: {refused}", reach.missing()));
+        }
+        Err(format!("nothing can be sampled here: {refused}"))
+    }
+}
+
+impl Reach {
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Machine => {
+                "what other processes and interrupts do: run it as root or with CAP_PERFMON, or set sysctl \
+                 kernel.perf_event_paranoid=0"
+            }
+            Self::Own => {
+                "what the kernel does for this program: run it as root or with CAP_PERFMON, or set sysctl \
+                 kernel.perf_event_paranoid=1"
+            }
+            Self::OwnOutside => "what this program does itself: set sysctl kernel.perf_event_paranoid=2",
+        }
+    }
+}
+
+fn sampler(cpu: usize, reach: Reach, clock: Clock) -> io::Result<Sampler> {
+    let mut builder = match clock {
+        Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
+        Clock::Time => Builder::new(Software::CPU_CLOCK),
+    };
+    builder.sample_period(if clock == Clock::Cycles { PERIOD_CYCLES } else { PERIOD_NS });
+    // The weight says nothing of these events: it stands behind the chain, for an empty one that ends a record is not read.
+    builder.sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::CALLCHAIN | SampleFlag::WEIGHT);
+    builder.exclude_callchain_user(true);
+    builder.read_format(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
+    builder.task(true).comm(true).one_cpu(cpu).exclude_kernel(reach == Reach::OwnOutside);
+    match reach {
+        Reach::Machine => builder.any_pid(),
+        Reach::Own | Reach::OwnOutside => builder.observe_self().inherit(true),
+    };
+    builder.build()?.sampled(BUFFER)
+}
+
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => format!("{error} (perf_event_open)"),
+        _ => format!("{error} (perf_event_open; a container may forbid it)"),
+    }
+}

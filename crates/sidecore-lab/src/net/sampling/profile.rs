@@ -1,0 +1,365 @@
+//! What was sampled: how often which functions ran on behalf of whom, and what that says of where the time goes.
+
+use super::rules::{COMPONENTS, Component, Place, Rules};
+use super::symbols::{Id, Symbols, UNKNOWN};
+use std::collections::{HashMap, HashSet};
+
+/// What ran at an instant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Stack {
+    /// The process; 0: none, the CPU was idle; or [`SAMPLING`] or [`AWAKE`].
+    pub(super) process: u32,
+    /// Functions of the kernel, each called by the next; none: the program's own code.
+    pub(super) functions: Vec<Id>,
+}
+
+/// Stands for the thread that takes the samples, whatever its process is measured for. No process has this number.
+pub(super) const SAMPLING: u32 = u32::MAX;
+/// Stands for the threads that run where nothing else does, so that no CPU idles.
+pub(super) const AWAKE: u32 = u32::MAX - 1;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub(super) symbols: Symbols,
+    pub(super) counts: HashMap<Stack, u64>,
+    pub(super) processes: Processes,
+    /// Samples that the kernel took and could not hand over.
+    pub(crate) lost: u64,
+    /// Time that the CPUs were watched, of all together, us. `None`: only while a part of what ran did.
+    pub(super) watched_us: Option<f64>,
+    /// CPU time of all that ran, as the kernel accounts it, us.
+    pub(crate) busy_us: f64,
+    /// Time in which nothing ran, of all CPUs together, us. `None`: only a part of what ran was sampled.
+    pub(crate) idle_us: Option<f64>,
+    /// Whether it is known which functions of the kernel ran.
+    pub(crate) knows_kernel: bool,
+    /// The time that one sample stands for, us; `None`: samples are of cycles, not of time.
+    pub(crate) sample_us: Option<f64>,
+    /// What could not be measured here, and what would help.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Who started whom, and what they are called.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    pub(super) parents: HashMap<u32, u32>,
+    pub(super) names: HashMap<u32, String>,
+}
+
+/// Samples by component, of a path.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Breakdown {
+    counts: HashMap<Component, u64>,
+    /// No rule says where they belong.
+    pub(crate) unplaced: u64,
+    /// Of others than who was asked for, and of the sampling itself.
+    pub(crate) elsewhere: u64,
+    /// Nothing ran.
+    pub(crate) idle: u64,
+    /// Nothing else ran than what keeps CPUs from idling.
+    pub(crate) spare: u64,
+    /// The functions that ran in those that are unplaced, the most frequent first.
+    pub(crate) unplaced_functions: Vec<(String, u64)>,
+}
+
+/// A share with the bounds between which it lies with 95 % probability, as far as chance in sampling goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) seen: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// The processes whose work is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose<'p> {
+    /// All but this one.
+    Everyones,
+    /// Of these and of those that they started.
+    Of(&'p [u32]),
+}
+
+/// A chain of processes is not followed further, for numbers can come again.
+const MOST_GENERATIONS: usize = 64;
+
+impl Profile {
+    /// Where the time of that work went.
+    pub(crate) fn breakdown(&self, rules: &Rules, whose: Whose<'_>) -> Breakdown {
+        let mut found = Breakdown::default();
+        let mut unplaced = HashMap::new();
+        let mut own = HashMap::new();
+        for (stack, count) in &self.counts {
+            let functions = self.functions(stack);
+            let is_own = *own.entry(stack.process).or_insert_with(|| self.processes.is_of(stack.process, whose));
+            let place =
+                if functions.is_empty() { Some(Place::In(Component::Program)) } else { rules.place(&functions) };
+            match place {
+                Some(Place::Idle) => found.idle += count,
+                Some(Place::In(Component::Program)) if stack.process == AWAKE => found.spare += count,
+                Some(Place::In(component)) if is_own || is_for_others(component, &functions, rules) => {
+                    *found.counts.entry(component).or_default() += count;
+                }
+                None | Some(Place::Caller) if is_own => {
+                    found.unplaced += count;
+                    *unplaced.entry(functions[0]).or_default() += count;
+                }
+                _ => found.elsewhere += count,
+            }
+        }
+        let mut named: Vec<(String, u64)> =
+            unplaced.into_iter().map(|(name, n): (&str, _)| (name.to_owned(), n)).collect();
+        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        found.unplaced_functions = named;
+        found
+    }
+
+    /// CPU time by samples divided by CPU time as the kernel accounts it. `None`: samples are not of time, or not of all.
+    pub(crate) fn agreement(&self, breakdown: &Breakdown) -> Option<f64> {
+        let seen = (breakdown.busy() + self.lost) as f64 * self.sample_us?;
+        (self.knows_kernel && self.busy_us > 0.0).then(|| seen / self.busy_us)
+    }
+
+    /// Share of the instants of which there is neither a sample nor a lost one. `None`: samples are not of time, or not of all.
+    pub(crate) fn missing(&self) -> Option<f64> {
+        let instants = self.watched_us? / self.sample_us?;
+        let seen = self.counts.values().sum::<u64>() + self.lost;
+        (instants > 0.0).then(|| (1.0 - seen as f64 / instants).max(0.0))
+    }
+
+    /// CPU time that so many samples stand for, us.
+    pub(crate) fn time_us(&self, breakdown: &Breakdown, samples: u64) -> f64 {
+        self.busy_us * samples as f64 / breakdown.busy().max(1) as f64
+    }
+
+    /// Stacks in the form that tools for flame graphs read, a line each: the process, functions from the outermost on,
+    /// and how often.
+    pub(crate) fn folded(&self) -> Vec<String> {
+        let mut lines: HashMap<String, u64> = HashMap::new();
+        for (stack, count) in &self.counts {
+            let name = self.processes.names.get(&stack.process).map_or("", String::as_str);
+            let name = if name.is_empty() { UNKNOWN } else { name };
+            let mut frames = vec![if stack.process == 0 { "idle".to_owned() } else { plain(name) }];
+            frames.extend(self.functions(stack).iter().rev().map(|function| plain(function)));
+            if stack.functions.is_empty() {
+                frames.push("[program]".to_owned());
+            }
+            *lines.entry(frames.join(";")).or_default() += count;
+        }
+        let mut lines: Vec<_> = lines.into_iter().map(|(frames, count)| format!("{frames} {count}")).collect();
+        lines.sort();
+        lines
+    }
+
+    /// What ran in the kernel, where it cannot be sampled, is time that no rule places.
+    pub(super) fn add_unseen(&mut self) {
+        let seen = self.counts.values().sum::<u64>() + self.lost;
+        let all = self.sample_us.map_or(0, |us| (self.busy_us / us) as u64);
+        if let Some(unseen) = all.checked_sub(seen).filter(|unseen| *unseen > 0) {
+            self.counts.insert(Stack { process: 0, functions: vec![0] }, unseen);
+        }
+    }
+
+    fn functions(&self, stack: &Stack) -> Vec<&str> {
+        stack.functions.iter().map(|function| self.symbols.name(*function)).collect()
+    }
+}
+
+impl Breakdown {
+    /// Samples of that component.
+    pub(crate) fn samples(&self, component: Component) -> u64 {
+        self.counts.get(&component).copied().unwrap_or(0)
+    }
+
+    /// Samples of the work that is measured, with those that no rule places.
+    pub(crate) fn of_path(&self) -> u64 {
+        COMPONENTS.into_iter().map(|component| self.samples(component)).sum::<u64>() + self.unplaced
+    }
+
+    /// Samples in which anything ran.
+    pub(crate) fn busy(&self) -> u64 {
+        self.of_path() + self.elsewhere + self.spare
+    }
+
+    /// So many samples as a share of the work that is measured. `None`: there was none.
+    pub(crate) fn share(&self, samples: u64) -> Option<Share> {
+        Share::of(samples, self.of_path())
+    }
+}
+
+impl Share {
+    /// Wilson's interval of a share, of which so many of so many were seen. `None`: of none.
+    pub(crate) fn of(seen: u64, all: u64) -> Option<Self> {
+        /// Of the normal distribution, 2.5 % lie beyond.
+        const Z: f64 = 1.959_964;
+        if all == 0 || seen > all {
+            return None;
+        }
+        let (n, share) = (all as f64, seen as f64 / all as f64);
+        let middle = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+        let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+        // Of none and of all the bound is the share itself, but for rounding.
+        Some(Self { seen: share, low: (middle - half).clamp(0.0, share), high: (middle + half).clamp(share, 1.0) })
+    }
+}
+
+impl Processes {
+    fn is_of(&self, process: u32, whose: Whose<'_>) -> bool {
+        if [SAMPLING, AWAKE].contains(&process) {
+            return false;
+        }
+        let Whose::Of(roots) = whose else { return process != std::process::id() };
+        let roots: HashSet<u32> = roots.iter().copied().collect();
+        let parent = |process: &u32| self.parents.get(process).copied();
+        // What the idle process does for nobody, as entering idleness, is nobody's; its wake-ups are somebody's.
+        process == 0
+            || std::iter::successors(Some(process), parent).take(MOST_GENERATIONS).any(|one| roots.contains(&one))
+    }
+}
+
+/// Packets come in whoever runs, and threads of the kernel may work for them; what is done beside is nobody's.
+fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> bool {
+    let of_path = !matches!(component, Component::Other | Component::Program);
+    of_path && rules.is_for_packets(functions)
+}
+
+/// A name in which nothing ends a frame or a line.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\ntick\n[packets]\nsoftirq\n";
+    const NAMES: [&str; 7] = ["_copy", "timer", "poll", "softirq", "halt", "strange", "tick"];
+
+    /// Of samples by process and functions, the innermost first.
+    fn profile(counts: &[(u32, &[&str], u64)]) -> Profile {
+        let start = |at: usize| 0xffff_ffff_8000_0000 + at as u64;
+        let table: Vec<_> = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}", start(at))).collect();
+        let symbols = Symbols::parse(&table.join("\n")).unwrap();
+        let id = |name: &&str| NAMES.iter().position(|known| known == name).map_or(0, |at| symbols.find(start(at)));
+        let counts = counts.iter().map(|(process, functions, count)| {
+            (Stack { process: *process, functions: functions.iter().map(id).collect() }, *count)
+        });
+        let counts = counts.collect();
+        let mut processes = Processes::default();
+        processes.parents.extend([(11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
+        processes.names.extend([(10, "a b;c\n".to_owned()), (0, "swapper/0".to_owned())]);
+        let (lost, left_out) = (0, Vec::new());
+        let (busy_us, idle_us, sample_us) = (1000.0, Some(500.0), Some(10.0));
+        Profile {
+            symbols,
+            counts,
+            processes,
+            lost,
+            watched_us: Some(1500.0),
+            busy_us,
+            idle_us,
+            knows_kernel: true,
+            sample_us,
+            left_out,
+        }
+    }
+
+    #[test]
+    fn work_is_told_apart_by_component_and_by_whose_it_is() {
+        let profile = profile(&[
+            (10, &[], 5),
+            (12, &["_copy"], 7),
+            (12, &["strange", "[unknown]"], 2),
+            (12, &["[unknown]"], 1),
+            (20, &[], 11),
+            (20, &["_copy"], 13),
+            (20, &["strange", "poll", "softirq", "timer"], 3),
+            (20, &["timer", "softirq"], 6),
+            (30, &["timer"], 9),
+            (30, &["poll", "tick"], 8),
+            (0, &["halt"], 100),
+            (0, &["poll", "softirq", "halt"], 4),
+            (SAMPLING, &[], 2),
+            (AWAKE, &[], 29),
+            (AWAKE, &["poll", "softirq"], 1),
+        ]);
+        let rules = Rules::parse(RULES).unwrap();
+        let own = profile.breakdown(&rules, Whose::Of(&[10]));
+        let samples =
+            [Component::Program, Component::Copy, Component::Driver, Component::Other].map(|c| own.samples(c));
+        assert_eq!(samples, [5, 7, 8, 0]);
+        assert_eq!((own.unplaced, own.elsewhere, own.idle, own.spare), (3, 49, 100, 29));
+        assert_eq!(own.unplaced_functions, [("strange".to_owned(), 2), ("[unknown]".to_owned(), 1)]);
+        assert_eq!((own.of_path(), own.busy()), (23, 101));
+        let all = profile.breakdown(&rules, Whose::Everyones);
+        assert_eq!((all.of_path(), all.elsewhere, all.samples(Component::Other)), (70, 2, 15));
+        // 101 samples of 10 us, where the kernel accounts 1000 us.
+        assert_eq!(profile.agreement(&all), Some(1.01));
+        assert!((profile.time_us(&own, 101) - 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn components_and_what_is_beside_add_up_to_the_time_accounted() {
+        let profile = profile(&[(10, &[], 3), (10, &["_copy"], 4), (10, &["strange"], 5), (20, &[], 6)]);
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Of(&[10]));
+        let parts = COMPONENTS.map(|component| profile.time_us(&found, found.samples(component)));
+        let beside = profile.time_us(&found, found.unplaced) + profile.time_us(&found, found.elsewhere);
+        assert!((parts.iter().sum::<f64>() + beside - 1000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn instants_without_a_sample_are_told() {
+        let mut profile = profile(&[(10, &[], 100), (0, &["halt"], 20)]);
+        profile.lost = 15;
+        // 150 instants, 10 us apart.
+        assert!((profile.missing().unwrap() - 0.1).abs() < 1e-9);
+        profile.lost = 1000;
+        assert_eq!(profile.missing(), Some(0.0));
+        profile.sample_us = None;
+        assert_eq!(profile.missing(), None);
+    }
+
+    #[test]
+    fn nothing_sampled_is_no_share_and_no_time() {
+        let mut profile = profile(&[]);
+        profile.busy_us = 0.0;
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Everyones);
+        assert_eq!(found, Breakdown::default());
+        assert_eq!((found.share(0), profile.agreement(&found), profile.time_us(&found, 0)), (None, None, 0.0));
+        assert_eq!(profile.folded(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_kernel_hides_is_time_that_no_rule_places() {
+        let mut profile = profile(&[(10, &[], 30)]);
+        profile.lost = 10;
+        profile.add_unseen();
+        let found = profile.breakdown(&Rules::parse(RULES).unwrap(), Whose::Of(&[10]));
+        assert_eq!((found.samples(Component::Program), found.unplaced, found.busy()), (30, 60, 90));
+    }
+
+    #[test]
+    fn a_folded_stack_is_a_line_whatever_a_process_calls_itself() {
+        let profile = profile(&[(10, &["_copy", "poll"], 2), (10, &[], 1), (0, &["halt"], 3), (99, &["poll"], 4)]);
+        let lines = ["[unknown];poll 4", "a_b_c_;[program] 1", "a_b_c_;poll;_copy 2", "idle;halt 3"];
+        assert_eq!(profile.folded(), lines);
+    }
+
+    #[test]
+    fn intervals_are_wilsons() {
+        // Newcombe 1998, table I, method 3.
+        for ((seen, all), (low, high)) in [
+            ((81, 263), (0.2553, 0.3662)),
+            ((15, 148), (0.0624, 0.1605)),
+            ((0, 20), (0.0, 0.1611)),
+            ((1, 29), (0.0061, 0.1718)),
+            ((20, 20), (0.8389, 1.0)),
+        ] {
+            let share = Share::of(seen, all).unwrap();
+            assert!((share.low - low).abs() < 5e-5 && (share.high - high).abs() < 5e-5, "{seen} of {all}: {share:?}");
+            assert!(share.low <= share.seen && share.seen <= share.high);
+        }
+        assert_eq!(Share::of(0, 0), None);
+        assert_eq!(Share::of(2, 1), None);
+    }
+}

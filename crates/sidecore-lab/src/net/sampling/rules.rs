@@ -1,0 +1,327 @@
+//! Which component a sample belongs to: rules over the functions that were running, as data.
+
+use std::collections::HashMap;
+
+/// What the CPU time of a network path goes into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Component {
+    /// The device's driver, its interrupts, and the rounds of NAPI.
+    Driver,
+    /// Headers, checksums, queues, timers of the protocols; filters.
+    Protocol,
+    /// What programs call, locks of a socket, readiness.
+    Socket,
+    /// Packets' memory, from the allocator to the last reference.
+    Buffers,
+    /// Payload between program and kernel, or inside the kernel.
+    Copy,
+    /// Who runs next, wake-ups, interrupts between CPUs.
+    Scheduler,
+    /// The way into the kernel and back, descriptors.
+    Entry,
+    /// The program's own code.
+    Program,
+    /// What the kernel does beside: timers, pages, files.
+    Other,
+}
+
+/// All of them, in the order in which they are shown.
+pub(crate) const COMPONENTS: [Component; 9] = [
+    Component::Driver,
+    Component::Protocol,
+    Component::Socket,
+    Component::Buffers,
+    Component::Copy,
+    Component::Scheduler,
+    Component::Entry,
+    Component::Program,
+    Component::Other,
+];
+
+impl Component {
+    /// Its name in rules, rows and tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::Protocol => "protocol",
+            Self::Socket => "socket",
+            Self::Buffers => "buffers",
+            Self::Copy => "copy",
+            Self::Scheduler => "scheduler",
+            Self::Entry => "entry",
+            Self::Program => "program",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The rules that are part of this program.
+const OWN: &str = include_str!("rules.txt");
+/// The section of functions that do something for whoever calls them.
+const CALLER: &str = "caller";
+/// The section of functions in which a CPU has nothing to do.
+const IDLE: &str = "idle";
+/// The section of functions that begin work of their own, whatever they interrupted.
+const INTERRUPT: &str = "interrupt";
+/// The section of functions that work for a path in whichever process they are found.
+const PACKETS: &str = "packets";
+/// Stands between a function and one that called it, directly or not.
+const UNDER: &str = " under ";
+/// Stands behind a function of which all that it calls is a part.
+const WHOLE: &str = " whole";
+
+/// What a function that has a rule says of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is work of that component.
+    In(Component),
+    /// The CPU had nothing to do.
+    Idle,
+    /// Ask its caller.
+    Caller,
+}
+
+/// A function's name, or how names of functions begin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Pattern {
+    Exact(String),
+    Prefix(String),
+}
+
+/// See the module. A name comes before a beginning, a longer beginning before a shorter one, and a rule with a caller
+/// before one without.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    by_pattern: HashMap<Pattern, Vec<Rule>>,
+    interrupts: Vec<Pattern>,
+    packets: Vec<Pattern>,
+    /// No beginning is longer, bytes.
+    longest: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Rule {
+    under: Option<Pattern>,
+    place: Place,
+    is_whole: bool,
+}
+
+/// What the lines below a heading are about.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    Place(Place),
+    Interrupt,
+    Packets,
+}
+
+impl Rules {
+    /// Those that are part of this program.
+    ///
+    /// # Errors
+    /// They are wrong, which a test rules out.
+    pub(crate) fn own() -> Result<Self, String> {
+        Self::parse(OWN)
+    }
+
+    /// Reads rules: sections of a component's name in brackets (or `caller`, `idle`, `interrupt`, `packets`), below each a function a
+    /// line, whose name may end with `*`, if it matters with ` under ` and a function that called it, and with ` whole` where
+    /// all that it calls is of the component. `#` begins a comment.
+    ///
+    /// # Errors
+    /// What is wrong, with the line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut rules = Self::default();
+        let mut section = None;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let wrong = |what: String| format!("line {}: {what}", number + 1);
+            if let Some(name) = line.strip_prefix('[') {
+                section = Some(Section::parse(name).map_err(wrong)?);
+            } else if !line.is_empty() {
+                let section = section.ok_or_else(|| wrong("no [component] above it".to_owned()))?;
+                rules.add(line, section).map_err(wrong)?;
+            }
+        }
+        Ok(rules)
+    }
+
+    fn add(&mut self, line: &str, section: Section) -> Result<(), String> {
+        let (rule, is_whole) = line.strip_suffix(WHOLE).map_or((line, false), |rule| (rule, true));
+        let (function, under) = match rule.split_once(UNDER) {
+            Some((function, under)) => (function, Some(Pattern::parse(under)?)),
+            None => (rule, None),
+        };
+        let function = Pattern::parse(function)?;
+        let place = match section {
+            Section::Place(place) => place,
+            _ if is_whole || under.is_some() => return Err("here stands a name alone".to_owned()),
+            Section::Interrupt => {
+                self.interrupts.push(function);
+                return Ok(());
+            }
+            Section::Packets => {
+                self.packets.push(function);
+                return Ok(());
+            }
+        };
+        self.longest = self.longest.max(function.name().len());
+        let rules = self.by_pattern.entry(function).or_default();
+        if rules.iter().any(|rule| rule.under == under) {
+            return Err(format!("{line:?} stands here twice"));
+        }
+        // Those with a caller are asked first.
+        let position = if under.is_some() { 0 } else { rules.len() };
+        rules.insert(position, Rule { under, place, is_whole });
+        Ok(())
+    }
+
+    /// Where a sample belongs, of which these functions were running, each called by the next. `None`: no rule says.
+    pub(crate) fn place(&self, functions: &[&str]) -> Option<Place> {
+        let mut nearest = None;
+        for (at, function) in functions.iter().enumerate() {
+            match self.of_one(function, &functions[at + 1..]) {
+                Some(Rule { place: Place::Caller, .. }) | None => {}
+                Some(Rule { place, is_whole: true, .. }) => return Some(*place),
+                Some(rule) => nearest = nearest.or(Some(rule.place)),
+            }
+            if nearest.is_some() && fits_any(&self.interrupts, function) {
+                break;
+            }
+        }
+        nearest
+    }
+
+    /// Whether that is done for a path, in whichever process it is found.
+    pub(crate) fn is_for_packets(&self, functions: &[&str]) -> bool {
+        functions.iter().any(|function| fits_any(&self.packets, function))
+    }
+
+    fn of_one(&self, function: &str, callers: &[&str]) -> Option<&Rule> {
+        let exact = Pattern::Exact(function.to_owned());
+        let ends = (1..=function.len().min(self.longest)).rev();
+        let prefixes = ends.filter_map(|end| Some(Pattern::Prefix(function.get(..end)?.to_owned())));
+        let applies = |rule: &&Rule| rule.under.as_ref().is_none_or(|under| callers.iter().any(|one| under.fits(one)));
+        let found = |pattern| self.by_pattern.get(&pattern)?.iter().find(applies);
+        [exact].into_iter().chain(prefixes).find_map(found)
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |name| (name, true));
+        let is_of_function = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '$'].contains(&c);
+        if name.is_empty() || !name.chars().all(is_of_function) {
+            return Err(format!("{text:?} is no function's name; only a * at its end stands for more"));
+        }
+        Ok(if is_prefix { Self::Prefix(name.to_owned()) } else { Self::Exact(name.to_owned()) })
+    }
+
+    fn name(&self) -> &str {
+        let (Self::Exact(name) | Self::Prefix(name)) = self;
+        name
+    }
+
+    fn fits(&self, function: &str) -> bool {
+        match self {
+            Self::Exact(name) => function == name,
+            Self::Prefix(name) => function.starts_with(name.as_str()),
+        }
+    }
+}
+
+fn fits_any(patterns: &[Pattern], function: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.fits(function))
+}
+
+impl Section {
+    /// From what follows its bracket.
+    fn parse(name: &str) -> Result<Self, String> {
+        let name = name.strip_suffix(']').ok_or("a [ without its ]")?;
+        let component = COMPONENTS.into_iter().find(|component| component.name() == name);
+        match (component, name) {
+            (Some(component), _) => Ok(Self::Place(Place::In(component))),
+            (None, CALLER) => Ok(Self::Place(Place::Caller)),
+            (None, IDLE) => Ok(Self::Place(Place::Idle)),
+            (None, INTERRUPT) => Ok(Self::Interrupt),
+            (None, PACKETS) => Ok(Self::Packets),
+            _ => {
+                let own = [CALLER, IDLE, INTERRUPT, PACKETS];
+                let known: Vec<_> = COMPONENTS.map(Component::name).into_iter().chain(own).collect();
+                Err(format!("no component {name:?}; there are {}", known.join(", ")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(rules: &str, functions: &[&str]) -> Option<Place> {
+        Rules::parse(rules).unwrap().place(functions)
+    }
+
+    #[test]
+    fn the_innermost_function_with_a_rule_decides() {
+        let rules = "[copy]\n_copy_*\n[protocol]\ntcp_*\n[caller]\ntcp_lock # a lock\n";
+        let copy = Some(Place::In(Component::Copy));
+        let protocol = Some(Place::In(Component::Protocol));
+        assert_eq!(placed(rules, &["memcpy", "_copy_to_iter", "tcp_recvmsg"]), copy);
+        assert_eq!(placed(rules, &["tcp_lock", "_copy_to_iter"]), copy);
+        assert_eq!(placed(rules, &["memcpy", "tcp_recvmsg", "_copy_to_iter"]), protocol);
+        assert_eq!(placed(rules, &["tcp_lock"]), None);
+        assert_eq!(placed(rules, &["memcpy"]), None);
+        assert_eq!(placed(rules, &[]), None);
+    }
+
+    #[test]
+    fn a_name_comes_before_a_beginning_and_a_caller_before_none() {
+        let rules =
+            "[protocol]\ntcp_*\nkfree\n[buffers]\ntcp_skb_*\ntcp_skb\nkfree under tun_*\n[socket]\ntcp_skb_sock\n";
+        let component = |functions: &[&str]| placed(rules, functions);
+        assert_eq!(component(&["tcp_ack"]), Some(Place::In(Component::Protocol)));
+        assert_eq!(component(&["tcp_skb_free"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["tcp_skb_sock"]), Some(Place::In(Component::Socket)));
+        assert_eq!(component(&["kfree", "skb_free", "tun_get_user"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(component(&["kfree", "skb_free"]), Some(Place::In(Component::Protocol)));
+    }
+
+    #[test]
+    fn a_whole_takes_what_it_calls_but_no_interrupt() {
+        let rules = "[other]\nfault whole\n[buffers]\nalloc\n[driver]\nirq\npoll\n[interrupt]\nirq\n";
+        assert_eq!(placed(rules, &["lock", "alloc", "fault"]), Some(Place::In(Component::Other)));
+        assert_eq!(placed(rules, &["alloc", "poll", "irq", "fault"]), Some(Place::In(Component::Buffers)));
+        assert_eq!(placed(rules, &["lock", "irq", "fault"]), Some(Place::In(Component::Driver)));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        for (text, why) in [
+            ("tcp_*\n", "line 1: no [component] above it"),
+            ("[copy]\n\n[nothing]\n", "line 3: no component \"nothing\"; there are driver, protocol"),
+            ("[copy\n", "line 1: a [ without its ]"),
+            ("[copy]\n*tcp\n", "line 2: \"*tcp\" is no function's name"),
+            ("[copy]\n*\n", "line 2: \"*\" is no function's name"),
+            ("[copy]\na under \n", "line 2: \"a under\" is no function's name"),
+            ("[copy]\na b\n", "line 2: \"a b\" is no function's name"),
+            ("[copy]\na under b under c\n", "line 2: \"b under c\" is no function's name"),
+            ("[copy]\na\n[socket]\na\n", "line 4: \"a\" stands here twice"),
+            ("[packets]\na under b\n", "line 2: here stands a name alone"),
+            ("[interrupt]\na whole\n", "line 2: here stands a name alone"),
+            ("[copy]\na\u{0}\u{1b}[2J\n", "line 2: \"a\\0\\u{1b}[2J\" is no function's name"),
+        ] {
+            let said = Rules::parse(text).unwrap_err();
+            assert!(said.starts_with(why), "{text:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_functions_name_may_hold_anything() {
+        let rules = Rules::own().unwrap();
+        for name in ["", "*", "\u{fffd}\u{1F980}_é", "[unknown]", &"_".repeat(100_000)] {
+            assert_eq!(rules.place(&[name]), None);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The rules on stacks that were recorded, and the sampler on work that is made here.
+
+use super::events::{Clock, Events, Reach};
+use super::rules::Place;
+use super::*;
+use crate::skipped::skipped;
+use sidecore::sys::clock;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Recorded with this command, processes' names first: TCP and UDP streams and a ping-pong over veth, TAP and the loop.
+const RECORDED: &str = include_str!("fixtures/linux-6.18.folded");
+const OLDER: &str = include_str!("fixtures/linux-6.1.txt");
+
+/// The innermost first, from a stack as it is written.
+fn functions(stack: &str) -> Vec<&str> {
+    stack.split(';').rev().collect()
+}
+
+fn name(place: Option<Place>) -> &'static str {
+    match place {
+        Some(Place::In(component)) => component.name(),
+        Some(Place::Idle) => "idle",
+        Some(Place::Caller) | None => "unplaced",
+    }
+}
+
+#[test]
+fn the_rules_place_what_was_recorded() {
+    let rules = Rules::own().unwrap();
+    let mut found = BTreeMap::new();
+    for line in RECORDED.lines() {
+        let (stack, count) = line.rsplit_once(' ').unwrap();
+        let mut stack = functions(stack);
+        let process = stack.pop();
+        assert!(process.is_some());
+        let placed = if stack == ["[program]"] { "program" } else { name(rules.place(&stack)) };
+        *found.entry(placed).or_insert(0) += count.parse::<u64>().unwrap();
+    }
+    let all: u64 = found.values().sum();
+    let unplaced = found.get("unplaced").copied().unwrap_or(0);
+    assert!(unplaced * 20 <= all, "{unplaced} of {all}");
+    // A change of the rules shows here.
+    let expected = [
+        ("buffers", 25),
+        ("copy", 2618),
+        ("driver", 1275),
+        ("entry", 384),
+        ("idle", 238),
+        ("other", 45),
+        ("program", 953),
+        ("protocol", 2220),
+        ("scheduler", 2793),
+        ("socket", 73),
+    ];
+    assert_eq!(found, BTreeMap::from(expected));
+}
+
+#[test]
+fn the_rules_know_the_names_of_older_kernels() {
+    let rules = Rules::own().unwrap();
+    for line in OLDER.lines().filter(|line| !line.starts_with('#')) {
+        let (component, stack) = line.split_once(' ').unwrap();
+        assert_eq!(name(rules.place(&functions(stack))), component, "{stack}");
+    }
+}
+
+/// What this thread does in the kernel until it has used so much CPU time, which is what samples are of.
+fn work() {
+    let until = clock::thread_cpu() + 200_000_000;
+    while clock::thread_cpu() < until {
+        fs::read("/proc/self/stat").unwrap();
+    }
+}
+
+#[test]
+fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
+    let cpus = online().unwrap();
+    for reach in [Reach::Own, Reach::OwnOutside] {
+        let events = match Events::open_from(reach, &cpus) {
+            Ok(events) if events.reach == reach => events,
+            Ok(events) => return skipped(&events.left_out.join(", ")),
+            Err(why) => return skipped(&why),
+        };
+        let is_of_time = events.clock == Clock::Time;
+        let sampler = Sampler::begin(events, &cpus, Idling::Let).unwrap();
+        assert!(sampler.sees_only_own().is_some());
+        work();
+        let profile = sampler.stop().unwrap();
+        let all: u64 = profile.counts.values().sum();
+        assert!(all > 0 && profile.busy_us >= 200_000.0, "{all} in {} us", profile.busy_us);
+        assert_eq!(profile.idle_us, None);
+        // It is the sampler's own process: as others see it, nothing of it is of a path.
+        let rules = Rules::own().unwrap();
+        let of_others = profile.breakdown(&rules, Whose::Everyones);
+        let own = profile.breakdown(&rules, Whose::Of(&[std::process::id()]));
+        assert!(own.of_path() > of_others.of_path(), "{own:?} {of_others:?}");
+        let is_seen = |part: &str| profile.folded().iter().any(|stack| stack.contains(part));
+        assert_eq!(profile.knows_kernel && reach == Reach::Own, is_seen(";vfs_read"), "{reach:?}");
+        assert!(!is_seen("sampling") || own.elsewhere > 0, "{own:?}");
+        assert_eq!(profile.agreement(&own).is_some(), is_of_time && profile.knows_kernel);
+    }
+}
+
+#[test]
+fn cpus_are_kept_awake_each_by_a_thread_until_nobody_asks_for_it() {
+    let cpus = online().unwrap();
+    let thread = |number: &u32| Path::new("/proc/self/task").join(number.to_string()).exists();
+    let awake = Awake::keep(&cpus).unwrap();
+    let numbers = awake.numbers.clone();
+    assert_eq!((numbers.len(), numbers.iter().all(thread)), (cpus.len(), true));
+    // It waits for their ends.
+    drop(awake);
+}
