@@ -49,6 +49,20 @@ fn found(program: &Path, service: Option<&Path>) -> String {
     said
 }
 
+/// What it prints with a service, through which some of its messages go.
+fn found_through_rings(program: &Path, directory: &Path) -> String {
+    let socket = directory.join("socket");
+    let _service = started(&socket);
+    let done = AtomicBool::new(false);
+    let (found, messages) = thread::scope(|scope| {
+        let messages = scope.spawn(|| most_messages(&socket, &done));
+        let found = until_done(scope.spawn(|| found(program, Some(&socket))), &done);
+        (found, messages.join().unwrap())
+    });
+    assert!(messages > 0, "nothing went through a ring");
+    found
+}
+
 fn same(expected: &str, found: &str) {
     let differs = |(line, (a, b)): (usize, (&str, &str))| (a != b).then(|| format!("{line}: {a}, but {b}"));
     let lines = expected.lines().zip(found.lines()).enumerate();
@@ -63,20 +77,14 @@ fn every_call_does_the_same_with_the_library() {
     let plain = found(&program, None);
     assert!(plain.contains("one more: heard all"), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
+    same(&plain, &found_through_rings(&program, directory.path()));
+}
 
-    let socket = directory.path().join("socket");
-    let notify = NotifyConfig::all(Notify::Park);
-    let config =
-        Config { notify, socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let _service = Sockets::start(&config).unwrap();
-    let done = AtomicBool::new(false);
-    let (found, messages) = thread::scope(|scope| {
-        let messages = scope.spawn(|| most_messages(&socket, &done));
-        let found = until_done(scope.spawn(|| found(&program, Some(&socket))), &done);
-        (found, messages.join().unwrap())
-    });
-    same(&plain, &found);
-    assert!(messages > 0, "nothing went through a ring");
+#[test]
+fn a_handler_may_come_at_any_moment_and_make_and_close_connections() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["alarms.c"]);
+    assert_eq!(found_through_rings(&program, directory.path()), "whole connections: 6000\nand in handlers: 1\n");
 }
 
 #[test]
