@@ -1,10 +1,14 @@
 //! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
 //! and no byte may be lost while it is forked, asked and served by one service after the other.
 
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
 use sidecore_client::sockets::ask;
+use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +89,20 @@ fn a_handler_may_come_at_any_moment_and_make_and_close_connections() {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), &["alarms.c"]);
     assert_eq!(found_through_rings(&program, directory.path()), "whole connections: 6000\nand in handlers: 1\n");
+}
+
+#[test]
+fn a_process_enters_namespaces_as_one_without_another_thread() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["namespaces.c"]);
+    let plain = found(&program, None);
+    if plain.starts_with("no user namespaces here") {
+        return skipped("the kernel forbids user namespaces, also without the library");
+    }
+    assert_eq!(plain.matches("threads before: 1").count(), 6, "{plain}");
+    let socket = directory.path().join("socket");
+    let _service = started(&socket);
+    same(&plain.replace("threads before: 1", "threads before: 2"), &found(&program, Some(&socket)));
 }
 
 #[test]
