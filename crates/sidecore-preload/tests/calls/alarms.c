@@ -1,7 +1,7 @@
 // A handler that opens, sends on and closes connections while the program does the same, at any moment of what it does.
 #include "connection.h"
 
-#define ROUNDS 6000
+#define ROUNDS 12000
 #define MESSAGES 8
 #define EACH 64
 

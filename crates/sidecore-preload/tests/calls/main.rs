@@ -88,7 +88,7 @@ fn every_call_does_the_same_with_the_library() {
 fn a_handler_may_come_at_any_moment_and_make_and_close_connections() {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), &["alarms.c"]);
-    assert_eq!(found_through_rings(&program, directory.path()), "whole connections: 6000\nand in handlers: 1\n");
+    assert_eq!(found_through_rings(&program, directory.path()), "whole connections: 12000\nand in handlers: 1\n");
 }
 
 #[test]
