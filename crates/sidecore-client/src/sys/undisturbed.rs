@@ -31,6 +31,7 @@ impl Undisturbed {
     }
 
     /// Takes a lock that handlers of signals take as well. Nothing of the program is called while it is held.
+    #[expect(clippy::unused_self, reason = "what is locked is given back before the signals come again")]
     pub(crate) fn lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
