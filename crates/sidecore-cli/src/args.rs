@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// Predict hardware that is not here, on the same policy code
     #[command(disable_help_flag = true)]
     Sim(HandedOn),
+    /// Take a network path apart: goodput, CPU time, packets, latency
+    #[command(disable_help_flag = true)]
+    Net(HandedOn),
 }
 
 /// Whatever the other program takes.

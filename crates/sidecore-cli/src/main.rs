@@ -53,7 +53,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Export(args) => export::run(&args),
         Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),
-        Command::Bench(_) | Command::Sim(_) => Err(laboratory()),
+        Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
     };
     done.map(|()| 0)
 }
@@ -71,5 +71,6 @@ fn laboratory() -> String {
 /// Whether this is `sidecore help bench` or the like: the laboratory has the words for it.
 fn is_help_for_the_laboratory() -> bool {
     let mut typed = std::env::args_os().skip(1);
-    typed.next().is_some_and(|first| first == "help") && typed.next().is_some_and(|of| of == "bench" || of == "sim")
+    typed.next().is_some_and(|first| first == "help")
+        && typed.next().is_some_and(|of| of == "bench" || of == "sim" || of == "net")
 }

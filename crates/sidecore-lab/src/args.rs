@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Measures this machine and predicts others.
@@ -19,6 +20,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Predict hardware that is not here, on the same policy code
     Sim(Sim),
+    /// Take a network path apart; makes its own where none is named
+    Net(Net),
+    /// The other end of a network path on this machine
+    #[command(hide = true)]
+    NetEnd,
     /// One client process of a measurement
     #[command(hide = true)]
     BenchClient,
@@ -35,15 +41,8 @@ pub(crate) struct Bench {
     /// Fewer cases and shorter runs: under 30 seconds
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Write rows as JSON, one object a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub(crate) markdown: Option<PathBuf>,
-    /// Write one self-contained page with plots
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -57,6 +56,84 @@ pub(crate) struct Bench {
     /// Where calibrate writes its plan
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
+}
+
+/// Where rows are written beside standard output.
+#[derive(Debug, Args)]
+pub(crate) struct Files {
+    /// Write rows as JSON, one object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write tables as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write one self-contained page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Net {
+    #[command(subcommand)]
+    pub(crate) command: NetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NetCommand {
+    /// Measure the path to a peer, or between two ends that are made here
+    Measure(NetMeasure),
+    /// Be the far end of a path: do what `net measure` on another machine asks for
+    Peer(NetPeer),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetPeer {
+    /// Where to wait for near ends
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([0; 16], crate::net::PORT)))]
+    pub(crate) listen: SocketAddr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetTraffic {
+    /// TCP streams, each way
+    Tcp,
+    /// Datagrams, each way
+    Udp,
+    /// Questions and answers, one after the other
+    RoundTrip,
+    /// The same at a fixed rate
+    Paced,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetMeasure {
+    /// Make two network namespaces on this machine, with a link between them, and measure that
+    #[arg(long, required_unless_present = "peer", conflicts_with = "peer")]
+    pub(crate) pair: bool,
+    /// Where `sidecore net peer` waits
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) peer: Option<String>,
+    /// Fewer cases and shorter runs
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these kinds of traffic
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) traffic: Vec<NetTraffic>,
+    /// Only messages of so many bytes
+    #[arg(long, value_name = "BYTES", value_delimiter = ',')]
+    pub(crate) size: Vec<usize>,
+    /// Only with so many connections
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) connections: Vec<usize>,
+    /// How long each run counts, ms
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: Option<u64>,
+    /// How often each is measured, in turn with the others
+    #[arg(long, value_name = "N")]
+    pub(crate) repeats: Option<usize>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, Args)]

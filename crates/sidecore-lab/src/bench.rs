@@ -17,7 +17,9 @@ mod series;
 mod sockets;
 mod task;
 
-use crate::args::{Bench, Scenario};
+pub(crate) use series::{histogram, median, spread};
+
+use crate::args::{Bench, Files, Scenario};
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::{machine, output, report};
@@ -83,6 +85,16 @@ impl Outcome {
         self
     }
 
+    /// With rows more.
+    pub(crate) fn add_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.rows.extend(rows);
+    }
+
+    /// With something that could not be measured.
+    pub(crate) fn lacks(&mut self, why: impl Into<String>) {
+        self.left_out.push(why.into());
+    }
+
     fn add(&mut self, part: Self) {
         self.rows.extend(part.rows);
         self.notes.extend(part.notes);
@@ -112,13 +124,17 @@ pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
         outcome.add(measure(&settings, &progress)?);
     }
     drop(progress);
-    export(args, outcome)
+    export("sidecore bench", &args.files, outcome)
 }
 
-fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
+/// Prints what was found, and writes it to files.
+///
+/// # Errors
+/// A file cannot be written.
+pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
     let Outcome { rows, notes, left_out } = outcome;
     let report = report::Report {
-        title: "sidecore bench".to_owned(),
+        title: title.to_owned(),
         machine: machine::describe(),
         commit: machine::commit(),
         rows,
@@ -127,9 +143,9 @@ fn export(args: &Bench, outcome: Outcome) -> Result<(), BenchError> {
     };
     // What took so long to measure is written wherever it can be.
     let printed = output::print(&report.to_text());
-    write_file(args.json.as_deref(), |out| report.write_json(out))?;
-    write_file(args.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
-    write_file(args.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
+    write_file(files.json.as_deref(), |out| report.write_json(out))?;
+    write_file(files.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
+    write_file(files.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
     Ok(printed?)
 }
 

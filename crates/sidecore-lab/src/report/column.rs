@@ -147,6 +147,38 @@ columns! {
     OpsPerS = found("ops_per_s", "ops/s", 0, More, rate);
     /// Payload, in million bits a second.
     MbitPerS = found("mbit_per_s", "payload", 3, More, throughput);
+    /// Share of datagrams that did not come through.
+    Lost = found("lost", "lost", 2, Less, percent);
+    /// Packets a second at the near end, both ways.
+    PacketsPerS = found("packets_per_s", "packets/s", 5, Depends, rate);
+    /// CPU time of the whole machine for each packet, us.
+    CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
+    /// What processors did: programs. 100 % is one processor.
+    User = found("cpu.user", "user", 2, Depends, percent);
+    /// The same: the kernel for them.
+    System = found("cpu.system", "system", 2, Depends, percent);
+    /// The same: interrupts, and what they leave for later.
+    Softirq = found("cpu.softirq", "softirq", 2, Depends, percent);
+    /// The same: nothing.
+    Idle = found("cpu.idle", "idle", 2, More, percent);
+    /// Context switches a second.
+    SwitchesPerS = found("context_switches_per_s", "switches/s", 4, Less, rate);
+    /// Interrupts a second.
+    InterruptsPerS = found("interrupts_per_s", "interrupts/s", 6, Less, rate);
+    /// Of these, those that one processor sends another to wake a thread there.
+    ReschedulesPerS = found("reschedules_per_s", "resched/s", 7, Less, rate);
+    /// Softirqs of the network a second.
+    SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);
+    /// Packets a second that interfaces dropped, at both ends.
+    DroppedPerS = found("dropped_per_s", "dropped/s", 6, Less, rate);
+    /// Segments a second that TCP sent again, at both ends.
+    RetransmittedPerS = found("retransmitted_per_s", "again/s", 6, Less, rate);
+    /// Instructions for each packet, of the whole machine.
+    InstructionsPerPacket = found("instructions_per_packet", "instr/packet", 7, Less, digits);
+    /// Cache misses for each packet, of the whole machine.
+    MissesPerPacket = found("cache_misses_per_packet", "misses/packet", 7, Less, digits);
+    /// What each processor did, seconds by kind.
+    Processors = json_only("processors");
     /// Submitted to received, us: mean. Rows have all percentiles of each of these times; tables show them of this one.
     TotalMean = found("total_us.mean", "mean", 8, Less, micros);
     /// The same: median.

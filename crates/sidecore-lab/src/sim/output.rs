@@ -1,34 +1,26 @@
 //! What a simulation shows while it runs, and what it leaves: text on standard output, and the files that were asked for.
 
 use crate::args::Output;
+use crate::interrupt::Interrupt;
+pub(super) use crate::interrupt::STOPPED;
 use crate::output::print;
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use signal_hook::{consts::SIGINT, flag};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is said under a table that was stopped.
-pub(super) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
-
-/// Shows progress until it is dropped. Told how many steps are done, and how many there are, it says whether to go on:
-/// the first interrupt from the keyboard asks for the end, a second one ends the process.
+/// Shows progress until it is dropped. Told how many steps are done, and how many there are, it says whether to go on.
 pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, String> {
-    let stop = Arc::new(AtomicBool::new(false));
-    flag::register_conditional_shutdown(SIGINT, 130, stop.clone())
-        .and_then(|_| flag::register(SIGINT, stop.clone()))
-        .map_err(|error| format!("cannot handle signals: {error}"))?;
+    let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
     progress.scenario(name);
     Ok(move |done, all| {
         progress.bar.set_length(all as u64);
         progress.bar.set_position(done as u64);
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
 

@@ -1,0 +1,42 @@
+//! `sidecore net`: takes the way between an interface and a program apart, and makes it fast.
+//!
+//! Everything happens between two *ends*: this process, and another one here or on another machine.
+
+mod account;
+mod end;
+mod flow;
+mod hardware;
+mod links;
+mod measure;
+mod pair;
+mod path;
+mod peer;
+mod protocol;
+mod space;
+
+use crate::args::{Net, NetCommand, NetPeer};
+use crate::{bench, output};
+pub(crate) use end::run as run_end;
+pub(crate) use protocol::PORT;
+use std::net::TcpListener;
+
+/// Runs what was typed.
+///
+/// # Errors
+/// It cannot be done here: what is missing.
+pub(crate) fn run(args: &Net) -> Result<(), String> {
+    match &args.command {
+        NetCommand::Measure(args) => {
+            let outcome = measure::measure(args)?;
+            bench::export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())
+        }
+        NetCommand::Peer(args) => serve(args),
+    }
+}
+
+fn serve(args: &NetPeer) -> Result<(), String> {
+    let listener =
+        TcpListener::bind(args.listen).map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
+    output::tell(format!("listens at {}", args.listen));
+    peer::serve(&listener).map_err(|error| format!("cannot take near ends any more: {error}"))
+}

@@ -1,0 +1,212 @@
+//! What an end can count: messages of its own, and what the kernel counts for the machine and for the namespace.
+
+use procfs::net::{dev_status, snmp};
+use procfs::{CurrentSI, KernelStats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Counts since some beginning; of two of them only the difference means something.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Account {
+    /// The end's own clock, ns.
+    pub(super) at_ns: u64,
+    pub(super) sent: Counted,
+    pub(super) received: Counted,
+    /// CPU time of the end's process, ns.
+    pub(super) process_ns: u64,
+    /// What each processor did, in seconds, in the order of their numbers.
+    pub(super) processors: Vec<Processor>,
+    /// Other figures, by name; one that this machine does not have is missing.
+    pub(super) figures: BTreeMap<Figure, u64>,
+}
+
+/// Messages and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counted {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+/// What a processor did, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Processor {
+    pub(super) user: f64,
+    pub(super) system: f64,
+    pub(super) softirq: f64,
+    pub(super) interrupt: f64,
+    /// Another guest of the same host had it.
+    pub(super) stolen: f64,
+    pub(super) idle: f64,
+}
+
+/// What the kernel counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Figure {
+    /// Of all interfaces of the namespace but the one of the loop.
+    PacketsSent,
+    PacketsReceived,
+    /// Dropped by interfaces.
+    Dropped,
+    /// Segments that TCP sent again.
+    Retransmitted,
+    /// Datagrams that found no room with their receiver.
+    Overflowed,
+    /// Of the whole machine.
+    ContextSwitches,
+    Interrupts,
+    Reschedules,
+    ReceiveSoftirqs,
+    SendSoftirqs,
+}
+
+impl Account {
+    /// What the kernel has counted by now. What cannot be read is missing.
+    pub(super) fn of_kernel() -> Self {
+        let mut account = Self::default();
+        account.add_processors();
+        account.add_namespace();
+        account.add_lines("/proc/interrupts", &[("RES:", Figure::Reschedules)], Some(Figure::Interrupts));
+        let softirqs = [("NET_RX:", Figure::ReceiveSoftirqs), ("NET_TX:", Figure::SendSoftirqs)];
+        account.add_lines("/proc/softirqs", &softirqs, None);
+        account
+    }
+
+    fn add_processors(&mut self) {
+        let Ok(stats) = KernelStats::current() else { return };
+        let seconds = |ticks: Option<u64>| ticks.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64;
+        self.processors = stats
+            .cpu_time
+            .iter()
+            .map(|cpu| Processor {
+                user: seconds(Some(cpu.user + cpu.nice)),
+                system: seconds(Some(cpu.system)),
+                softirq: seconds(cpu.softirq),
+                interrupt: seconds(cpu.irq),
+                stolen: seconds(cpu.steal),
+                idle: seconds(Some(cpu.idle + cpu.iowait.unwrap_or(0))),
+            })
+            .collect();
+        self.figures.insert(Figure::ContextSwitches, stats.ctxt);
+    }
+
+    fn add_namespace(&mut self) {
+        if let Ok(interfaces) = dev_status() {
+            let others = interfaces.values().filter(|interface| interface.name != "lo");
+            let mut add = |figure, count| *self.figures.entry(figure).or_default() += count;
+            for interface in others {
+                add(Figure::PacketsSent, interface.sent_packets);
+                add(Figure::PacketsReceived, interface.recv_packets);
+                add(Figure::Dropped, interface.sent_drop + interface.recv_drop);
+            }
+        }
+        if let Ok(protocols) = snmp() {
+            self.figures.insert(Figure::Retransmitted, protocols.tcp_retrans_segs);
+            self.figures.insert(Figure::Overflowed, protocols.udp_rcvbuf_errors);
+        }
+    }
+
+    /// Of a file whose lines are a name and a count for each processor.
+    fn add_lines(&mut self, path: &str, named: &[(&str, Figure)], all: Option<Figure>) {
+        let Ok(text) = fs::read_to_string(path) else { return };
+        for (name, count) in text.lines().filter_map(of_all_processors) {
+            let figures = named.iter().filter(|(known, _)| *known == name).map(|(_, figure)| *figure);
+            for figure in figures.chain(all) {
+                *self.figures.entry(figure).or_default() += count;
+            }
+        }
+    }
+
+    /// What was counted from then to now.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let figures = self
+            .figures
+            .iter()
+            .filter_map(|(figure, now)| Some((*figure, now.saturating_sub(*before.figures.get(figure)?))));
+        let processors = self.processors.iter().zip(&before.processors);
+        Self {
+            at_ns: self.at_ns.saturating_sub(before.at_ns),
+            sent: self.sent.since(before.sent),
+            received: self.received.since(before.received),
+            process_ns: self.process_ns.saturating_sub(before.process_ns),
+            processors: processors.map(|(now, before)| now.since(*before)).collect(),
+            figures: figures.collect(),
+        }
+    }
+
+    /// So many a second of what the kernel counts. `None`: it is not counted here.
+    pub(super) fn per_second(&self, figure: Figure) -> Option<f64> {
+        Some(*self.figures.get(&figure)? as f64 / self.seconds())
+    }
+
+    /// How long that was.
+    pub(super) fn seconds(&self) -> f64 {
+        self.at_ns.max(1) as f64 / 1e9
+    }
+}
+
+impl Counted {
+    /// With those of another connection.
+    pub(super) fn add(&mut self, more: Self) {
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { messages: self.messages.saturating_sub(before.messages), bytes: self.bytes.saturating_sub(before.bytes) }
+    }
+}
+
+impl Processor {
+    fn since(self, before: Self) -> Self {
+        Self {
+            user: self.user - before.user,
+            system: self.system - before.system,
+            softirq: self.softirq - before.softirq,
+            interrupt: self.interrupt - before.interrupt,
+            stolen: self.stolen - before.stolen,
+            idle: self.idle - before.idle,
+        }
+    }
+
+    /// Everything but idling.
+    pub(super) fn busy(self) -> f64 {
+        self.user + self.system + self.softirq + self.interrupt
+    }
+}
+
+/// The name that begins a line, and the sum of the counts that follow it.
+fn of_all_processors(line: &str) -> Option<(&str, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next().filter(|name| name.ends_with(':'))?;
+    Some((name, words.map_while(|word| word.parse::<u64>().ok()).sum()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_all_processors_are_added() {
+        assert_eq!(of_all_processors(" RES:       12         30   Rescheduling interrupts"), Some(("RES:", 42)));
+        assert_eq!(of_all_processors("           CPU0       CPU1"), None);
+        assert_eq!(of_all_processors("ERR:          7"), Some(("ERR:", 7)));
+        assert_eq!(of_all_processors(""), None);
+    }
+
+    #[test]
+    fn what_was_not_counted_before_is_missing_in_the_difference() {
+        let mut before = Account { at_ns: 1_000_000_000, ..Account::default() };
+        let mut now = Account { at_ns: 3_000_000_000, ..Account::default() };
+        before.figures.insert(Figure::Interrupts, 10);
+        now.figures.extend([(Figure::Interrupts, 50), (Figure::Dropped, 3)]);
+        let since = now.since(&before);
+        assert_eq!(since.per_second(Figure::Interrupts), Some(20.0));
+        assert_eq!(since.per_second(Figure::Dropped), None);
+    }
+
+    #[test]
+    fn this_machine_has_processors() {
+        assert!(!Account::of_kernel().processors.is_empty());
+    }
+}

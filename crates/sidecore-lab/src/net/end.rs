@@ -1,0 +1,116 @@
+//! The other end on this machine: a process in a network namespace of its own. It ends when whoever started it does.
+
+use super::links::Links;
+use super::peer;
+use super::space;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+
+/// What it is told, in the order of a run; a line of JSON each, and each is answered by a [`Done`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The interface of that name, which it was given, gets that address in a network of so many bits.
+    Take { name: String, address: Ipv4Addr, bits: u8 },
+    /// It is a peer that waits for near ends there.
+    Listen { at: SocketAddr },
+}
+
+/// What it answers. `Err`: what is wrong.
+type Done = Result<(), String>;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct End {
+    process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl End {
+    /// A process in a namespace without interfaces.
+    ///
+    /// # Errors
+    /// It cannot be started, or may not make a namespace.
+    pub(super) fn start() -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let mut command = Command::new(own);
+        // An interrupt from the keyboard is the near end's: this one ends when that lets go of it.
+        command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
+        let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err("the other end has no pipes".to_owned());
+        };
+        let mut end = Self { process, orders, answers: BufReader::new(answers) };
+        end.answer()?;
+        Ok(end)
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Has it do that.
+    ///
+    /// # Errors
+    /// What it says is wrong, or it is gone.
+    pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
+        send(&mut self.orders, order).map_err(|error| format!("the other end is gone: {error}"))?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<(), String> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line).map_err(|error| error.to_string());
+        match read.and_then(|_| serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())) {
+            Ok(done) => done,
+            Err(error) => Err(format!("the other end does not answer: {error}")),
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // It is ours: nobody has waited for it yet.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn send(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, what)?;
+    to.write_all(b"\n")?;
+    to.flush()
+}
+
+/// The process of the other end: takes orders until nobody is there to give them.
+///
+/// # Errors
+/// It cannot take or answer orders.
+pub(crate) fn run() -> Result<(), String> {
+    let wrong = |error: io::Error| format!("the other end lost its orders: {error}");
+    let mut answers = io::stdout().lock();
+    let own = space::enter_own().and_then(|()| Links::here());
+    send(&mut answers, &own.as_ref().map(|_| ()).map_err(Clone::clone)).map_err(wrong)?;
+    let links = own?;
+    for line in io::stdin().lock().lines() {
+        let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
+        send(&mut answers, &order.and_then(|order| obey(&links, order))).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+fn obey(links: &Links, order: Order) -> Done {
+    match order {
+        Order::Take { name, address, bits } => links.take(&name, address, bits),
+        Order::Listen { at } => {
+            let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
+            thread::spawn(move || peer::serve(&listener));
+            Ok(())
+        }
+    }
+}

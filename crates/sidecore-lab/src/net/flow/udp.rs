@@ -1,0 +1,84 @@
+//! One UDP socket that is connected to its other end. Datagrams may be lost: nobody waits for one for ever.
+
+use super::{Latencies, RECEIVE_BUFFER, Role, Worker, is_only_a_look};
+use std::io;
+use std::net::UdpSocket;
+
+/// Until the load ends.
+pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role) -> Latencies {
+    let _ = match role {
+        Role::Sends => sends(&mut worker, socket),
+        Role::Receives => receives(&worker, socket, false),
+        Role::Asks => asks(&mut worker, socket),
+        Role::Answers => receives(&worker, socket, true),
+    };
+    worker.latencies
+}
+
+/// An error that says something about one datagram only.
+fn passes(error: &io::Error) -> bool {
+    // The port of the other end may not be open yet, or not any more; or its way has no room now.
+    is_only_a_look(error)
+        || error.kind() == io::ErrorKind::ConnectionRefused
+        || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+fn sends(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
+    let message = vec![0; worker.size];
+    while !worker.is_over() {
+        worker.pace.next();
+        match socket.send(&message) {
+            Ok(sent) => worker.counters.sent.add(1, sent),
+            Err(error) if passes(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn receives(worker: &Worker, socket: &UdpSocket, answers: bool) -> io::Result<()> {
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    while !worker.is_over() {
+        let read = match socket.recv(&mut buffer) {
+            Ok(read) => read,
+            Err(error) if passes(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        worker.counters.received.add(1, read);
+        if answers && socket.send(&buffer[..read]).is_ok() {
+            worker.counters.sent.add(1, read);
+        }
+    }
+    Ok(())
+}
+
+fn asks(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
+    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let mut number = 0_u64;
+    let mut message = vec![0; worker.size];
+    while !worker.is_over() {
+        let began = worker.pace.next();
+        number += 1;
+        // As much of the number as there is room for: an answer that comes too late is of another question.
+        message.iter_mut().zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);
+        match socket.send(&message) {
+            Ok(sent) => worker.counters.sent.add(1, sent),
+            Err(error) if passes(&error) => continue,
+            Err(error) => return Err(error),
+        }
+        loop {
+            match socket.recv(&mut buffer) {
+                Ok(read) if buffer[..read] != message[..] => {}
+                Ok(read) => {
+                    worker.counters.received.add(1, read);
+                    worker.answered(began);
+                    break;
+                }
+                // Lost, or refused.
+                Err(error) if passes(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Hardware counters of all processors, where the machine lets a program see them.
+
+use perf_event::events::Hardware;
+use perf_event::{Builder, Counter};
+
+/// Instructions and cache misses.
+#[derive(Debug)]
+pub(super) struct Counters {
+    instructions: Vec<Counter>,
+    misses: Vec<Counter>,
+}
+
+/// What they came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    pub(super) instructions: u64,
+    pub(super) misses: u64,
+}
+
+impl Counters {
+    /// Those of so many processors.
+    ///
+    /// # Errors
+    /// This machine has none, or this process may not use them: in words.
+    pub(super) fn open(processors: usize) -> Result<Self, String> {
+        let open = |event| {
+            let one = |cpu| Builder::new(event).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
+            (0..processors).map(one).collect::<Result<Vec<_>, _>>()
+        };
+        let both = open(Hardware::INSTRUCTIONS).and_then(|counted| Ok((counted, open(Hardware::CACHE_MISSES)?)));
+        let (instructions, misses) = both.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::EOPNOTSUPP) => {
+                "instructions and cache misses: this machine shows no hardware counters".to_owned()
+            }
+            _ => format!("instructions and cache misses: {error}; run it as root or with CAP_PERFMON"),
+        })?;
+        Ok(Self { instructions, misses })
+    }
+
+    /// Counts from here on.
+    pub(super) fn reset(&mut self) {
+        for counter in self.instructions.iter_mut().chain(&mut self.misses) {
+            // A counter that cannot be reset would be found out by its count.
+            let _ = counter.reset();
+        }
+    }
+
+    /// What was counted. `None`: some counter cannot be read.
+    pub(super) fn read(&mut self) -> Option<Found> {
+        let sum = |counters: &mut [Counter]| counters.iter_mut().map(Counter::read).sum::<Result<u64, _>>().ok();
+        Some(Found { instructions: sum(&mut self.instructions)?, misses: sum(&mut self.misses)? })
+    }
+}

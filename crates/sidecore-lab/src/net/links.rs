@@ -1,0 +1,99 @@
+//! Network interfaces of the namespace that this thread is in.
+
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
+use std::net::Ipv4Addr;
+use tokio::runtime::{Builder, Runtime};
+
+/// A connection to the kernel, in that namespace also after the thread has gone elsewhere.
+pub(super) struct Links {
+    runtime: Runtime,
+    handle: Handle,
+}
+
+/// What is wrong, with the interface that it is about.
+type Wrong = String;
+
+impl Links {
+    /// Those of the namespace that this thread is in.
+    ///
+    /// # Errors
+    /// There is no such connection here.
+    pub(super) fn here() -> Result<Self, Wrong> {
+        let wrong = |error: std::io::Error| format!("cannot ask the kernel about interfaces: {error}");
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(wrong)?;
+        let handle = {
+            let _entered = runtime.enter();
+            let (connection, handle, _) = new_connection().map_err(wrong)?;
+            runtime.spawn(connection);
+            handle
+        };
+        Ok(Self { runtime, handle })
+    }
+
+    /// Two interfaces, the ends of one link.
+    ///
+    /// # Errors
+    /// The kernel's, with the names.
+    pub(super) fn add_veth(&self, name: &str, other: &str) -> Result<(), Wrong> {
+        let add = self.handle.link().add(LinkVeth::new(name, other).build()).execute();
+        self.runtime.block_on(add).map_err(|error| format!("cannot make the link {name} to {other}: {error}"))
+    }
+
+    /// That interface gets that address in a network of so many bits, and is up, as the one of the loop is.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn take(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), Wrong> {
+        self.add_address(name, address, bits)?;
+        self.up(name)?;
+        self.up("lo")
+    }
+
+    /// That interface goes to the namespace of that process.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn give(&self, name: &str, process: u32) -> Result<(), Wrong> {
+        self.set(name, |link| link.setns_by_pid(process))
+    }
+
+    fn up(&self, name: &str) -> Result<(), Wrong> {
+        self.set(name, LinkMessageBuilder::up)
+    }
+
+    /// That interface takes packets of so many bytes at most.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), Wrong> {
+        self.set(name, |link| link.mtu(bytes))
+    }
+
+    fn add_address(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), Wrong> {
+        let index = self.find(name)?.header.index;
+        let add = self.handle.address().add(index, address.into(), bits).execute();
+        self.runtime.block_on(add).map_err(|error| format!("{name} cannot have the address {address}: {error}"))
+    }
+
+    /// What the kernel says of that interface.
+    ///
+    /// # Errors
+    /// There is none of that name, or the kernel's.
+    pub(super) fn find(&self, name: &str) -> Result<LinkMessage, Wrong> {
+        let mut found = self.handle.link().get().match_name(name.to_owned()).execute();
+        let first = self.runtime.block_on(found.try_next()).map_err(|error| format!("no interface {name}: {error}"))?;
+        first.ok_or_else(|| format!("no interface {name}"))
+    }
+
+    fn set(
+        &self,
+        name: &str,
+        change: impl FnOnce(LinkMessageBuilder<LinkUnspec>) -> LinkMessageBuilder<LinkUnspec>,
+    ) -> Result<(), Wrong> {
+        let index = self.find(name)?.header.index;
+        let set = self.handle.link().set(change(LinkUnspec::new_with_index(index)).build()).execute();
+        self.runtime.block_on(set).map_err(|error| format!("cannot change the interface {name}: {error}"))
+    }
+}

@@ -1,0 +1,42 @@
+//! Two ends on this machine, each in a network namespace of its own, and a link between them.
+
+use super::end::{End, Order};
+use super::links::Links;
+use super::space;
+use std::net::Ipv4Addr;
+
+/// Of a network that is for measurements (RFC 2544).
+const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const BITS: u8 = 24;
+
+/// See the module. The near end is the calling thread and those that it starts from now on.
+pub(super) struct Pair {
+    pub(super) far: End,
+    pub(super) links: Links,
+}
+
+impl Pair {
+    /// Joined by a pair of virtual interfaces, `near` and `far`.
+    ///
+    /// # Errors
+    /// The system does not let this process make namespaces or interfaces.
+    pub(super) fn by_veth() -> Result<Self, String> {
+        Self::joined(|links| links.add_veth("near", "far"))
+    }
+
+    /// Joined by what `join` makes: the interfaces `near` and `far`.
+    ///
+    /// # Errors
+    /// The same, and those of `join`.
+    pub(super) fn joined(join: impl FnOnce(&Links) -> Result<(), String>) -> Result<Self, String> {
+        space::enter_own()?;
+        let links = Links::here()?;
+        let mut far = End::start()?;
+        join(&links)?;
+        links.give("far", far.id())?;
+        far.order(&Order::Take { name: "far".to_owned(), address: FAR, bits: BITS })?;
+        links.take("near", NEAR, BITS)?;
+        Ok(Self { far, links })
+    }
+}

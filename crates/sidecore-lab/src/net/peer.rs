@@ -1,0 +1,168 @@
+//! The far end: does what near ends ask for, each over a connection of its own.
+//!
+//! Strangers may ask as well. So what can be asked for is limited in number, size and time, and traffic goes to nobody but
+//! the address that asked.
+
+use super::flow::{Connection, Flow, Side};
+use super::protocol::{Answer, Ask, Control, Load, Transport, VERSION};
+use crate::output;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Most near ends at a time.
+const MOST: u32 = 4;
+/// How long a near end may say nothing. Its load ends then.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long the connections of a load may take to come.
+const ARRIVAL: Duration = Duration::from_secs(5);
+/// How long one that came may take to show its token.
+const SHOW: Duration = Duration::from_millis(500);
+/// Bytes of a token.
+pub(super) const TOKEN: usize = size_of::<u64>();
+
+/// Serves for ever.
+///
+/// # Errors
+/// The listener's.
+pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
+    let count = Arc::new(AtomicU32::new(0));
+    loop {
+        let (connection, from) = listener.accept()?;
+        let others = count.fetch_add(1, Ordering::Relaxed);
+        let own = count.clone();
+        thread::Builder::new().name("near end".to_owned()).spawn(move || {
+            let mut control = Control::new(connection);
+            let done = if others < MOST { session(&mut control) } else { refuse(&mut control, "this peer is busy") };
+            if let Err(error) = done {
+                output::tell(format!("{from}: {error}"));
+            }
+            own.fetch_sub(1, Ordering::Relaxed);
+        })?;
+    }
+}
+
+fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
+    control.say(&Answer::Refused(why.to_owned()))
+}
+
+/// One near end, load after load, until it hangs up.
+fn session(control: &mut Control) -> io::Result<()> {
+    control.connection().set_nodelay(true)?;
+    control.connection().set_read_timeout(Some(SILENCE))?;
+    control.connection().set_write_timeout(Some(SILENCE))?;
+    while let Some(ask) = control.hear()? {
+        match ask {
+            Ask::Begin { version, .. } if version != VERSION => {
+                return refuse(
+                    control,
+                    &format!("version {version} there, {VERSION} here: take one version at both ends"),
+                );
+            }
+            Ask::Begin { load, .. } => {
+                if let Err(why) = load.check() {
+                    return refuse(control, &why);
+                }
+                run(control, &load)?;
+            }
+            Ask::Count | Ask::End => return refuse(control, "no load has begun"),
+        }
+    }
+    Ok(())
+}
+
+/// One load.
+fn run(control: &mut Control, load: &Load) -> io::Result<()> {
+    let connections = match load.transport {
+        Transport::Tcp => tcp(control, load.connections)?,
+        Transport::Udp => udp(control, load.connections)?,
+    };
+    let flow = Flow::begin(load, Side::Far, connections)?;
+    loop {
+        match control.hear()? {
+            Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,
+            Some(Ask::End) => {
+                drop(flow);
+                return control.say(&Answer::Ended);
+            }
+            Some(Ask::Begin { .. }) => return refuse(control, "one load at a time"),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// That many connections from the address that asks, each of which knew the token.
+fn tcp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
+    let (here, there) = addresses(control)?;
+    let listener = TcpListener::bind(SocketAddr::new(here, 0))?;
+    listener.set_nonblocking(true)?;
+    let token = token()?;
+    control.say(&Answer::Ready { ports: vec![listener.local_addr()?.port()], token })?;
+    let until = Instant::now() + ARRIVAL;
+    let mut connections = Vec::new();
+    while connections.len() < count {
+        match listener.accept() {
+            Ok((stream, from)) if from.ip() == there => connections.extend(shows(stream, token)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error),
+        }
+        check_time(until)?;
+    }
+    Ok(connections)
+}
+
+/// `None`: it did not know the token.
+fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(SHOW)).ok()?;
+    let mut shown = [0; TOKEN];
+    stream.read_exact(&mut shown).ok()?;
+    (shown == token.to_le_bytes()).then_some(Connection::Tcp(stream))
+}
+
+/// That many sockets, each connected to where the token came from, which is told so.
+fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
+    let (here, there) = addresses(control)?;
+    let sockets = (0..count).map(|_| UdpSocket::bind(SocketAddr::new(here, 0))).collect::<io::Result<Vec<_>>>()?;
+    let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect::<io::Result<_>>()?;
+    let token = token()?;
+    control.say(&Answer::Ready { ports, token })?;
+    let until = Instant::now() + ARRIVAL;
+    for socket in &sockets {
+        socket.set_read_timeout(Some(SHOW))?;
+        loop {
+            let mut shown = [0; TOKEN];
+            match socket.recv_from(&mut shown) {
+                Ok((TOKEN, from)) if from.ip() == there && shown == token.to_le_bytes() => {
+                    socket.connect(from)?;
+                    socket.send(&shown)?;
+                    break;
+                }
+                // Somebody else's, or none yet.
+                _ => check_time(until)?,
+            }
+        }
+    }
+    Ok(sockets.into_iter().map(Connection::Udp).collect())
+}
+
+fn addresses(control: &Control) -> io::Result<(IpAddr, IpAddr)> {
+    Ok((control.connection().local_addr()?.ip(), control.connection().peer_addr()?.ip()))
+}
+
+fn check_time(until: Instant) -> io::Result<()> {
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "the connections of the load did not come");
+    if Instant::now() < until { Ok(()) } else { Err(late()) }
+}
+
+/// What a stranger cannot guess.
+fn token() -> io::Result<u64> {
+    let mut bytes = [0; TOKEN];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}

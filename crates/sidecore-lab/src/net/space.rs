@@ -1,0 +1,31 @@
+//! Network namespaces that a run makes for itself. They have no names and end with their processes, however those end.
+
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getgid, getuid};
+use std::fs;
+use std::io;
+
+/// The calling thread, and threads that it starts from now on, are in a network namespace of their own.
+///
+/// Without the right to make one it makes a user namespace first, in which it has that right; the process must have one
+/// thread then.
+///
+/// # Errors
+/// The system does not let this process make namespaces: says what would help.
+pub(super) fn enter_own() -> Result<(), String> {
+    if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (getuid(), getgid());
+    let system = |error: io::Error| {
+        format!(
+            "cannot make a network namespace: {error}; run it as root, or allow user namespaces \
+             (sysctl kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
+    };
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|error| system(error.into()))?;
+    let map = |file: &str, content: String| fs::write(format!("/proc/self/{file}"), content).map_err(system);
+    map("setgroups", "deny".to_owned())?;
+    map("uid_map", format!("0 {user} 1"))?;
+    map("gid_map", format!("0 {group} 1"))
+}
