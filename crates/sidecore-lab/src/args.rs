@@ -85,6 +85,8 @@ pub(crate) enum NetCommand {
     Measure(NetMeasure),
     /// Be the far end of a path: do what `net measure` on another machine asks for
     Peer(NetPeer),
+    /// Find the settings that make a path good
+    Tune(NetTune),
 }
 
 #[derive(Debug, Args)]
@@ -132,6 +134,49 @@ pub(crate) struct NetMeasure {
     /// How often each is measured, in turn with the others
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<usize>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetTune {
+    /// Make two network namespaces on this machine, with a link between them, and tune both ends of that
+    #[arg(long, required_unless_present = "peer", conflicts_with_all = ["peer", "interface"])]
+    pub(crate) pair: bool,
+    /// Where `sidecore net peer` waits
+    #[arg(long, value_name = "HOST[:PORT]", requires = "interface")]
+    pub(crate) peer: Option<String>,
+    /// This machine's interface on the way to the peer: what is tuned
+    #[arg(long, value_name = "NAME", requires = "peer")]
+    pub(crate) interface: Option<String>,
+    /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
+    /// and bounds in Mbit/s, us and ns for each byte
+    #[arg(long, value_name = "GOAL", default_value = "throughput")]
+    pub(crate) goal: crate::net::Goal,
+    /// Fewer runs
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these settings, e.g. mtu or gro
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) setting: Vec<String>,
+    /// Connections of each run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) connections: usize,
+    /// Round trips a second of each connection, where latency is measured
+    #[arg(long, value_name = "N", default_value_t = 1_000.0)]
+    pub(crate) rate: f64,
+    /// How long each run counts, ms
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: Option<u64>,
+    /// Most runs
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<usize>,
+    /// Seed of the order of runs
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Put a problem into the path before: for the laboratory's own check
+    #[arg(long, value_name = "NAME", value_enum, requires = "pair", hide = true)]
+    pub(crate) plant: Option<crate::net::Plant>,
     #[command(flatten)]
     pub(crate) files: Files,
 }

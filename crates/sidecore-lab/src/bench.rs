@@ -90,6 +90,11 @@ impl Outcome {
         self.rows.extend(rows);
     }
 
+    /// With something that holds for all rows.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
     /// With something that could not be measured.
     pub(crate) fn lacks(&mut self, why: impl Into<String>) {
         self.left_out.push(why.into());

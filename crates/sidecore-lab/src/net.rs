@@ -13,12 +13,14 @@ mod path;
 mod peer;
 mod protocol;
 mod space;
+mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::{bench, output};
 pub(crate) use end::run as run_end;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
+pub(crate) use tune::{Goal, Plant};
 
 /// Runs what was typed.
 ///
@@ -31,6 +33,10 @@ pub(crate) fn run(args: &Net) -> Result<(), String> {
             bench::export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())
         }
         NetCommand::Peer(args) => serve(args),
+        NetCommand::Tune(args) => {
+            let outcome = tune::tune(args)?;
+            bench::export("sidecore net tune", &args.files, outcome).map_err(|error| error.to_string())
+        }
     }
 }
 

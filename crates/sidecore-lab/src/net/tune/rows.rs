@@ -1,0 +1,70 @@
+//! What was found, as rows and as lines for people to keep.
+
+use super::estimate::Estimate;
+use super::rig::Rig;
+use super::search::{Change, Effect, Found, point};
+use super::setting::Kind;
+use crate::bench::Outcome;
+use crate::report::{Key, Row};
+
+/// What all is compared with.
+const START: &str = "as it was";
+
+/// Adds the rows, and the lines of what is recommended.
+pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
+    let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
+    let mut rows = vec![start];
+    if let Some(gain) = &found.gain {
+        rows.push(compared(rig, "recommended", &found.best, gain));
+    }
+    rows.extend(found.taken_back.iter().map(|effect| row(rig, "taken back", effect)));
+    rows.extend(found.beyond.iter().map(|effect| row(rig, "more than their sum", effect)));
+    let mut alone: Vec<_> = found.alone.iter().collect();
+    alone.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
+    rows.extend(alone.into_iter().map(|effect| row(rig, "alone", effect)));
+    outcome.add_rows(rows);
+    match found.gain {
+        Some(_) => lines(rig, &found.best).into_iter().for_each(|line| outcome.note(line)),
+        None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
+    }
+}
+
+/// What people write where, so that the settings last.
+fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
+    let line = |(setting, level): &Change| {
+        let tuned = &rig.tuned[*setting];
+        tuned.setting.lines(&rig.interface, &tuned.values(*level)[0])
+    };
+    let lines: Vec<_> = best.iter().map(line).collect();
+    let of =
+        |kind| lines.iter().filter(move |(own, _)| *own == kind).map(|(_, line)| line.as_str()).collect::<Vec<_>>();
+    let kinds = [
+        (Kind::Link, "In a .link file of systemd that matches the interface, under [Link]: "),
+        (Kind::Sysctl, "In a file of /etc/sysctl.d: "),
+        (Kind::Command, "At boot: "),
+    ];
+    let said = kinds.into_iter().map(|(kind, where_to)| (where_to, of(kind).join("; ")));
+    said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
+}
+
+fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
+    compared(rig, kind, &effect.changes, &effect.gain)
+}
+
+fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
+    let point = point(rig.tuned.len(), changes);
+    Row::new("net-tune", &rig.words(&point))
+        .with(Key::Op, kind)
+        .with(Key::Ratio, gain.mean.exp())
+        .with(Key::RatioLow, gain.low.exp())
+        .with(Key::RatioHigh, gain.high.exp())
+        .with(Key::Baseline, START)
+        .with(Key::Repeats, gain.pairs)
+}
+
+fn with_figures(row: Row, rig: &Rig, changes: &[Change]) -> Row {
+    let figures = rig.figures(&point(rig.tuned.len(), changes));
+    row.with(Key::MbitPerS, figures.mbit_per_s)
+        .with(Key::TotalP50, figures.latency_us)
+        .with(Key::CpuPerByte, figures.cpu_ns_per_byte)
+}
