@@ -34,8 +34,8 @@ const NEAR: &str = "near";
 const OTHER: &str = "far";
 /// Probability of recommending what does not help.
 const ERROR: f64 = 0.05;
-/// Most runs: three minutes of runs of a third of a second.
-const RUNS: usize = 500;
+/// Most runs: three minutes of runs of 0.3 s.
+const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 
 /// Finds what was asked for.
@@ -47,7 +47,7 @@ pub(super) fn tune(args: &NetTune) -> Result<Outcome, String> {
     let _planted = args.plant.map_or_else(|| Ok(Planted::default()), |plant| plant.into(&mut ends))?;
     let (tuned, left_out) = ends.discover(&args.setting, true)?;
     let manner = Manner {
-        window: Duration::from_millis(args.ms.unwrap_or(200)),
+        window: Duration::from_millis(args.ms.unwrap_or(150)),
         connections: args.connections,
         rate: args.rate,
     };

@@ -7,6 +7,8 @@ use super::setting::Kind;
 use crate::bench::Outcome;
 use crate::report::{Key, Row};
 
+/// An interval of fewer pairs is too wide to show.
+const FEWEST: usize = 4;
 /// What all is compared with.
 const START: &str = "as it was";
 
@@ -53,11 +55,13 @@ fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
 
 fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
     let point = point(rig.tuned.len(), changes);
+    // Fewer say nothing but that.
+    let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
     Row::new("net-tune", &rig.words(&point))
         .with(Key::Op, kind)
         .with(Key::Ratio, gain.mean.exp())
-        .with(Key::RatioLow, gain.low.exp())
-        .with(Key::RatioHigh, gain.high.exp())
+        .with(Key::RatioLow, known.map(|gain| gain.low.exp()))
+        .with(Key::RatioHigh, known.map(|gain| gain.high.exp()))
         .with(Key::Baseline, START)
         .with(Key::Repeats, gain.pairs)
 }

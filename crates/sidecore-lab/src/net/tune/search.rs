@@ -1,7 +1,7 @@
 //! Which settings help, found by runs whose number is bounded. It is told what a run cost, and measures nothing itself.
 //!
 //! First each other value of each setting is compared with how things are. Then combinations are: those of what helped,
-//! and on top of the best of these every pair of changes, for two may help where neither does alone. Of many candidates the
+//! and on top of the best of these pairs and random halves of all, for two may help where neither does alone. Of many candidates the
 //! better half goes on and gets more runs, again and again (sequential halving: Karnin, Koren, Somekh, "Almost optimal
 //! exploration in multi-armed bandits", 2013). What it recommends in the end is shown with new runs: each change is
 //! taken back alone, and stays only if that is worse beyond the noise.
@@ -18,10 +18,18 @@ pub(super) type Change = (usize, usize);
 
 /// Candidates that share the runs before and after them of what they are compared with.
 const BLOCK: usize = 3;
-/// With fewer runs than these each candidate gets fewer rounds.
-const MANY: usize = 300;
 /// Most changes that are put together because each helped alone.
 const MOST_TOGETHER: usize = 6;
+/// How many random halves of all changes are tried.
+const HALVES: usize = 32;
+/// What loses more than this alone is in none of them, as a logarithm.
+const HARM: f64 = 0.1;
+/// With this error the best of many goes on; what it is made of is shown later.
+const DOUBT: f64 = 0.2;
+/// With this error a loss is likely.
+const LIKELY: f64 = 0.5;
+/// Many changes are first taken back in so many parts.
+const PARTS: usize = 3;
 /// A gain below this is not worth a change, as a logarithm: 1 %.
 const WORTHLESS: f64 = 0.01;
 /// After so many rounds a claim is looked at; each look takes its part of the error.
@@ -104,12 +112,12 @@ impl<E> Search<'_, E> {
         let alone =
             levels.iter().enumerate().flat_map(|(setting, levels)| (1..=*levels).map(move |level| (setting, level)));
         let mut arms: Vec<_> = alone.map(|change| Arm::of(vec![change])).collect();
-        let ended = self.halve(&[], &mut arms, 4, if self.limits.runs < MANY { 2 } else { 3 });
+        let ended = self.halve(&[], &mut arms, 4, 2);
         let error = self.limits.error / arms.len().max(1) as f64;
         self.found.alone = arms.iter().map(|arm| arm.effect(error)).collect();
         ended?;
         let together = self.together()?;
-        let best = self.pairs(together)?;
+        let best = self.more(together)?;
         self.show(best)
     }
 
@@ -126,16 +134,20 @@ impl<E> Search<'_, E> {
                 arms.push(Arm::of(changes.clone()));
             }
         }
-        self.halve(&[], &mut arms, 2, if self.limits.runs < MANY { 1 } else { 2 })?;
+        self.halve(&[], &mut arms, 2, 1)?;
         Ok(best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default())
     }
 
-    /// With one or two changes more where they help.
-    fn pairs(&mut self, base: Vec<Change>) -> Result<Vec<Change>, End<E>> {
+    /// With more changes where they help: one, two, or a random half of all.
+    fn more(&mut self, base: Vec<Change>) -> Result<Vec<Change>, End<E>> {
         let mut free: Vec<_> = self.found.alone.iter().filter(|effect| !base.contains(&effect.changes[0])).collect();
         free.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
+        let harmless = free.iter().filter(|effect| effect.gain.mean > -HARM).map(|effect| effect.changes[0]).collect();
         let free: Vec<Change> = free.into_iter().map(|effect| effect.changes[0]).collect();
-        let mut arms: Vec<_> = free.iter().map(|change| Arm::of(with(&base, &[*change]))).collect();
+        let mut arms = self.halves(&base, harmless);
+        // On top of nothing each was tried alone before.
+        let again = free.iter().filter(|_| !base.is_empty());
+        arms.extend(again.map(|change| Arm::of(with(&base, &[*change]))));
         // The more promising a pair's changes are, the earlier it comes.
         let sums = (1..2 * free.len()).flat_map(|sum| (0..sum).map(move |at| (at, sum - at)));
         for (at, other) in sums.filter(|(at, other)| at < other && *other < free.len()) {
@@ -147,73 +159,106 @@ impl<E> Search<'_, E> {
         let room = self.left().saturating_sub(self.reserve()) * 3 / 8;
         arms.truncate(room);
         self.halve(&base, &mut arms, 4, 1)?;
-        let best = best_of(&arms).filter(|arm| arm.mean() > WORTHLESS);
-        Ok(best.map_or(base, |arm| arm.changes.clone()))
+        let Some(best) = best_of(&arms).filter(|arm| arm.mean() > WORTHLESS) else { return Ok(base) };
+        // The best of many looks better than it is: new runs say whether it is.
+        let mut anew = [Arm::of(best.changes.clone())];
+        self.rounds_until(&base, &mut anew, LOOKS[0])?;
+        let [anew] = anew;
+        Ok(if anew.gain(DOUBT).helps() { anew.changes } else { base })
     }
 
-    /// Takes each change back alone. What is not missed goes.
+    /// Random halves of what does no harm alone: two changes that help only together are in some of them, whichever they
+    /// are, where to try all pairs takes too long.
+    fn halves(&mut self, base: &[Change], harmless: Vec<Change>) -> Vec<Arm> {
+        let mut halves = Vec::new();
+        for _ in 0..if harmless.len() > 2 { HALVES } else { 0 } {
+            let mut half: Vec<Change> = Vec::new();
+            let mut left = harmless.clone();
+            while half.len() < harmless.len().div_ceil(2) && !left.is_empty() {
+                let change = left.swap_remove(self.random.below(left.len() as u64) as usize);
+                left.retain(|(setting, _)| *setting != change.0);
+                half.push(change);
+            }
+            halves.push(Arm::of(with(base, &half)));
+        }
+        halves
+    }
+
+    /// Takes changes back, some at a time and then each alone. What is not missed goes.
     fn show(&mut self, mut best: Vec<Change>) -> Result<(), End<E>> {
+        let mut parts = PARTS;
         loop {
-            let mut arms: Vec<_> = best.iter().map(|change| Arm::of(without(&best, *change))).collect();
-            let gone = self.superfluous(&best, &mut arms)?;
+            let size = best.len().div_ceil(parts).max(1);
+            let groups: Vec<Vec<Change>> = best.chunks(size).map(<[Change]>::to_vec).collect();
+            let mut arms: Vec<_> = groups.iter().map(|group| Arm::of(without(&best, group))).collect();
+            let gone = self.superfluous(&best, &groups, &mut arms)?;
             if !gone.is_empty() {
-                best.retain(|change| !gone.contains(change));
-                continue;
+                best = without(&best, &gone);
+            } else if size > 1 {
+                parts = best.len();
+            } else {
+                return self.against_start(best, &arms);
             }
-            let error = self.claim(arms.len());
-            let gain = self.against_start(&best)?;
-            if best.is_empty() || !gain.helps() {
-                return Ok(());
-            }
-            let back =
-                best.iter().zip(&arms).map(|(change, arm)| Effect { changes: vec![*change], gain: arm.gain(error) });
-            self.found.taken_back = back.collect();
-            self.found.best.clone_from(&best);
-            self.found.gain = Some(gain);
-            return self.more_than_sums(&best);
         }
     }
 
-    /// What is not missed: nothing if each change is missed beyond the noise.
-    fn superfluous(&mut self, best: &[Change], arms: &mut [Arm]) -> Result<Vec<Change>, End<E>> {
-        let error = self.claim(arms.len());
-        for look in LOOKS {
+    /// What is not missed: nothing if each group is missed beyond the noise.
+    fn superfluous(
+        &mut self,
+        best: &[Change],
+        groups: &[Vec<Change>],
+        arms: &mut [Arm],
+    ) -> Result<Vec<Change>, End<E>> {
+        let claim = self.claim(arms.len());
+        for (look, error) in LOOKS.into_iter().zip([LIKELY, DOUBT, claim]) {
             self.rounds_until(best, arms, look)?;
-            let idle: Vec<_> = (0..arms.len()).filter(|at| arms[*at].mean() > -WORTHLESS).map(|at| best[at]).collect();
-            if idle.len() > 1 && self.are_idle(best, &idle)? {
-                return Ok(idle);
+            let idle: Vec<_> = (0..arms.len()).filter(|at| !arms[*at].gain(error).harms()).collect();
+            let all = || idle.iter().flat_map(|at| &groups[*at]).copied().collect::<Vec<_>>();
+            if idle.len() > 1 && self.are_idle(best, &all())? {
+                return Ok(all());
             }
-            if !idle.is_empty() {
-                return Ok(least_missed(best, arms, 0.0));
+            let least = idle.into_iter().max_by(|one, other| arms[*one].mean().total_cmp(&arms[*other].mean()));
+            if let Some(least) = least {
+                return Ok(groups[least].clone());
             }
-            if arms.iter().all(|arm| arm.gain(error).harms()) {
-                return Ok(Vec::new());
+            // Parts of a group that is missed are looked at later.
+            if groups.iter().any(|group| group.len() > 1) || arms.iter().all(|arm| arm.gain(claim).harms()) {
+                break;
             }
         }
-        Ok(least_missed(best, arms, error))
+        Ok(Vec::new())
     }
 
     /// Whether these are not missed when all of them are gone: one of them may be there for the other.
     fn are_idle(&mut self, best: &[Change], these: &[Change]) -> Result<bool, End<E>> {
-        let kept = best.iter().copied().filter(|change| !these.contains(change)).collect();
-        let mut arms = [Arm::of(kept)];
+        let mut arms = [Arm::of(without(best, these))];
         self.rounds_until(best, &mut arms, LOOKS[0])?;
-        Ok(arms[0].mean() > -WORTHLESS * these.len() as f64)
+        Ok(!arms[0].gain(LIKELY).harms())
     }
 
-    fn against_start(&mut self, best: &[Change]) -> Result<Estimate, End<E>> {
-        let mut arms = [Arm::of(best.to_vec())];
+    /// Compares what is left with how things were, and keeps it if it is better. `arms` have it without each of its changes.
+    fn against_start(&mut self, best: Vec<Change>, arms: &[Arm]) -> Result<(), End<E>> {
+        if best.is_empty() {
+            return Ok(());
+        }
+        let mut own = [Arm::of(best.clone())];
         let error = self.claim(1);
         for look in LOOKS {
-            if best.is_empty() {
-                break;
-            }
-            self.rounds_until(&[], &mut arms, look)?;
-            if arms[0].gain(error).helps() {
+            self.rounds_until(&[], &mut own, look)?;
+            if own[0].gain(error).helps() {
                 break;
             }
         }
-        Ok(arms[0].gain(error))
+        let gain = own[0].gain(error);
+        if !gain.helps() {
+            return Ok(());
+        }
+        let error = self.claim(arms.len());
+        let back = best.iter().zip(arms).map(|(change, arm)| Effect { changes: vec![*change], gain: arm.gain(error) });
+        self.found.taken_back = back.collect();
+        self.found.gain = Some(gain);
+        self.found.best.clone_from(&best);
+        self.more_than_sums(&best)
     }
 
     /// Of each two changes: whether they do more together than the sum of what each does.
@@ -292,7 +337,7 @@ impl<E> Search<'_, E> {
 
     /// Runs that what comes after the pairs may need.
     fn reserve(&self) -> usize {
-        self.limits.runs * 2 / 5
+        self.limits.runs / 2
     }
 }
 
@@ -314,13 +359,6 @@ impl Arm {
     }
 }
 
-/// Of the changes whose loss is not beyond the noise, the one that loses least. Without an error none is.
-fn least_missed(best: &[Change], arms: &[Arm], error: f64) -> Vec<Change> {
-    let doubtful = (0..arms.len()).filter(|at| error == 0.0 || !arms[*at].gain(error).harms());
-    let least = doubtful.max_by(|one, other| arms[*one].mean().total_cmp(&arms[*other].mean()));
-    least.map(|at| best[at]).into_iter().collect()
-}
-
 /// Among those that have as many runs as any.
 fn best_of(arms: &[Arm]) -> Option<&Arm> {
     let most = arms.iter().map(|arm| arm.gains.len()).max()?;
@@ -334,8 +372,8 @@ fn with(base: &[Change], more: &[Change]) -> Vec<Change> {
     kept.chain(more).copied().collect()
 }
 
-fn without(base: &[Change], gone: Change) -> Vec<Change> {
-    base.iter().copied().filter(|change| *change != gone).collect()
+fn without(base: &[Change], gone: &[Change]) -> Vec<Change> {
+    base.iter().copied().filter(|change| !gone.contains(change)).collect()
 }
 
 /// The changes as levels of so many settings.
