@@ -45,7 +45,8 @@ const QUICK_RUNS: usize = 200;
 pub(super) fn tune(args: &NetTune) -> Result<Outcome, String> {
     let (path, mut ends) = find(args)?;
     let _planted = args.plant.map_or_else(|| Ok(Planted::default()), |plant| plant.into(&mut ends))?;
-    let (tuned, left_out) = ends.discover(&args.setting, true)?;
+    let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
+    tuned.retain(|tuned| !args.plant.is_some_and(|plant| plant.holds(tuned.setting.name)));
     let manner = Manner {
         window: Duration::from_millis(args.ms.unwrap_or(150)),
         connections: args.connections,

@@ -35,13 +35,19 @@ impl Plant {
     /// What it sets at both ends.
     fn values(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Mtu => &[("mtu", "576")],
+            Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
             Self::Offload => &[("tso", "off"), ("gso", "off")],
             Self::Moderation => &[("gro", "on"), ("gro-flush-timeout", "1000000"), ("napi-defer-hard-irqs", "1000")],
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
-            Self::Gro => &[("tso", "off"), ("gso", "off"), ("gro", "off")],
+            Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "off")],
         }
+    }
+
+    /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
+    /// size nor putting them together would matter.
+    pub(super) fn holds(self, name: &str) -> bool {
+        matches!(self, Self::Mtu | Self::Gro) && ["tso", "gso"].contains(&name)
     }
 
     /// Sets it.
