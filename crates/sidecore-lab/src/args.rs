@@ -83,6 +83,8 @@ pub(crate) struct Net {
 pub(crate) enum NetCommand {
     /// Measure the path to a peer, or between two ends that are made here
     Measure(NetMeasure),
+    /// Make two network namespaces on this machine, joined by a link with such properties
+    Link(NetLink),
     /// Be the far end of a path: do what `net measure` on another machine asks for
     Peer(NetPeer),
     /// Find the settings that make a path good
@@ -94,6 +96,14 @@ pub(crate) struct NetPeer {
     /// Where to wait for near ends
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([0; 16], crate::net::PORT)))]
     pub(crate) listen: SocketAddr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetJoint {
+    /// A pair of virtual interfaces of the kernel
+    Veth,
+    /// A link with the properties below, as `sidecore net link` makes it
+    Link,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,6 +123,11 @@ pub(crate) struct NetMeasure {
     /// Make two network namespaces on this machine, with a link between them, and measure that
     #[arg(long, required_unless_present = "peer", conflicts_with = "peer")]
     pub(crate) pair: bool,
+    /// What joins the two ends of a pair
+    #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
+    pub(crate) by: NetJoint,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
     /// Where `sidecore net peer` waits
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) peer: Option<String>,
@@ -139,20 +154,93 @@ pub(crate) struct NetMeasure {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct NetLink {
+    #[command(flatten)]
+    pub(crate) properties: LinkProperties,
+    /// Write what was counted as JSON, one object for each direction
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Run this in the near end, and end with it; `SIDECORE_FAR_PID` is the process whose namespace is the far end
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Properties of the link")]
+pub(crate) struct LinkProperties {
+    /// Mbit/s on the line, with all that Ethernet adds to a packet; without it a frame takes no time there
+    #[arg(long, value_name = "N")]
+    pub(crate) rate_mbit: Option<u64>,
+    /// One way, from a frame's last bit on the line to its arrival
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub(crate) delay_us: f64,
+    /// Largest IP packet, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    pub(crate) mtu: u32,
+    /// Bytes of frames that may wait beside the one that is being sent; more are dropped
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    pub(crate) queue: u64,
+    /// Part of the frames that is lost; with offload a frame has up to 64 KiB
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) loss_percent: f64,
+    /// Frames that interrupt the receiver at once; without moderation each does
+    #[arg(long, value_name = "N", requires = "moderate_us")]
+    pub(crate) moderate_count: Option<u32>,
+    /// Longest that a frame waits for its interrupt
+    #[arg(long, value_name = "N", requires = "moderate_count")]
+    pub(crate) moderate_us: Option<u64>,
+    /// The kernel computes checksums and cuts segments, and not the interface
+    #[arg(long)]
+    pub(crate) no_offload: bool,
+    /// What each access to a register costs: one for each batch taken from the sender, two for each interrupt, and one for
+    /// each frame that is handed over
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) register_us: f64,
+    /// How long before an instant to stop sleeping and look at the clock
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub(crate) spin_us: f64,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NetTune {
     /// Make two network namespaces on this machine, with a link between them, and tune both ends of that
-    #[arg(long, required_unless_present = "peer", conflicts_with_all = ["peer", "interface"])]
+    #[arg(long, required_unless_present = "interface", conflicts_with_all = ["peer", "interface"])]
     pub(crate) pair: bool,
+    /// What joins the two
+    #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
+    pub(crate) by: NetJoint,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
     /// Where `sidecore net peer` waits
-    #[arg(long, value_name = "HOST[:PORT]", requires = "interface")]
+    #[arg(long, value_name = "HOST[:PORT]", required_unless_present_any = ["pair", "revert"], requires = "interface")]
     pub(crate) peer: Option<String>,
     /// This machine's interface on the way to the peer: what is tuned
-    #[arg(long, value_name = "NAME", requires = "peer")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
     /// and bounds in Mbit/s, us and ns for each byte
     #[arg(long, value_name = "GOAL", default_value = "throughput")]
     pub(crate) goal: crate::net::Goal,
+    /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
+    /// interface is changed, and what would be tried is listed
+    #[arg(long = "try", requires = "interface")]
+    pub(crate) tries: bool,
+    /// Try, and then set what was found; it is taken back unless the peer still answers within 10 s and Enter is typed within
+    /// a minute
+    #[arg(long, requires = "interface")]
+    pub(crate) apply: bool,
+    /// Do not ask for Enter
+    #[arg(long, requires = "apply")]
+    pub(crate) yes: bool,
+    /// Take back what --apply set, or what a run that was killed left
+    #[arg(long, requires = "interface", conflicts_with_all = ["peer", "tries", "apply"])]
+    pub(crate) revert: bool,
+    /// Where settings are kept as they were before
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/sidecore/net")]
+    pub(crate) state: PathBuf,
     /// Fewer runs
     #[arg(long)]
     pub(crate) quick: bool,
@@ -164,19 +252,19 @@ pub(crate) struct NetTune {
     pub(crate) connections: usize,
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0)]
-    pub(crate) rate: f64,
+    pub(crate) trips: f64,
     /// How long each run counts, ms
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
-    pub(crate) ms: Option<u64>,
+    #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: u64,
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Seed of the order of runs
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
     /// Put a problem into the path before: for the laboratory's own check
     #[arg(long, value_name = "NAME", value_enum, requires = "pair", hide = true)]
     pub(crate) plant: Option<crate::net::Plant>,
+    /// Also try every combination of the settings named, and compare with the best: for the laboratory's own check
+    #[arg(long, requires = "pair", hide = true)]
+    pub(crate) exhaustive: bool,
     #[command(flatten)]
     pub(crate) files: Files,
 }

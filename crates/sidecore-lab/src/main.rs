@@ -46,7 +46,7 @@ fn run(command: Command) -> Result<u8, String> {
     match command {
         Command::Bench(args) => bench::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }),
-        Command::Net(args) => net::run(&args).map(|()| 0),
+        Command::Net(args) => net::run(&args),
         Command::NetEnd => net::run_end().map(|()| 0),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
         Command::Other(arguments) => Err(beside::go_on_as("sidecore", &COMMAND, arguments)),

@@ -6,6 +6,7 @@ mod account;
 mod end;
 mod flow;
 mod hardware;
+mod link;
 mod links;
 mod measure;
 mod pair;
@@ -22,21 +23,19 @@ pub(crate) use protocol::PORT;
 use std::net::TcpListener;
 pub(crate) use tune::{Goal, Plant};
 
-/// Runs what was typed.
+/// Runs what was typed. The exit code.
 ///
 /// # Errors
 /// It cannot be done here: what is missing.
-pub(crate) fn run(args: &Net) -> Result<(), String> {
+pub(crate) fn run(args: &Net) -> Result<u8, String> {
     match &args.command {
         NetCommand::Measure(args) => {
             let outcome = measure::measure(args)?;
-            bench::export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())
+            bench::export("sidecore net measure", &args.files, outcome).map(|()| 0).map_err(|error| error.to_string())
         }
-        NetCommand::Peer(args) => serve(args),
-        NetCommand::Tune(args) => {
-            let outcome = tune::tune(args)?;
-            bench::export("sidecore net tune", &args.files, outcome).map_err(|error| error.to_string())
-        }
+        NetCommand::Link(args) => link::run(args),
+        NetCommand::Peer(args) => serve(args).map(|()| 0),
+        NetCommand::Tune(args) => tune::run(args).map(|()| 0),
     }
 }
 

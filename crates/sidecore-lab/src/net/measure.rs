@@ -4,10 +4,11 @@ use super::account::{Account, Figure, Processor};
 use super::end::{End, Order};
 use super::flow::Latencies;
 use super::hardware::{Counters, Found as Hardware};
+use super::link::{Link, Settings};
 use super::pair::{FAR, Pair};
 use super::path::{Both, Path};
 use super::protocol::{Direction, Load, PORT, Transport};
-use crate::args::{NetMeasure, NetTraffic};
+use crate::args::{NetJoint, NetMeasure, NetTraffic};
 use crate::bench::{Outcome, median, spread};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
@@ -40,7 +41,7 @@ struct Run {
 /// # Errors
 /// There is no path, or it was lost: what to do.
 pub(super) fn measure(args: &NetMeasure) -> Result<Outcome, String> {
-    let (mut path, _far) = find(args)?;
+    let (mut path, _made) = find(args)?;
     let processors = Account::of_kernel().processors.len();
     let mut hardware = Counters::open(processors);
     let mut outcome = Outcome::default();
@@ -76,13 +77,22 @@ pub(super) fn measure(args: &NetMeasure) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// The path that was named, or one that is made. What it returns beside has to stay while it is measured.
-fn find(args: &NetMeasure) -> Result<(Path, Option<End>), String> {
+/// What has to stay while a path is measured that was made for it.
+struct Made {
+    _far: End,
+    _link: Option<Link>,
+}
+
+/// The path that was named, or one that is made.
+fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
     let Some(peer) = &args.peer else {
-        let mut pair = Pair::by_veth()?;
+        let (mut pair, link) = match args.by {
+            NetJoint::Veth => (Pair::by_veth()?, None),
+            NetJoint::Link => Link::start(&Settings::of(&args.link)?).map(|(pair, link)| (pair, Some(link)))?,
+        };
         let at = SocketAddr::from((FAR, PORT));
         pair.far.order(&Order::Listen { at })?;
-        return Ok((Path::to(at)?, Some(pair.far)));
+        return Ok((Path::to(at)?, Some(Made { _far: pair.far, _link: link })));
     };
     Ok((find_peer(peer)?, None))
 }
@@ -231,12 +241,12 @@ impl Run {
 
     /// Messages a second that came through.
     fn rate(&self, load: &Load) -> f64 {
-        let receiver = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
-        let received = match load.transport {
-            Transport::Tcp => receiver.received.bytes as f64 / load.size as f64,
-            Transport::Udp => receiver.received.messages as f64,
+        let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
+        let messages = match load.transport {
+            Transport::Tcp => end.received.bytes as f64 / load.size as f64,
+            Transport::Udp => end.received.messages as f64,
         };
-        received / receiver.seconds()
+        messages / end.seconds()
     }
 
     /// Share of datagrams that did not come through. `None`: a stream loses nothing.

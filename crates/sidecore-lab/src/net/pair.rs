@@ -6,14 +6,13 @@ use super::space;
 use std::net::Ipv4Addr;
 
 /// Of a network that is for measurements (RFC 2544).
-const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const BITS: u8 = 24;
 
 /// See the module. The near end is the calling thread and those that it starts from now on.
 pub(super) struct Pair {
     pub(super) far: End,
-    pub(super) links: Links,
 }
 
 impl Pair {
@@ -37,6 +36,6 @@ impl Pair {
         links.give("far", far.id())?;
         far.order(&Order::Take { name: "far".to_owned(), address: FAR, bits: BITS })?;
         links.take("near", NEAR, BITS)?;
-        Ok(Self { far, links })
+        Ok(Self { far })
     }
 }

@@ -181,37 +181,26 @@ mod tests {
             for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
                 let mut running = path.begin(&load(transport, direction)).unwrap();
                 running.keep_latencies(true);
-                let (sender, receiver): (fn(&Both) -> u64, fn(&Both) -> u64) = match direction {
-                    Direction::Receive => (|both| both.far.sent.bytes, |both| both.near.received.bytes),
-                    _ => (|both| both.near.sent.bytes, |both| both.far.received.bytes),
-                };
                 let both = loop {
                     let both = running.count().unwrap();
-                    if receiver(&both) >= 10_000 {
+                    let (sender, receiver) = match direction {
+                        Direction::Receive => (&both.far, &both.near),
+                        _ => (&both.near, &both.far),
+                    };
+                    if receiver.received.bytes >= 10_000 {
                         break both;
                     }
+                    assert!(
+                        sender.at_ns > 0 && receiver.sent.bytes <= receiver.received.bytes,
+                        "nobody answers before"
+                    );
                 };
-                assert!(sender(&both) >= 10_000 && both.near.at_ns > 0, "{transport:?} {direction:?}");
+                let sent = both.near.sent.bytes.max(both.far.sent.bytes);
+                assert!(sent >= 10_000, "{transport:?} {direction:?}");
                 let latencies = running.end().unwrap();
                 assert_eq!(latencies.is_empty(), direction != Direction::RoundTrip, "{transport:?} {direction:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_rate_is_kept() {
-        let mut path = Path::to(peer()).unwrap();
-        let paced = Load { rate: Some(1_000.0), ..load(Transport::Tcp, Direction::RoundTrip) };
-        let mut running = path.begin(&paced).unwrap();
-        let before = running.count().unwrap();
-        let counted = loop {
-            let counted = running.count().unwrap().since(&before);
-            if counted.near.sent.messages >= 300 {
-                break counted;
-            }
-        };
-        // Late ones are made up for, but none comes early.
-        assert!(counted.near.sent.messages as f64 <= 3.0 * (1_000.0 * counted.near.seconds() + 1.0));
     }
 
     #[test]

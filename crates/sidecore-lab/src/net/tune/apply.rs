@@ -59,25 +59,33 @@ impl State {
         self.directory.join(format!("{}.json", self.interface))
     }
 
-    /// Sets these, and asks whether all is well. If not, or if one is refused, all is as before.
+    /// Keeps these settings as they are now. From here on each may be changed.
     ///
     /// # Errors
-    /// Why nothing is changed; or what could not be taken back.
+    /// They cannot be kept: nothing may be changed.
+    pub(super) fn keep(&self, settings: &mut impl Settings, names: &[&str]) -> Result<(), String> {
+        let values = names.iter().map(|name| Ok(((*name).to_owned(), settings.read(name)?)));
+        let values = values.collect::<Result<Vec<_>, String>>()?;
+        self.write(&Kept { interface: self.interface.clone(), values }).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => format!(
+                "settings that were changed before are kept in {}: take them back with --revert, or remove the file to keep \
+                 them as they are now",
+                self.file().display()
+            ),
+            _ => format!("cannot keep the old settings in {}: {error}; nothing is changed", self.file().display()),
+        })
+    }
+
+    /// Sets these, and asks whether all is well. If not, or if one is refused, all is as it was kept.
+    ///
+    /// # Errors
+    /// Why it was taken back; or what could not be.
     pub(super) fn apply(
         &self,
         settings: &mut impl Settings,
         changes: &[(String, String)],
         is_well: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let values = changes.iter().map(|(name, _)| Ok((name.clone(), settings.read(name)?)));
-        let values = values.collect::<Result<Vec<_>, String>>()?;
-        self.keep(&Kept { interface: self.interface.clone(), values }).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => format!(
-                "settings that were changed before are kept in {}: take them back with --revert first, or remove the file",
-                self.file().display()
-            ),
-            _ => format!("cannot keep the old settings in {}: {error}; nothing is changed", self.file().display()),
-        })?;
         let set = set_all(settings, changes).and_then(|()| is_well());
         set.map_err(|why| match self.revert(settings) {
             Ok(_) => format!("{why}; all is as it was before"),
@@ -108,7 +116,7 @@ impl State {
     }
 
     /// On the disk under its own name only when it is whole; never over another.
-    fn keep(&self, kept: &Kept) -> io::Result<()> {
+    fn write(&self, kept: &Kept) -> io::Result<()> {
         fs::create_dir_all(&self.directory)?;
         let mut new = tempfile::NamedTempFile::new_in(&self.directory)?;
         serde_json::to_writer(&mut new, kept)?;
@@ -119,7 +127,7 @@ impl State {
     }
 }
 
-/// All of them. What depends on another may be refused first, so what is refused is tried once again.
+/// All that are not so already. What depends on another may be refused first, so what is refused is tried once again.
 ///
 /// # Errors
 /// What stays refused; the others are set.
@@ -128,12 +136,12 @@ fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<
     let mut refused = Ok(());
     for _ in 0..2 {
         refused = Ok(());
-        left.retain(|(name, value)| match settings.write(name, value) {
-            Ok(()) => false,
-            Err(why) => {
-                refused = Err(format!("{name} {value}: {why}"));
-                true
-            }
+        left.retain(|(name, value)| {
+            let is_so = settings.read(name).as_ref() == Ok(value);
+            let set = if is_so { Ok(()) } else { settings.write(name, value) };
+            let why = set.as_ref().err().map(|why| format!("{name} {value}: {why}"));
+            refused = why.map_or_else(|| std::mem::replace(&mut refused, Ok(())), Err);
+            set.is_err()
         });
     }
     refused

@@ -47,7 +47,11 @@ impl Plant {
     /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
     /// size nor putting them together would matter.
     pub(super) fn holds(self, name: &str) -> bool {
-        matches!(self, Self::Mtu | Self::Gro) && ["tso", "gso"].contains(&name)
+        match self {
+            Self::Mtu => ["tso", "gso"].contains(&name),
+            Self::Gro => ["tso", "gso", "mtu"].contains(&name),
+            _ => false,
+        }
     }
 
     /// Sets it.

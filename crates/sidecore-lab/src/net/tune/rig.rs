@@ -156,6 +156,11 @@ impl Rig {
         }
     }
 
+    /// The end that is here.
+    pub(super) fn near(&mut self) -> &mut Here {
+        &mut self.ends.near
+    }
+
     /// How many other values each setting has.
     pub(super) fn levels(&self) -> Vec<usize> {
         self.tuned.iter().map(|tuned| tuned.others.len()).collect()

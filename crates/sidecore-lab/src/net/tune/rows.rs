@@ -1,7 +1,7 @@
 //! What was found, as rows and as lines for people to keep.
 
 use super::estimate::Estimate;
-use super::rig::Rig;
+use super::rig::{Rig, Tuned};
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use crate::bench::Outcome;
@@ -9,6 +9,8 @@ use crate::report::{Key, Row};
 
 /// An interval of fewer pairs is too wide to show.
 const FEWEST: usize = 4;
+/// How much better than what was found the best of all may be: 1 / 0.97.
+const MOST: f64 = 1.031;
 /// What all is compared with.
 const START: &str = "as it was";
 
@@ -47,6 +49,25 @@ fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
     ];
     let said = kinds.into_iter().map(|(kind, where_to)| (where_to, of(kind).join("; ")));
     said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
+}
+
+/// What would be tried, where nothing may be changed.
+pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let row = |tuned: &Tuned| {
+        let words = format!("{} {}", tuned.setting.name, tuned.others.join(" | "));
+        Row::new("net-tune", &words).with(Key::Op, "would try").with(Key::Baseline, tuned.start[0].as_str())
+    };
+    outcome.add_rows(tuned.iter().map(row));
+    outcome.note("Nothing was changed, and nothing measured: --try tries these, and puts all back afterwards.");
+    outcome
+}
+
+/// The best of all combinations, and what that which was found is against it.
+pub(super) fn add_best_of_all(outcome: &mut Outcome, rig: &Rig, best: &[Change], gain: &Estimate) {
+    outcome.add_rows([compared(rig, "best of all", best, gain)
+        .with(Key::Baseline, "recommended")
+        .with(Key::AtMost, MOST)]);
 }
 
 fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {

@@ -107,6 +107,43 @@ pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'
     }
 }
 
+/// Tries all points, and compares the best of them with what was found. The best, and what it gains against that: 0 is as
+/// good.
+///
+/// # Errors
+/// A run's.
+pub(super) fn exhaust<'r, E>(
+    levels: &[usize],
+    found: &[Change],
+    limits: Limits,
+    run: &'r mut Run<'r, E>,
+) -> Result<(Vec<Change>, Estimate), E> {
+    let random = Random::new(limits.seed);
+    let mut search = Search { settings: levels.len(), limits, random, run, found: Found::default() };
+    let mut points = vec![Vec::new()];
+    for (setting, others) in levels.iter().enumerate() {
+        let with = |level: usize| (level > 0).then_some((setting, level));
+        let more = points.iter().flat_map(|changes: &Vec<Change>| {
+            (0..=*others).map(move |level| changes.iter().copied().chain(with(level)).collect())
+        });
+        points = more.collect();
+    }
+    let mut arms: Vec<_> = points.into_iter().map(Arm::of).collect();
+    let mut both = |search: &mut Search<'r, E>| {
+        search.halve(found, &mut arms, 4, 2)?;
+        let mut best = [Arm::of(best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default())];
+        search.rounds_until(found, &mut best, LOOKS[2])?;
+        let [best] = best;
+        Ok((best.changes.clone(), best.gain(limits.error)))
+    };
+    match both(&mut search) {
+        Ok(found) => Ok(found),
+        Err(End::Failed(error)) => Err(error),
+        // There is no bound here that could be reached.
+        Err(End::Spent) => Ok((Vec::new(), Estimate::of(&[], limits.error))),
+    }
+}
+
 impl<E> Search<'_, E> {
     fn all(&mut self, levels: &[usize]) -> Result<(), End<E>> {
         let alone =

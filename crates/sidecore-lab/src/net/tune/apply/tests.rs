@@ -4,7 +4,9 @@ use super::*;
 use std::collections::BTreeMap;
 use tempfile::TempDir;
 
-/// Settings in memory; it ends the run, as a kill would, after so many writes, and refuses one setting.
+const NAMES: [&str; 2] = ["mtu", "gro"];
+
+/// Settings in memory, one of which may be refused.
 #[derive(Debug, Default)]
 struct Fake {
     values: BTreeMap<String, String>,
@@ -52,6 +54,7 @@ fn changes() -> Vec<(String, String)> {
 fn old_settings_are_on_the_disk_before_the_first_change_and_come_back() {
     let (_directory, state, mut fake) = start();
     let before = fake.values.clone();
+    state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     assert_eq!(fake.was_kept, [true, true]);
     assert_eq!(fake.values, changes().into_iter().collect());
@@ -64,27 +67,41 @@ fn old_settings_are_on_the_disk_before_the_first_change_and_come_back() {
 fn without_confirmation_or_with_a_refusal_all_is_as_before() {
     let (_directory, state, mut fake) = start();
     let before = fake.values.clone();
+    state.keep(&mut fake, &NAMES).unwrap();
     let why = state.apply(&mut fake, &changes(), || Err("nobody confirmed".to_owned())).unwrap_err();
     assert!(why.contains("nobody confirmed") && why.contains("as it was before"), "{why}");
     assert!(fake.values == before && !fake.file.exists());
     fake.refuses = Some("gro".to_owned());
-    // What refuses to change refuses to change back as well: the file stays for another try.
+    state.keep(&mut fake, &NAMES).unwrap();
     let why = state.apply(&mut fake, &changes(), || unreachable!()).unwrap_err();
-    assert!(why.contains("gro on: refused") && fake.values == before && fake.file.exists(), "{why}");
+    assert!(why.contains("gro on: refused") && fake.values == before && !fake.file.exists(), "{why}");
+}
+
+#[test]
+fn what_cannot_be_set_back_stays_kept() {
+    let (_directory, state, mut fake) = start();
+    let before = fake.values.clone();
+    state.keep(&mut fake, &NAMES).unwrap();
+    state.apply(&mut fake, &changes(), || Ok(())).unwrap();
+    fake.refuses = Some("mtu".to_owned());
+    assert!(state.revert(&mut fake).unwrap_err().contains("mtu 1500: refused"));
+    assert_eq!(fake.values["gro"], "off", "the others are set back");
     fake.refuses = None;
     assert_eq!(state.revert(&mut fake), Ok(2));
+    assert_eq!(fake.values, before);
 }
 
 #[test]
 fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
     let (_directory, state, mut fake) = start();
     let before = fake.values.clone();
+    state.keep(&mut fake, &NAMES).unwrap();
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         state.apply(&mut fake, &changes(), || panic!("killed")).unwrap();
     }));
     assert!(killed.is_err() && fake.values != before);
-    let refused = state.apply(&mut fake, &changes(), || Ok(())).unwrap_err();
-    assert!(refused.contains("--revert first"), "what was kept is not lost: {refused}");
+    let refused = state.keep(&mut fake, &NAMES).unwrap_err();
+    assert!(refused.contains("--revert"), "what was kept is not lost: {refused}");
     assert_eq!(State::new(&state.directory, "eth7").revert(&mut fake), Ok(2));
     assert_eq!(fake.values, before);
 }

@@ -1,0 +1,116 @@
+//! A link with properties, for experiments on one machine: two interfaces, and threads that move frames between them.
+//!
+//! What decides is in [`path`]: it is told the time. [`forwarder`] acts.
+
+mod command;
+mod counters;
+mod forwarder;
+mod path;
+mod settings;
+mod store;
+mod wire;
+
+use super::links::Links;
+use super::pair::Pair;
+pub(super) use command::run;
+pub(crate) use counters::Counters;
+use counters::Tally;
+use forwarder::{Clock, Way};
+pub(crate) use settings::Settings;
+use std::io::{PipeWriter, pipe};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+/// The interfaces at its ends.
+const ENDS: [&str; 2] = ["near", "far"];
+/// Frames that wait in an interface until the thread takes them. It does so at once: only where the machine has no time for
+/// it these are many, and an ordinary queue of 1000 would then lose frames that the link's own has room for.
+const INTERFACE_QUEUE: u32 = 10_000;
+
+/// A link between two namespaces. It and its interfaces end when it is dropped, or with this process.
+pub(super) struct Link {
+    /// The threads end when this is closed.
+    stop: Option<PipeWriter>,
+    threads: Vec<JoinHandle<Result<(), String>>>,
+    tallies: [Arc<Tally>; 2],
+}
+
+impl Link {
+    /// Two ends on this machine, joined by such a link; the calling thread is in the near one.
+    ///
+    /// # Errors
+    /// What cannot be as it is set, or what this machine or user lacks.
+    pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), String> {
+        settings.check()?;
+        let mut link = None;
+        let pair = Pair::joined(|links| {
+            link = Some(Self::between(links, settings)?);
+            Ok(())
+        })?;
+        // `joined` calls what it is given, or fails.
+        let link = link.ok_or("there is no link")?;
+        Ok((pair, link))
+    }
+
+    fn between(links: &Links, settings: &Settings) -> Result<Self, String> {
+        let [near, far] = [interface(ENDS[0], settings)?, interface(ENDS[1], settings)?];
+        for end in ENDS {
+            links.set_mtu(end, settings.mtu)?;
+        }
+        let tallies = [Arc::new(Tally::default()), Arc::new(Tally::default())];
+        let clock = Clock::start();
+        // Different losses in the two directions, the same in each run.
+        let there = Way::new(settings, (&near, &far), settings.seed, &tallies[0], clock);
+        let back = Way::new(settings, (&far, &near), !settings.seed, &tallies[1], clock);
+        let (ended, stop) = pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+        let ended = Arc::new(ended);
+        let mut link = Self { stop: Some(stop), threads: Vec::new(), tallies };
+        let spin = settings.spin;
+        // A thread for each direction: one for both moved a third less.
+        for mut way in [there, back] {
+            let ended = ended.clone();
+            let thread = thread::Builder::new().name("link".to_owned());
+            let thread = thread.spawn(move || forwarder::drive(&mut way, &ended, spin));
+            link.threads.push(thread.map_err(|error| format!("cannot start a thread: {error}"))?);
+        }
+        Ok(link)
+    }
+
+    /// What was counted so far, from the near end to the far one and back.
+    pub(super) fn counters(&self) -> [Counters; 2] {
+        [self.tallies[0].read(), self.tallies[1].read()]
+    }
+
+    /// Ends it; what it has counted can still be asked for.
+    ///
+    /// # Errors
+    /// It had ended before: why.
+    pub(super) fn stop(&mut self) -> Result<(), String> {
+        self.stop = None;
+        let threads = self.threads.drain(..).map(JoinHandle::join);
+        let ends = threads.map(|end| end.unwrap_or_else(|_| Err("a thread of the link panicked".to_owned())));
+        // Both are waited for.
+        ends.collect::<Vec<_>>().into_iter().collect()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.stop();
+    }
+}
+
+/// One end of the link, which is not up.
+fn interface(name: &str, settings: &Settings) -> Result<Arc<SyncDevice>, String> {
+    let made = DeviceBuilder::new().name(name).layer(Layer::L2).offload(settings.offload);
+    let made = made.with(|made| _ = made.tx_queue_len(INTERFACE_QUEUE)).inherit_enable_state();
+    let device = made.build_sync().and_then(|device| device.set_nonblocking(true).map(|()| device));
+    device.map(Arc::new).map_err(|error| {
+        format!(
+            "cannot make the interface {name}: {error}; the module tun must be there (modprobe tun), and /dev/net/tun be \
+             open to this user"
+        )
+    })
+}

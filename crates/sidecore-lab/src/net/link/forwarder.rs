@@ -1,0 +1,194 @@
+//! The threads of a link: they move frames from one interface to the other when its [`Path`] says so.
+
+use super::counters::Tally;
+use super::path::{Fate, Next, Path};
+use super::settings::Settings;
+use super::store::Store;
+use super::wire;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl::set_timerslack;
+use nix::sys::time::TimeSpec;
+use sidecore::core::time::Nanos;
+use std::hint::spin_loop;
+use std::io::{self, ErrorKind, PipeReader};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
+
+/// Most frames and bytes that are taken before others have their turn.
+const BATCH: u64 = 64;
+const BATCH_BYTES: u64 = 256 << 10;
+/// Registers that a driver reads for an interrupt, as `plans/parameters/inic.toml` has it: status, and how many frames came.
+const INTERRUPT_READS: u64 = 2;
+
+/// One direction: its frames, and what it does with them.
+pub(super) struct Way {
+    from: Arc<SyncDevice>,
+    to: Arc<SyncDevice>,
+    /// What stands before each frame, for the interface; 0 without offload.
+    header: usize,
+    path: Path,
+    store: Store,
+    register: Duration,
+    tally: Arc<Tally>,
+    clock: Clock,
+    /// No frame fits any more: those that come wait in the sender's interface.
+    full: bool,
+}
+
+impl Way {
+    /// From one interface to the other.
+    pub(super) fn new(
+        settings: &Settings,
+        (from, to): (&Arc<SyncDevice>, &Arc<SyncDevice>),
+        seed: u64,
+        tally: &Arc<Tally>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            from: from.clone(),
+            to: to.clone(),
+            header: if settings.offload { VIRTIO_NET_HDR_LEN } else { 0 },
+            path: Path::new(settings, seed),
+            store: Store::new(settings.bytes() as usize),
+            register: Duration::from_nanos(settings.register),
+            tally: tally.clone(),
+            clock,
+            full: false,
+        }
+    }
+
+    /// Takes a batch of what is there. Whether there may be more.
+    fn take(&mut self) -> io::Result<bool> {
+        let (mut frames, mut bytes) = (0, 0);
+        let more = loop {
+            if frames == BATCH || bytes >= BATCH_BYTES {
+                break true;
+            }
+            let room = self.store.room();
+            self.full = room.is_none();
+            let Some(room) = room else { break false };
+            let length = match self.from.recv(room) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if frames == 0 {
+                self.access(1);
+            }
+            frames += 1;
+            bytes += self.decide(length);
+        };
+        if frames > 0 {
+            self.tally.doorbells.add(1);
+            self.tally.frames.add(frames);
+            self.tally.bytes.add(bytes);
+        }
+        Ok(more)
+    }
+
+    /// What becomes of the frame that was just read, with what stands before it. The frame's bytes.
+    fn decide(&mut self, length: usize) -> u64 {
+        let now = self.clock.now();
+        let Some((said, frame)) = self.store.room().and_then(|read| read.get(..length)?.split_at_checked(self.header))
+        else {
+            return 0;
+        };
+        let on_line = wire::bytes(VirtioNetHdr::decode(said).ok().as_ref(), frame);
+        let bytes = frame.len() as u64;
+        match self.path.take(now, bytes as u32, on_line) {
+            Fate::Taken => self.store.keep(length),
+            Fate::Lost => self.tally.lost.add(1),
+            Fate::Dropped => self.tally.dropped.add(1),
+        }
+        bytes
+    }
+
+    /// Hands over what is due. When there is more, if no frame comes before.
+    fn hand_over(&mut self) -> Option<Nanos> {
+        loop {
+            match self.path.next(self.clock.now()) {
+                Next::HandOver(frames) => self.interrupt(frames),
+                Next::At(instant) => return Some(instant),
+                Next::Nothing => return None,
+            }
+        }
+    }
+
+    fn interrupt(&mut self, frames: u32) {
+        self.access(INTERRUPT_READS);
+        for _ in 0..frames {
+            // The interface writes the descriptor of each frame back.
+            self.access(1);
+            let frame = self.store.oldest().unwrap_or_default();
+            match self.to.send(frame) {
+                Ok(_) => {
+                    self.tally.delivered.add(1);
+                    self.tally.delivered_bytes.add((frame.len() - self.header) as u64);
+                }
+                Err(_) => self.tally.refused.add(1),
+            }
+            self.store.forget();
+        }
+        self.tally.interrupts.add(1);
+        self.tally.held_ns.set(self.path.held());
+    }
+
+    /// So many accesses to registers: the thread waits for them as a processor does.
+    fn access(&self, count: u64) {
+        self.tally.accesses.add(count);
+        if self.register.is_zero() {
+            return;
+        }
+        let (begin, cost) = (Instant::now(), self.register * count as u32);
+        while begin.elapsed() < cost {
+            spin_loop();
+        }
+    }
+}
+
+/// Moves frames until `stop` is closed at its other end, or an interface is gone.
+///
+/// # Errors
+/// What became of the interfaces.
+pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), String> {
+    // Sleeps end when they should and not up to 50 us later.
+    set_timerslack(1).map_err(|error| format!("cannot have precise timers: {error}"))?;
+    loop {
+        let more = way.take().map_err(|error| format!("an interface of the link is gone: {error}"))?;
+        let next = way.hand_over();
+        let pause = if more { Some(0) } else { next.map(|next| next.saturating_sub(way.clock.now())) };
+        if rest(way, stop, pause, spin)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Sleeps until a frame comes, for so long at most, and less where it is to look at the clock instead. Whether it is to end.
+fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, String> {
+    let wanted = if way.full { PollFlags::empty() } else { PollFlags::POLLIN };
+    let mut watched = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(way.from.as_fd(), wanted)];
+    let sleep = pause.map(|pause| TimeSpec::from(Duration::from_nanos(pause.saturating_sub(spin))));
+    match ppoll(&mut watched, sleep, None) {
+        Ok(_) | Err(Errno::EINTR) => Ok(watched[0].any().unwrap_or(true)),
+        Err(error) => Err(format!("cannot wait for frames: {error}")),
+    }
+}
+
+/// Time since the link began.
+#[derive(Clone, Copy)]
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    /// It begins now.
+    pub(super) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn now(self) -> Nanos {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,91 @@
+//! How long a frame is on a line.
+
+use tun_rs::{VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VirtioNetHdr};
+
+/// What Ethernet sends with each frame: preamble, check and the gap to the next.
+const AROUND: u64 = 8 + 4 + 12;
+/// Ethernet's shortest frame, without the check.
+const SHORTEST: u64 = 60;
+/// Beside the kind: the first segment says that there is congestion.
+const CONGESTED: u8 = 0x80;
+const UDP_HEADER: usize = 8;
+/// Where TCP's header says how long it is, and how to read that.
+const TCP_LENGTH: usize = 12;
+
+/// Bytes on the line for that frame. With what the interface says of it, if it is one that is still to be cut into segments:
+/// then as many as all of them take, each with its headers.
+pub(super) fn bytes(said: Option<&VirtioNetHdr>, frame: &[u8]) -> u64 {
+    let length = frame.len() as u64;
+    let Some((headers, segment)) = said.and_then(|said| cut(said, frame)) else {
+        return length.max(SHORTEST) + AROUND;
+    };
+    let payload = length.saturating_sub(headers);
+    let segments = payload.div_ceil(segment).max(1);
+    // The last may be shorter than the shortest; it is one of many.
+    payload + segments * (headers + AROUND)
+}
+
+/// Bytes of its headers, and of payload of a segment. `None`: it stays whole.
+fn cut(said: &VirtioNetHdr, frame: &[u8]) -> Option<(u64, u64)> {
+    let transport = usize::from(said.csum_start);
+    let header = match said.gso_type & !CONGESTED {
+        VIRTIO_NET_HDR_GSO_TCPV4 | VIRTIO_NET_HDR_GSO_TCPV6 => usize::from(frame.get(transport + TCP_LENGTH)? >> 4) * 4,
+        VIRTIO_NET_HDR_GSO_UDP_L4 => UDP_HEADER,
+        _ => return None,
+    };
+    Some(((transport + header) as u64, u64::from(said.gso_size))).filter(|_| said.gso_size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(payload: usize) -> (VirtioNetHdr, Vec<u8>) {
+        let mut frame = vec![0; 14 + 20 + 32 + payload];
+        frame[14 + 20 + TCP_LENGTH] = 8 << 4;
+        let said = VirtioNetHdr {
+            gso_type: VIRTIO_NET_HDR_GSO_TCPV4,
+            gso_size: 1448,
+            csum_start: 34,
+            ..VirtioNetHdr::default()
+        };
+        (said, frame)
+    }
+
+    #[test]
+    fn a_frame_is_as_long_as_on_ethernet() {
+        assert_eq!(bytes(None, &[0; 1514]), 1538);
+        assert_eq!(bytes(None, &[0; 42]), 84, "the shortest");
+        assert_eq!(bytes(Some(&VirtioNetHdr::default()), &[0; 1514]), 1538);
+    }
+
+    #[test]
+    fn what_is_still_to_be_cut_is_as_long_as_its_segments() {
+        let (said, frame) = tcp(44 * 1448);
+        assert_eq!(bytes(Some(&said), &frame), 44 * 1538);
+        let (said, frame) = tcp(44 * 1448 + 1);
+        assert_eq!(bytes(Some(&said), &frame), 44 * 1538 + 66 + 1 + AROUND);
+        let (said, frame) = tcp(44 * 1448);
+        let congested = VirtioNetHdr { gso_type: said.gso_type | CONGESTED, ..said };
+        assert_eq!(bytes(Some(&congested), &frame), 44 * 1538);
+    }
+
+    #[test]
+    fn datagrams_are_cut_behind_their_header() {
+        let said = VirtioNetHdr {
+            gso_type: VIRTIO_NET_HDR_GSO_UDP_L4,
+            gso_size: 1000,
+            csum_start: 34,
+            ..VirtioNetHdr::default()
+        };
+        assert_eq!(bytes(Some(&said), &[0; 42 + 3000]), 3 * (1042 + AROUND));
+    }
+
+    #[test]
+    fn what_the_interface_says_of_bytes_that_are_not_there_is_not_believed() {
+        let (said, frame) = tcp(100);
+        assert_eq!(bytes(Some(&said), &frame[..40]), SHORTEST + AROUND);
+        let far = VirtioNetHdr { csum_start: u16::MAX, ..said };
+        assert_eq!(bytes(Some(&far), &frame), 166 + AROUND);
+    }
+}
