@@ -105,7 +105,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     state.keep(&mut ends.near, &names)?;
     let done = try_and_apply(args, (path, ends), &state, peer, &interrupt);
     // Whatever happened before: only what was applied is to stay.
-    if !matches!(done, Ok((_, true))) {
+    if !matches!(done, Ok((_, true))) && state.is_kept() {
         state.revert(&mut Here::of(interface)?)?;
     }
     let mut outcome = done?.0;

@@ -59,6 +59,11 @@ impl State {
         self.directory.join(format!("{}.json", self.interface))
     }
 
+    /// Whether there is something to take back.
+    pub(super) fn is_kept(&self) -> bool {
+        self.file().exists()
+    }
+
     /// Keeps these settings as they are now. From here on each may be changed.
     ///
     /// # Errors
