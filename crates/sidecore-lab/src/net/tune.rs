@@ -32,14 +32,17 @@ use rig::{Ends, Manner, Rig, Tuned};
 use search::{Change, Found, Limits, exhaust, search};
 pub(super) use setting::by_name;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The interfaces of a pair.
 const NEAR: &str = "near";
 const OTHER: &str = "far";
 /// Probability of recommending what does not help.
 const ERROR: f64 = 0.05;
-/// Most runs: three minutes of runs of 0.3 s.
+/// How long the runs may take, by what the first of them take; what is tried may be slower.
+const TIME: Duration = Duration::from_secs(140);
+const FIRST: u64 = 4;
+/// Most runs.
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 /// Most combinations that are all tried.
@@ -152,21 +155,38 @@ fn manner(args: &NetTune) -> Manner {
 
 /// Searches, and sets all back.
 fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found) {
-    let runs = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
-    let limits = Limits { runs, error: ERROR, seed: args.link.seed };
     let levels = rig.levels();
-    let mut progress = Progress::new(runs);
+    let mut progress = Progress::new(0);
     progress.scenario("net-tune");
+    let mut outcome = Outcome::default();
+    let runs = runs(args, rig, interrupt, &progress).unwrap_or_else(|why| {
+        outcome.lacks(why);
+        0
+    });
+    progress.bar.inc_length(runs as u64);
+    let limits = Limits { runs, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
-    let mut outcome = Outcome::default();
     ended.into_iter().for_each(|why| outcome.lacks(why));
     if let Err(why) = rig.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
     }
     rows::add(&mut outcome, rig, &found);
     (outcome, found)
+}
+
+/// As many as there is time for, by what the first ones take.
+fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progress) -> Result<usize, String> {
+    progress.bar.inc_length(FIRST);
+    let began = Instant::now();
+    let start = vec![0; rig.levels().len()];
+    for _ in 0..FIRST {
+        step(rig, &start, interrupt, progress)?;
+    }
+    let each = began.elapsed().div_f64(FIRST as f64);
+    let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
+    Ok(most.min((TIME.as_secs_f64() / each.as_secs_f64()) as usize))
 }
 
 fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progress) -> Result<f64, String> {

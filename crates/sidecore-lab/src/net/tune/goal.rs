@@ -13,6 +13,17 @@ pub(super) struct Figures {
     pub(super) cpu_ns_per_byte: Option<f64>,
 }
 
+impl Figures {
+    /// Nowhere worse, and somewhere better.
+    pub(super) fn beats(&self, other: &Self) -> bool {
+        let costs = What::ALL
+            .iter()
+            .filter_map(|(what, _)| Some((what.cost(what.figure(self)?), what.cost(what.figure(other)?))));
+        let costs: Vec<_> = costs.collect();
+        costs.iter().all(|(own, other)| own <= other) && costs.iter().any(|(own, other)| own < other)
+    }
+}
+
 /// One of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
@@ -142,6 +153,13 @@ mod tests {
         let goal = "mix:throughput=1,latency<100";
         assert!(is_better(goal, [1000.0, 99.0, 1.0], [2000.0, 150.0, 1.0]));
         assert!(is_better(goal, [2000.0, 99.0, 1.0], [1000.0, 10.0, 1.0]), "within it nothing is gained");
+    }
+
+    #[test]
+    fn one_beats_another_where_it_is_nowhere_worse() {
+        let figures = |mbit, us| Figures { mbit_per_s: Some(mbit), latency_us: Some(us), cpu_ns_per_byte: None };
+        assert!(figures(2.0, 1.0).beats(&figures(1.0, 1.0)) && figures(1.0, 1.0).beats(&figures(1.0, 2.0)));
+        assert!(!figures(2.0, 2.0).beats(&figures(1.0, 1.0)) && !figures(1.0, 1.0).beats(&figures(1.0, 1.0)));
     }
 
     #[test]

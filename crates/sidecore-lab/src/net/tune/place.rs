@@ -45,11 +45,10 @@ impl Here {
     pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, String> {
         match setting.place {
             Place::Mtu => self.mtu(),
-            Place::Feature(name) => match self.drivers.feature(&self.interface, name) {
-                Some(feature) if feature.is_free => Ok(if feature.is_on { "on" } else { "off" }.to_owned()),
-                Some(_) => Err("the driver does not let one change it".to_owned()),
-                None => Err("the kernel does not say".to_owned()),
-            },
+            Place::Feature(names) => {
+                let free = self.free(names)?;
+                Ok(if free.iter().any(|(_, is_on)| *is_on) { "on" } else { "off" }.to_owned())
+            }
             Place::Driver(of, (kind, _)) => {
                 let number = self.drivers.number(&self.interface, of, kind);
                 number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
@@ -67,7 +66,11 @@ impl Here {
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
         match setting.place {
             Place::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
-            Place::Feature(name) => self.drivers.set_feature(&self.interface, name, value == "on")?,
+            Place::Feature(names) => {
+                for (name, _) in self.free(names)? {
+                    self.drivers.set_feature(&self.interface, name, value == "on")?;
+                }
+            }
             Place::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
             Place::Queues(front, file) => self.write_queues(front, file, value)?,
             Place::Interface(file) => put(&self.directory()?.join(file), value)?,
@@ -75,6 +78,16 @@ impl Here {
         }
         let now = self.read(setting)?;
         if now == value { Ok(()) } else { Err(format!("it stays at {now}")) }
+    }
+
+    /// Of these features those that can be changed, and whether they are on.
+    fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
+        let mut free = Vec::new();
+        for name in names {
+            let feature = self.drivers.feature(&self.interface, name).ok_or("the kernel does not say")?;
+            free.extend(feature.is_free.then_some((*name, feature.is_on)));
+        }
+        if free.is_empty() { Err("the driver does not let one change it".to_owned()) } else { Ok(free) }
     }
 
     fn mtu(&self) -> Result<String, String> {

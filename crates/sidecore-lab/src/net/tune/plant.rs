@@ -37,7 +37,9 @@ impl Plant {
         match self {
             Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
             Self::Offload => &[("tso", "off"), ("gso", "off")],
-            Self::Moderation => &[("gro", "on"), ("gro-flush-timeout", "1000000"), ("napi-defer-hard-irqs", "1000")],
+            Self::Moderation => {
+                &[("tso", "off"), ("gro", "on"), ("gro-flush-timeout", "1000000"), ("napi-defer-hard-irqs", "1000")]
+            }
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
             Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "off")],
@@ -45,10 +47,10 @@ impl Plant {
     }
 
     /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
-    /// size nor putting them together would matter.
+    /// size nor putting them together would matter, and packets wait there only where it does not cut any.
     pub(super) fn holds(self, name: &str) -> bool {
         match self {
-            Self::Mtu => ["tso", "gso"].contains(&name),
+            Self::Mtu | Self::Moderation => ["tso", "gso"].contains(&name),
             Self::Gro => ["tso", "gso", "mtu"].contains(&name),
             _ => false,
         }

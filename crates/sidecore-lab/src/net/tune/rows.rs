@@ -1,6 +1,7 @@
 //! What was found, as rows and as lines for people to keep.
 
 use super::estimate::Estimate;
+use super::goal::Figures;
 use super::rig::{Rig, Tuned};
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
@@ -19,18 +20,33 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
     let mut rows = vec![start];
     if let Some(gain) = &found.gain {
-        rows.push(compared(rig, "recommended", &found.best, gain));
+        rows.push(with_figures(compared(rig, "recommended", &found.best, gain), rig, &found.best));
     }
     rows.extend(found.taken_back.iter().map(|effect| row(rig, "taken back", effect)));
     rows.extend(found.beyond.iter().map(|effect| row(rig, "more than their sum", effect)));
     let mut alone: Vec<_> = found.alone.iter().collect();
     alone.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
-    rows.extend(alone.into_iter().map(|effect| row(rig, "alone", effect)));
+    rows.extend(alone.into_iter().map(|effect| with_figures(row(rig, "alone", effect), rig, &effect.changes)));
+    rows.extend(frontier(rig).iter().map(|changes| {
+        let words = rig.words(&point(rig.tuned.len(), changes));
+        with_figures(Row::new("net-tune", &words).with(Key::Op, "frontier"), rig, changes)
+    }));
     outcome.add_rows(rows);
     match found.gain {
         Some(_) => lines(rig, &found.best).into_iter().for_each(|line| outcome.note(line)),
         None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
     }
+}
+
+/// Of all that was tried more than once what nothing else beats in all figures, by the throughput.
+fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
+    let seen = rig.seen.iter().filter(|(_, runs)| runs.len() > 1);
+    let seen: Vec<_> = seen.map(|(levels, _)| (levels, rig.figures(levels))).collect();
+    let is_beaten = |own: &Figures| seen.iter().any(|(_, other)| other.beats(own));
+    let mut best: Vec<_> = seen.iter().filter(|(_, own)| !is_beaten(own)).collect();
+    best.sort_by(|(_, one), (_, other)| one.mbit_per_s.unwrap_or(0.0).total_cmp(&other.mbit_per_s.unwrap_or(0.0)));
+    let changes = |levels: &[usize]| levels.iter().copied().enumerate().filter(|(_, level)| *level > 0).collect();
+    best.into_iter().map(|(levels, _)| changes(levels)).collect()
 }
 
 /// What people write where, so that the settings last.

@@ -7,8 +7,8 @@ use super::ethtool::Numbers;
 pub(super) enum Place {
     /// Largest packet, bytes; the interface's, through rtnetlink.
     Mtu,
-    /// A feature of the interface, by the kernel's name.
-    Feature(&'static str),
+    /// A feature of the interface, by the kernel's names for its kinds, which are on and off together.
+    Feature(&'static [&'static str]),
     /// A number of the driver's: its family, its attribute there and how many bytes that has.
     Driver(Numbers, (u16, usize)),
     /// A file of each queue of the interface, under `/sys/class/net/NAME/queues`: the front of the queues' names, the file.
@@ -35,6 +35,9 @@ const fn setting(name: &'static str, place: Place, tries: &'static [&'static str
     Setting { name, place, tries }
 }
 
+const TSO: &[&str] =
+    &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"];
+const TX_CHECKSUM: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 const ON_OFF: &[&str] = &["on", "off"];
 /// Attributes of the families `COALESCE` and `RINGS` in the kernel's `linux/ethtool_netlink.h`.
 const RX_USECS: (u16, usize) = (2, 4);
@@ -48,12 +51,12 @@ const TX_RING: (u16, usize) = (9, 4);
 /// All that is known.
 pub(super) const KNOWN: [Setting; 23] = [
     setting("mtu", Place::Mtu, &["1500", "9000"]),
-    setting("tso", Place::Feature("tx-tcp-segmentation"), ON_OFF),
-    setting("gso", Place::Feature("tx-generic-segmentation"), ON_OFF),
-    setting("gro", Place::Feature("rx-gro"), ON_OFF),
-    setting("lro", Place::Feature("rx-lro"), ON_OFF),
-    setting("tx-checksum", Place::Feature("tx-checksum-ip-generic"), ON_OFF),
-    setting("rx-checksum", Place::Feature("rx-checksum"), ON_OFF),
+    setting("tso", Place::Feature(TSO), ON_OFF),
+    setting("gso", Place::Feature(&["tx-generic-segmentation"]), ON_OFF),
+    setting("gro", Place::Feature(&["rx-gro"]), ON_OFF),
+    setting("lro", Place::Feature(&["rx-lro"]), ON_OFF),
+    setting("tx-checksum", Place::Feature(TX_CHECKSUM), ON_OFF),
+    setting("rx-checksum", Place::Feature(&["rx-checksum"]), ON_OFF),
     setting("coalesce-rx-usecs", Place::Driver(Numbers::Coalesce, RX_USECS), &["0", "8", "50", "200"]),
     setting("coalesce-rx-frames", Place::Driver(Numbers::Coalesce, RX_FRAMES), &["0", "1", "32", "64"]),
     setting("coalesce-tx-usecs", Place::Driver(Numbers::Coalesce, TX_USECS), &["0", "50", "200"]),
@@ -98,7 +101,7 @@ impl Setting {
             (Place::Feature(_), "lro") => (Kind::Link, format!("LargeReceiveOffload={}", yes(on))),
             (Place::Feature(_), "tx-checksum") => (Kind::Link, format!("TransmitChecksumOffload={}", yes(on))),
             (Place::Feature(_), "rx-checksum") => (Kind::Link, format!("ReceiveChecksumOffload={}", yes(on))),
-            (Place::Feature(name), _) => (Kind::Command, format!("ethtool -K {interface} {name} {value}")),
+            (Place::Feature(names), _) => (Kind::Command, format!("ethtool -K {interface} {} {value}", names[0])),
             (Place::Driver(..), name) => driver(name, interface, value),
             (Place::Queues(front, file), _) => {
                 let each = format!("/sys/class/net/{interface}/queues/{front}*/{file}");
