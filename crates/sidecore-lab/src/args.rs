@@ -205,6 +205,7 @@ pub(crate) struct LinkProperties {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct NetTune {
     /// Make two network namespaces on this machine, with a link between them, and tune both ends of that
     #[arg(long, required_unless_present = "interface", conflicts_with_all = ["peer", "interface"])]

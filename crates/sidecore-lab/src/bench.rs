@@ -100,6 +100,11 @@ impl Outcome {
         self.left_out.push(why.into());
     }
 
+    /// With all of these.
+    pub(crate) fn lacks_all(&mut self, whys: impl IntoIterator<Item = String>) {
+        self.left_out.extend(whys);
+    }
+
     fn add(&mut self, part: Self) {
         self.rows.extend(part.rows);
         self.notes.extend(part.notes);

@@ -83,7 +83,7 @@ fn tune_pair(args: &NetTune) -> Result<Outcome, String> {
     let mut rig = Rig::new(path, ends, tuned, args.goal.clone(), manner(args));
     let interrupt = Interrupt::new()?;
     let (mut outcome, found) = tune(args, &mut rig, &interrupt);
-    left_out.into_iter().for_each(|why| outcome.lacks(why));
+    outcome.lacks_all(left_out);
     if args.exhaustive {
         compare(args, &mut rig, &found.best, &interrupt, &mut outcome)?;
     }
@@ -98,7 +98,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let (would, left_out) = ends.discover(&args.setting, false)?;
     if !(args.tries || args.apply) {
         let mut outcome = rows::would_try(&would);
-        left_out.into_iter().for_each(|why| outcome.lacks(why));
+        outcome.lacks_all(left_out);
         return Ok(outcome);
     }
     let path = find_peer(peer)?;
@@ -112,7 +112,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
         state.revert(&mut Here::of(interface)?)?;
     }
     let mut outcome = done?.0;
-    left_out.into_iter().for_each(|why| outcome.lacks(why));
+    outcome.lacks_all(left_out);
     Ok(outcome)
 }
 
@@ -127,7 +127,7 @@ fn try_and_apply(
     let (tuned, refused) = ends.discover(&args.setting, true)?;
     let mut rig = Rig::new(path, ends, tuned, args.goal.clone(), manner(args));
     let (mut outcome, found) = tune(args, &mut rig, interrupt);
-    refused.into_iter().for_each(|why| outcome.lacks(why));
+    outcome.lacks_all(refused);
     if !args.apply || found.best.is_empty() {
         return Ok((outcome, false));
     }
@@ -168,7 +168,7 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
     let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
-    ended.into_iter().for_each(|why| outcome.lacks(why));
+    outcome.lacks_all(ended);
     if let Err(why) = rig.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
     }

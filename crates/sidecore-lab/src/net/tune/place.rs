@@ -117,7 +117,9 @@ impl Here {
     fn read_queues(&self, front: &str, file: &str) -> Result<String, String> {
         let queues = self.queues(front, file)?;
         let mut values = queues.iter().map(|queue| text(queue)).collect::<Result<Vec<_>, _>>()?;
-        values.iter_mut().for_each(|value| *value = short(value));
+        for value in &mut values {
+            *value = short(value);
+        }
         if values.iter().all(|value| *value == values[0]) {
             values.truncate(1);
         }

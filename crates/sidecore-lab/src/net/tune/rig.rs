@@ -9,6 +9,7 @@ use crate::net::end::{End, Order};
 use crate::net::path::{Both, Path};
 use crate::net::protocol::{Direction, Load, Transport};
 use std::collections::BTreeMap;
+use std::slice;
 use std::thread;
 use std::time::Duration;
 
@@ -114,7 +115,7 @@ impl Ends {
                     left_out.push(format!("{}: {why}", setting.name));
                     continue;
                 }
-                others.retain(|value| match self.write(setting, &[value.clone()]) {
+                others.retain(|value| match self.write(setting, slice::from_ref(value)) {
                     Ok(()) => true,
                     Err(why) => {
                         left_out.push(format!("{} {value}: {why}", setting.name));

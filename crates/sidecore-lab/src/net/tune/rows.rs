@@ -8,7 +8,7 @@ use super::setting::Kind;
 use crate::bench::Outcome;
 use crate::report::{Key, Row};
 
-/// An interval of fewer pairs is too wide to show.
+/// Fewer runs say too little to be shown.
 const FEWEST: usize = 4;
 /// How much better than what was found the best of all may be: 1 / 0.97.
 const MOST: f64 = 1.031;
@@ -29,18 +29,29 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
     rows.extend(alone.into_iter().map(|effect| with_figures(row(rig, "alone", effect), rig, &effect.changes)));
     rows.extend(frontier(rig).iter().map(|changes| {
         let words = rig.words(&point(rig.tuned.len(), changes));
-        with_figures(Row::new("net-tune", &words).with(Key::Op, "frontier"), rig, changes)
+        let row = Row::new("net-tune", &short(rig, changes)).with(Key::Op, "frontier").with(Key::Settings, words);
+        with_figures(row, rig, changes)
     }));
     outcome.add_rows(rows);
     match found.gain {
-        Some(_) => lines(rig, &found.best).into_iter().for_each(|line| outcome.note(line)),
+        Some(_) => {
+            for line in lines(rig, &found.best) {
+                outcome.note(line);
+            }
+        }
         None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
     }
 }
 
-/// Of all that was tried more than once what nothing else beats in all figures, by the throughput.
+/// The first of them, and how many more there are.
+fn short(rig: &Rig, changes: &[Change]) -> String {
+    let words = rig.words(&point(rig.tuned.len(), &changes[..changes.len().min(2)]));
+    if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
+}
+
+/// Of all that was tried often enough what nothing else beats in all figures, by the throughput.
 fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
-    let seen = rig.seen.iter().filter(|(_, runs)| runs.len() > 1);
+    let seen = rig.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
     let seen: Vec<_> = seen.map(|(levels, _)| (levels, rig.figures(levels))).collect();
     let is_beaten = |own: &Figures| seen.iter().any(|(_, other)| other.beats(own));
     let mut best: Vec<_> = seen.iter().filter(|(_, own)| !is_beaten(own)).collect();

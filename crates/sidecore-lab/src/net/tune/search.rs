@@ -179,9 +179,10 @@ impl<E> Search<'_, E> {
     fn more(&mut self, base: Vec<Change>) -> Result<Vec<Change>, End<E>> {
         let mut free: Vec<_> = self.found.alone.iter().filter(|effect| !base.contains(&effect.changes[0])).collect();
         free.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
-        let harmless = free.iter().filter(|effect| effect.gain.mean > -HARM).map(|effect| effect.changes[0]).collect();
+        let harmless: Vec<_> =
+            free.iter().filter(|effect| effect.gain.mean > -HARM).map(|effect| effect.changes[0]).collect();
         let free: Vec<Change> = free.into_iter().map(|effect| effect.changes[0]).collect();
-        let mut arms = self.halves(&base, harmless);
+        let mut arms = self.halves(&base, &harmless);
         // On top of nothing each was tried alone before.
         let again = free.iter().filter(|_| !base.is_empty());
         arms.extend(again.map(|change| Arm::of(with(&base, &[*change]))));
@@ -206,11 +207,11 @@ impl<E> Search<'_, E> {
 
     /// Random halves of what does no harm alone: two changes that help only together are in some of them, whichever they
     /// are, where to try all pairs takes too long.
-    fn halves(&mut self, base: &[Change], harmless: Vec<Change>) -> Vec<Arm> {
+    fn halves(&mut self, base: &[Change], harmless: &[Change]) -> Vec<Arm> {
         let mut halves = Vec::new();
         for _ in 0..if harmless.len() > 2 { HALVES } else { 0 } {
             let mut half: Vec<Change> = Vec::new();
-            let mut left = harmless.clone();
+            let mut left = harmless.to_vec();
             while half.len() < harmless.len().div_ceil(2) && !left.is_empty() {
                 let change = left.swap_remove(self.random.below(left.len() as u64) as usize);
                 left.retain(|(setting, _)| *setting != change.0);
@@ -234,7 +235,7 @@ impl<E> Search<'_, E> {
             } else if size > 1 {
                 parts = best.len();
             } else {
-                return self.against_start(best, &arms);
+                return self.against_start(&best, &arms);
             }
         }
     }
@@ -274,11 +275,11 @@ impl<E> Search<'_, E> {
     }
 
     /// Compares what is left with how things were, and keeps it if it is better. `arms` have it without each of its changes.
-    fn against_start(&mut self, best: Vec<Change>, arms: &[Arm]) -> Result<(), End<E>> {
+    fn against_start(&mut self, best: &[Change], arms: &[Arm]) -> Result<(), End<E>> {
         if best.is_empty() {
             return Ok(());
         }
-        let mut own = [Arm::of(best.clone())];
+        let mut own = [Arm::of(best.to_vec())];
         let error = self.claim(1);
         for look in LOOKS {
             self.rounds_until(&[], &mut own, look)?;
@@ -294,8 +295,8 @@ impl<E> Search<'_, E> {
         let back = best.iter().zip(arms).map(|(change, arm)| Effect { changes: vec![*change], gain: arm.gain(error) });
         self.found.taken_back = back.collect();
         self.found.gain = Some(gain);
-        self.found.best.clone_from(&best);
-        self.more_than_sums(&best)
+        self.found.best = best.to_vec();
+        self.more_than_sums(best)
     }
 
     /// Of each two changes: whether they do more together than the sum of what each does.
