@@ -61,7 +61,9 @@ impl Plant {
     /// # Errors
     /// It cannot be set here.
     pub(super) fn into(self, ends: &mut Ends) -> Result<Planted, String> {
-        for (name, value) in self.values() {
+        // Whatever this machine's default is: its effect would hide the problem's.
+        let first = ("congestion-control", "cubic");
+        for (name, value) in [first].iter().chain(self.values()) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
             set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
         }
