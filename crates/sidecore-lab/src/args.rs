@@ -90,6 +90,8 @@ pub(crate) enum NetCommand {
     Peer(NetPeer),
     /// Where CPU time goes, component by component, while a command runs or on the whole machine
     Where(Box<NetWhere>),
+    /// Find the settings that make a path good
+    Tune(NetTune),
 }
 
 #[derive(Debug, Args)]
@@ -253,6 +255,72 @@ pub(crate) struct LinkProperties {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
+pub(crate) struct NetTune {
+    /// Make two network namespaces on this machine, with a link between them, and tune both ends of that
+    #[arg(long, required_unless_present = "interface", conflicts_with_all = ["peer", "interface"])]
+    pub(crate) pair: bool,
+    /// What joins the two
+    #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
+    pub(crate) by: NetJoint,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
+    /// Where `sidecore net peer` waits
+    #[arg(long, value_name = "HOST[:PORT]", required_unless_present_any = ["pair", "revert"], requires = "interface")]
+    pub(crate) peer: Option<String>,
+    /// This machine's interface on the way to the peer: what is tuned
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
+    /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
+    /// and bounds in Mbit/s, us and ns for each byte
+    #[arg(long, value_name = "GOAL", default_value = "throughput")]
+    pub(crate) goal: crate::net::Goal,
+    /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
+    /// interface is changed, and what would be tried is listed
+    #[arg(long = "try", requires = "interface")]
+    pub(crate) tries: bool,
+    /// Try, and then set what was found; it is taken back unless the peer still answers within 10 s and Enter is typed within
+    /// a minute
+    #[arg(long, requires = "interface")]
+    pub(crate) apply: bool,
+    /// Do not ask for Enter
+    #[arg(long, requires = "apply")]
+    pub(crate) yes: bool,
+    /// Take back what --apply set, or what a run that was killed left
+    #[arg(long, requires = "interface", conflicts_with_all = ["peer", "tries", "apply"])]
+    pub(crate) revert: bool,
+    /// Where settings are kept as they were before
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/sidecore/net")]
+    pub(crate) state: PathBuf,
+    /// Fewer runs
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these settings, e.g. mtu or gro
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) setting: Vec<String>,
+    /// Connections of each run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) connections: usize,
+    /// Round trips a second of each connection, where latency is measured
+    #[arg(long, value_name = "N", default_value_t = 1_000.0)]
+    pub(crate) trips: f64,
+    /// How long each run counts, ms
+    #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: u64,
+    /// Most runs
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<usize>,
+    /// Put a problem into the path before: for the laboratory's own check
+    #[arg(long, value_name = "NAME", value_enum, requires = "pair", hide = true)]
+    pub(crate) plant: Option<crate::net::Plant>,
+    /// Also try every combination of the settings named, and compare with the best: for the laboratory's own check
+    #[arg(long, requires = "pair", hide = true)]
+    pub(crate) exhaustive: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Debug, Args)]

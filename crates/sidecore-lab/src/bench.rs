@@ -76,6 +76,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// These, with what people should know of them.
+    pub(crate) fn new(rows: Vec<Row>, notes: Vec<String>, left_out: Vec<String>) -> Self {
+        Self { rows, notes, left_out }
+    }
+
     fn left_out(why: impl Into<String>) -> Self {
         Self { left_out: vec![why.into()], ..Self::default() }
     }
@@ -90,9 +95,19 @@ impl Outcome {
         self.rows.extend(rows);
     }
 
+    /// With something that holds for all rows.
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
     /// With something that could not be measured.
     pub(crate) fn lacks(&mut self, why: impl Into<String>) {
         self.left_out.push(why.into());
+    }
+
+    /// With all of these.
+    pub(crate) fn lacks_all(&mut self, whys: impl IntoIterator<Item = String>) {
+        self.left_out.extend(whys);
     }
 
     fn add(&mut self, part: Self) {

@@ -1,6 +1,7 @@
 //! An interrupt from the keyboard ends a long run, with what it has.
 
-use signal_hook::{consts::SIGINT, flag};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +23,18 @@ impl Interrupt {
             .and_then(|_| flag::register(SIGINT, stop.clone()))
             .map_err(|error| format!("cannot handle signals: {error}"))?;
         Ok(Self(stop))
+    }
+
+    /// So do a terminal that is lost and a request to end, for whoever has something to put back.
+    ///
+    /// # Errors
+    /// The system takes no handler.
+    pub(crate) fn of_all_kinds() -> Result<Self, String> {
+        let own = Self::new()?;
+        for signal in [SIGHUP, SIGTERM] {
+            flag::register(signal, own.0.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
+        }
+        Ok(own)
     }
 
     /// Whether one came.

@@ -16,14 +16,15 @@ mod path;
 mod peer;
 mod protocol;
 mod sampling;
-mod show;
 mod space;
+mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::{bench, output};
 pub(crate) use end::run as run_end;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
+pub(crate) use tune::{Goal, Plant};
 
 /// Runs what was typed. The exit code.
 ///
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
         NetCommand::Link(args) => link::run(args),
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
+        NetCommand::Tune(args) => tune::run(args).map(|()| 0),
     }
 }
 

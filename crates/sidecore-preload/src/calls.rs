@@ -2,6 +2,7 @@
 
 pub(crate) mod forks;
 pub(crate) mod kinds;
+pub(crate) mod namespaces;
 pub(crate) mod promote;
 pub(crate) mod send;
 pub(crate) mod settle;

@@ -9,6 +9,7 @@ mod copies;
 mod descriptors;
 mod errno;
 pub(crate) mod message;
+mod namespaces;
 mod options;
 mod processes;
 mod programs;

@@ -1,15 +1,17 @@
 //! A program's connection to one run of the service of sockets, and the places that it has there.
 
 use super::protocol::{Ask, Reply};
-use super::stream::Ring;
+use super::stream::{Ring, is_nested};
 use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::own::Own;
 use crate::sys::packet;
 use crate::sys::poll::{wait_for, wait_readable};
 use crate::sys::tcp;
+use crate::sys::undisturbed::Undisturbed;
 use crate::sys::wake::Ringer;
 use rustix::event::PollFlags;
+use rustix::net::{Shutdown, shutdown};
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{self, BASE, Bank, HEAD, MAX_BANKS, PLACES, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_of};
@@ -18,7 +20,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
 const PATIENCE: Nanos = 50_000_000;
@@ -73,12 +75,13 @@ impl Attachment {
         let layout = Bank::new(ring_bytes).ok_or_else(refused)?;
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
         let first = Arc::new(BankMemory::open(memory, layout)?);
-        let places = Places {
+        let mut places = Places {
             banks: vec![first.clone()],
             fresh: (0..PLACES).rev().collect(),
             left: VecDeque::new(),
             no_more: false,
         };
+        places.make_room();
         Ok(Self {
             control: Own::new(socket)?,
             ringer: Ringer::new(reader, writer)?,
@@ -103,6 +106,13 @@ impl Attachment {
         self.gone.store(true, Ordering::Relaxed);
     }
 
+    /// The program goes on without the service: for both it is as if the other had ended. No stream has a ring here.
+    pub(super) fn end(&self) {
+        if let Some(control) = self.control.get() {
+            let _ = shutdown(control, Shutdown::Both);
+        }
+    }
+
     /// A place for a stream on that socket, and the service knows of it.
     ///
     /// # Errors
@@ -125,7 +135,8 @@ impl Attachment {
     }
 
     fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
-        let mut places = lock(&self.places);
+        let undisturbed = Undisturbed::new();
+        let mut places = undisturbed.lock(&self.places);
         let mut next = places.next();
         if next.is_none() {
             self.add_bank(&mut places, control)?;
@@ -153,6 +164,7 @@ impl Attachment {
         places.banks.push(Arc::new(BankMemory::open(memory, self.layout)?));
         places.no_more = false;
         places.fresh.extend((count * PLACES..(count + 1) * PLACES).rev());
+        places.make_room();
         Ok(())
     }
 
@@ -160,13 +172,14 @@ impl Attachment {
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor there is no way to send them.
         if let Ok(socket) = tcp::program_socket(ring.descriptor).try_clone_to_owned() {
-            lock(&self.adopted).push((ring, socket, wish));
+            Undisturbed::new().lock(&self.adopted).push((ring, socket, wish));
         }
     }
 
     /// After the end: gives what was adopted to the kernel. Whether nothing is left.
     pub(super) fn drain_adopted(&self) -> bool {
-        let mut adopted = lock(&self.adopted);
+        let undisturbed = Undisturbed::new();
+        let mut adopted = undisturbed.lock(&self.adopted);
         adopted.retain_mut(|(ring, socket, wish)| ring.is_unfinished(socket.as_fd(), *wish));
         adopted.is_empty()
     }
@@ -184,6 +197,11 @@ impl Attachment {
 }
 
 impl Places {
+    /// So that leaving a place takes no memory: a handler of a signal may do it, which interrupted who takes some.
+    fn make_room(&mut self) {
+        self.left.reserve(self.banks.len() * PLACES as usize - self.left.len());
+    }
+
     /// A free place, and the number of the stream that begins there.
     fn next(&mut self) -> Option<(u32, u32)> {
         // Mostly the first that was left is free. Where a peer takes nothing its place is not, for a long time.
@@ -227,7 +245,8 @@ impl Seat {
         // Release, and the bank's bit last: who sees it finds the place's.
         self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
-        if self.of.first.doorbell().must_wake() {
+        // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
+        if self.of.first.doorbell().must_wake() || is_nested() {
             self.of.ringer.ring();
         }
     }
@@ -244,12 +263,8 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        lock(&self.of.places).left.push_back((self.index, self.number));
+        Undisturbed::new().lock(&self.of.places).left.push_back((self.index, self.number));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ask(control: BorrowedFd<'_>, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {

@@ -7,14 +7,16 @@ use super::stream::Stream;
 use crate::environment::trusted_variable;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
-use crate::sys::thread::spawn_without_signals;
+use crate::sys::thread::{Started, spawn_without_signals};
+use crate::sys::undisturbed::Undisturbed;
 use crate::sys::{clock, tcp};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +27,9 @@ const LAST_RETRY: Nanos = 1_000_000_000;
 const CONNECT_TIMEOUT: Nanos = 50_000_000;
 /// How often what a dead service left is offered to a kernel that is full.
 const OFFER: Duration = Duration::from_millis(1);
+/// How long a thread may take to end, in naps and their length: it has nothing more to do.
+const NAPS: u32 = 20_000;
+const NAP: Duration = Duration::from_micros(50);
 /// Stack of the thread that waits for the service's end, bytes.
 const STACK: usize = 256 * 1024;
 
@@ -35,14 +40,24 @@ static CONNECTIONS: Connections = Connections::new();
 struct Program {
     current: Mutex<Current>,
     streams: Mutex<Streams>,
+    /// Numbers of the connection's descriptors, or what they were: others are known without a lock. 0 is never one.
+    own: [AtomicI32; 3],
 }
 
 #[derive(Default)]
 struct Current {
-    attachment: Option<(Arc<Attachment>, Option<Listed>)>,
+    attached: Option<Attached>,
     /// Not before that instant, ns.
     retry_at: Nanos,
     retry_after: Nanos,
+}
+
+struct Attached {
+    /// That children let go of it, until it is closed.
+    _listed: Option<Listed>,
+    attachment: Arc<Attachment>,
+    /// Who waits for its end.
+    waiter: Started,
 }
 
 /// None is ever freed: another thread may still have it in its hands.
@@ -53,17 +68,17 @@ struct Streams {
 }
 
 /// This process's sending on that connection goes through a ring from now on. While it is promoted nothing else may be sent on
-/// it but by [`Stream::with_kernel`].
+/// it but by [`Stream::with_kernel`]. No handler of a signal may come between, as it would find half of it done.
 ///
 /// # Errors
 /// It stays on the kernel, and why.
-pub fn promote(socket: BorrowedFd<'_>) -> Result<&'static Stream, Why> {
+pub fn promote(socket: BorrowedFd<'_>, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     if !tcp::is_connected_tcp(socket) {
         return Err(Why::Special);
     }
     let program = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).map_err(|_| Why::NoService)?;
-    let seat = program.attachment()?.seat(socket).map_err(|_| Why::Refused)?;
-    let stream = program.stream();
+    let seat = program.attachment(undisturbed)?.seat(socket).map_err(|_| Why::Refused)?;
+    let stream = program.stream(undisturbed);
     stream.begin(seat, socket.as_raw_fd());
     Ok(stream)
 }
@@ -75,7 +90,7 @@ pub fn retire(stream: &'static Stream) {
         return;
     }
     if let Some(program) = PROGRAM.peek() {
-        lock(&program.streams).free.push(stream);
+        Undisturbed::new().lock(&program.streams).free.push(stream);
     }
 }
 
@@ -84,27 +99,45 @@ pub fn after_fork_in_child() {
     CONNECTIONS.let_go();
 }
 
+/// Ends this process's connection to the service, and the thread that waits for it: the kernel has that no more when this returns.
+/// Where a stream is in a ring they stay. The caller sees to it that none enters one meanwhile.
+pub fn let_go() {
+    if let Some(program) = PROGRAM.peek() {
+        program.let_go();
+    }
+}
+
 /// Descriptors of this process that belong to this library, which programs that close all that they do not know of are to
 /// leave alone.
 pub fn own_descriptors() -> [Option<RawFd>; 3] {
-    let current = PROGRAM.peek().and_then(|program| program.current.try_lock().ok());
-    current.as_ref().and_then(|current| current.attachment.as_ref()).map_or([None; 3], |(at, _)| at.descriptors())
+    PROGRAM.peek().map_or([None; 3], |program| {
+        let undisturbed = Undisturbed::new();
+        let current = undisturbed.lock(&program.current);
+        current.attached.as_ref().map_or([None; 3], |attached| attached.attachment.descriptors())
+    })
+}
+
+/// Whether that is one of them.
+pub fn is_own(fd: RawFd) -> bool {
+    let may_be = |program: &Program| program.own.iter().any(|own| own.load(Ordering::Relaxed) == fd);
+    PROGRAM.peek().is_some_and(may_be) && own_descriptors().contains(&Some(fd))
 }
 
 impl Program {
-    fn attachment(&'static self) -> Result<Arc<Attachment>, Why> {
-        let mut current = lock(&self.current);
-        if let Some((attachment, _)) = current.attachment.as_ref().filter(|(attachment, _)| !attachment.is_gone()) {
-            return Ok(attachment.clone());
+    fn attachment(&'static self, undisturbed: &Undisturbed) -> Result<Arc<Attachment>, Why> {
+        let mut current = undisturbed.lock(&self.current);
+        if let Some(attached) = current.attached.as_ref().filter(|attached| !attached.attachment.is_gone()) {
+            return Ok(attached.attachment.clone());
         }
-        current.attachment = None;
+        current.attached = None;
         let now = clock::now();
         if now < current.retry_at {
             return Err(Why::NoService);
         }
-        if let Ok(fresh) = self.attach() {
-            let listed = fresh.connection().and_then(|connection| CONNECTIONS.list(connection));
-            *current = Current { attachment: Some((fresh.clone(), listed)), ..Current::default() };
+        if let Ok(attached) = self.attach() {
+            let fresh = attached.attachment.clone();
+            self.own_are(fresh.descriptors());
+            *current = Current { attached: Some(attached), ..Current::default() };
             return Ok(fresh);
         }
         current.retry_after = (current.retry_after * 2).clamp(FIRST_RETRY, LAST_RETRY);
@@ -112,22 +145,51 @@ impl Program {
         Err(Why::NoService)
     }
 
-    fn attach(&'static self) -> io::Result<Arc<Attachment>> {
+    fn own_are(&self, descriptors: [Option<RawFd>; 3]) {
+        for (own, fd) in self.own.iter().zip(descriptors) {
+            own.store(fd.unwrap_or_default(), Ordering::Relaxed);
+        }
+    }
+
+    fn attach(&'static self) -> io::Result<Attached> {
         let path = trusted_variable(SOCKET_VARIABLE).filter(|path| !path.is_empty());
         let path = path.map_or_else(|| PathBuf::from(DEFAULT_SOCKET), PathBuf::from);
         let socket = connect(&path, CONNECT_TIMEOUT)?;
         let attachment = Arc::new(Attachment::new(socket, &name())?);
         let waiting = attachment.clone();
-        spawn_without_signals("sidecore-sockets", STACK, move || {
+        let waiter = spawn_without_signals("sidecore-sockets", STACK, move || {
             waiting.wait_for_end();
             self.go_on_alone(&waiting);
         })?;
-        Ok(attachment)
+        let listed = attachment.connection().and_then(|connection| CONNECTIONS.list(connection));
+        Ok(Attached { attachment, _listed: listed, waiter })
+    }
+
+    fn let_go(&self) {
+        let attached = Undisturbed::new().lock(&self.current).attached.as_ref().map(|at| at.attachment.clone());
+        let Some(attachment) = attached else { return };
+        if self.streams().iter().any(|stream| stream.is_in(&attachment)) {
+            return;
+        }
+        let Some(attached) = Undisturbed::new().lock(&self.current).attached.take() else { return };
+        attached.attachment.end();
+        for _ in 0..NAPS {
+            if attached.waiter.has_ended() {
+                return;
+            }
+            thread::sleep(NAP);
+        }
+    }
+
+    /// All that there ever were. A lock of one of them may be waited for by a handler that interrupted who has another's: so
+    /// none is taken while that of all is held.
+    fn streams(&self) -> Vec<&'static Stream> {
+        Undisturbed::new().lock(&self.streams).all.clone()
     }
 
     /// The service has ended: what it had accepted for this program goes to the kernel, however long that is full.
     fn go_on_alone(&self, attachment: &Arc<Attachment>) {
-        let mut streams = lock(&self.streams).all.clone();
+        let mut streams = self.streams();
         loop {
             streams.retain(|stream| stream.abandon(attachment).is_none());
             if attachment.drain_adopted() && streams.is_empty() {
@@ -137,18 +199,17 @@ impl Program {
         }
     }
 
-    fn stream(&self) -> &'static Stream {
-        let mut streams = lock(&self.streams);
+    fn stream(&self, undisturbed: &Undisturbed) -> &'static Stream {
+        let mut streams = undisturbed.lock(&self.streams);
         streams.free.pop().unwrap_or_else(|| {
             let fresh: &'static Stream = Box::leak(Box::default());
             streams.all.push(fresh);
+            // So that retiring takes no memory: a handler of a signal may do it, which interrupted who takes some.
+            let all = streams.all.len();
+            streams.free.reserve(all);
             fresh
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The program's, for people.

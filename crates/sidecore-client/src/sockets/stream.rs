@@ -109,6 +109,11 @@ impl Drop for Entry<'_> {
     }
 }
 
+/// Whether this thread is at work on more than one: then this is a handler, and what it interrupted may be half done.
+pub(super) fn is_nested() -> bool {
+    WITHIN.with(|within| within[1].get() != 0)
+}
+
 /// A stream that this thread is at work on.
 struct Locked<'a> {
     ring: MutexGuard<'a, Option<Ring>>,
@@ -271,6 +276,11 @@ impl Stream {
                 ring.word(ROW, WHY).store(why as u64, Ordering::Relaxed);
             }
         });
+    }
+
+    /// Whether it is in a ring of that attachment, or may be: this thread is at work on it, further up its stack.
+    pub(super) fn is_in(&self, attachment: &Arc<Attachment>) -> bool {
+        self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.seat.of, attachment)))
     }
 
     /// The service of that attachment has ended: what it had accepted goes to the kernel. `None`: somebody is at work on

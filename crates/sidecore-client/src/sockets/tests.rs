@@ -49,20 +49,17 @@ impl Service {
     }
 }
 
-/// A program that has just said hello.
+/// A program that has just said hello. It is answered before: nobody's turn on the processor decides whether that is in time.
 fn attached() -> (Arc<Attachment>, Service) {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let greeter = thread::spawn(move || {
-        let (memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
-        let (hello, _): (Ask, _) = control::receive(&there).unwrap();
-        assert!(matches!(hello, Ask::Hello { .. }));
-        let (reader, writer) = wake::pipe().unwrap();
-        let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
-        control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
-        Service { memory, control: there, _doorbell: reader }
-    });
+    let (memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
+    let (reader, writer) = wake::pipe().unwrap();
+    let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
+    control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
     let attachment = Arc::new(Attachment::new(here, "test").unwrap());
-    (attachment, greeter.join().unwrap())
+    let (hello, _): (Ask, _) = control::receive(&there).unwrap();
+    assert!(matches!(hello, Ask::Hello { .. }));
+    (attachment, Service { memory, control: there, _doorbell: reader })
 }
 
 fn connection() -> (TcpStream, TcpStream) {

@@ -1,23 +1,71 @@
 //! Threads in programs that belong to somebody else.
 
+use super::undisturbed::Undisturbed;
 use std::io;
-use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::Builder;
+
+/// A thread of this library.
+pub(crate) struct Started(Arc<AtomicI32>);
+
+impl Started {
+    /// Whether the kernel has it no more: from then on the process is as if there had been none.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self.0.load(Ordering::Relaxed) {
+            // It has not begun yet.
+            0 => false,
+            number => !is_there(number),
+        }
+    }
+}
 
 /// Starts a thread that gets none of the program's signals.
 ///
 /// # Errors
 /// No thread can be made.
-pub(crate) fn spawn_without_signals(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: `sigfillset` makes `all` a set, which the next call reads; `before` is written by it.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
+pub(crate) fn spawn_without_signals(
+    name: &str,
+    stack: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<Started> {
+    let number = Arc::new(AtomicI32::new(0));
+    let started = Started(number.clone());
     // A thread begins with the signals of who started it.
-    let started = Builder::new().name(name.to_owned()).stack_size(stack).spawn(work);
-    // SAFETY: `before` was written above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    started.map(drop)
+    let _undisturbed = Undisturbed::new();
+    let builder = Builder::new().name(name.to_owned()).stack_size(stack);
+    builder.spawn(move || {
+        // SAFETY: it only says which thread this is.
+        number.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        work();
+    })?;
+    Ok(started)
+}
+
+/// Whether this process has a thread of that number.
+fn is_there(number: i32) -> bool {
+    // SAFETY: signal 0 is none: it is only asked whether there is somebody to get it.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread::yield_now;
+
+    #[test]
+    fn a_thread_has_ended_when_the_kernel_has_it_no_more() {
+        let (end, ends) = channel::<()>();
+        let started = spawn_without_signals("test", 64 * 1024, move || assert!(ends.recv().is_err())).unwrap();
+        assert!(!started.has_ended());
+        while started.0.load(Ordering::Relaxed) == 0 {
+            yield_now();
+        }
+        assert!(!started.has_ended());
+        drop(end);
+        while !started.has_ended() {
+            yield_now();
+        }
+    }
 }

@@ -2,10 +2,9 @@
 
 use super::packets::Packets;
 use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Share, Whose, online};
-use super::show::{show, write};
 use crate::args::NetWhere;
-use crate::machine;
-use crate::report::{Key, Report, Row, digits};
+use crate::bench::{Outcome, export};
+use crate::report::{Key, Row, digits};
 use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 use std::fs;
 use std::path::Path;
@@ -43,17 +42,16 @@ pub(super) fn run(args: &NetWhere) -> Result<(), String> {
     let watched = watch(args, cpus)?;
     let whose = watched.process.as_ref().map_or(Whose::Everyones, |process| Whose::Of(std::slice::from_ref(process)));
     let breakdown = watched.profile.breakdown(&rules, whose);
-    write(args.folded.as_deref(), (watched.profile.folded().join("\n") + "\n").as_bytes())?;
+    write(args.folded.as_deref(), &(watched.profile.folded().join("\n") + "\n"))?;
     let variant = args.command.first().map_or("machine", String::as_str);
-    let report = Report {
-        title: "sidecore net where".to_owned(),
-        machine: machine::describe(),
-        commit: machine::commit(),
-        rows: rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets),
-        notes: notes(&watched, &breakdown),
-        left_out: left_out(args, &watched),
-    };
-    show(&args.files, &report)
+    let rows = rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets);
+    let outcome = Outcome::new(rows, notes(&watched, &breakdown), left_out(args, &watched));
+    export("sidecore net where", &args.files, outcome).map_err(|error| error.to_string())
+}
+
+fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 /// What was seen.

@@ -3,7 +3,10 @@
 use super::links::Links;
 use super::peer;
 use super::space;
+use super::tune::{Here, by_name};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -17,10 +20,14 @@ pub(super) enum Order {
     Take { name: String, address: Ipv4Addr, bits: u8 },
     /// It is a peer that waits for near ends there.
     Listen { at: SocketAddr },
+    /// What is that setting of that interface?
+    Read { interface: String, setting: String },
+    /// It has that value from now on.
+    Write { interface: String, setting: String, value: String },
 }
 
-/// What it answers. `Err`: what is wrong.
-type Done = Result<(), String>;
+/// What it answers: null where nothing was asked. `Err`: what is wrong.
+type Done = Result<Value, String>;
 
 /// See the module.
 #[derive(Debug)]
@@ -45,7 +52,7 @@ impl End {
             return Err("the other end has no pipes".to_owned());
         };
         let mut end = Self { process, orders, answers: BufReader::new(answers) };
-        end.answer()?;
+        end.answer::<()>()?;
         Ok(end)
     }
 
@@ -59,14 +66,22 @@ impl End {
     /// # Errors
     /// What it says is wrong, or it is gone.
     pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
+        self.ask(order)
+    }
+
+    /// Has it say that.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, String> {
         send(&mut self.orders, order).map_err(|error| format!("the other end is gone: {error}"))?;
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<(), String> {
+    fn answer<T: DeserializeOwned>(&mut self) -> Result<T, String> {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line).map_err(|error| error.to_string());
-        match read.and_then(|_| serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())) {
+        match read.and_then(|_| serde_json::from_str::<Result<T, String>>(&line).map_err(|error| error.to_string())) {
             Ok(done) => done,
             Err(error) => Err(format!("the other end does not answer: {error}")),
         }
@@ -97,20 +112,34 @@ pub(crate) fn run() -> Result<(), String> {
     let own = space::enter_own().and_then(|()| Links::here());
     send(&mut answers, &own.as_ref().map(|_| ()).map_err(Clone::clone)).map_err(wrong)?;
     let links = own?;
+    let mut tuned = None;
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
-        send(&mut answers, &order.and_then(|order| obey(&links, order))).map_err(wrong)?;
+        send(&mut answers, &order.and_then(|order| obey(&links, &mut tuned, order))).map_err(wrong)?;
     }
     Ok(())
 }
 
-fn obey(links: &Links, order: Order) -> Done {
+fn obey(links: &Links, tuned: &mut Option<Here>, order: Order) -> Done {
     match order {
-        Order::Take { name, address, bits } => links.take(&name, address, bits),
+        Order::Take { name, address, bits } => links.take(&name, address, bits).map(|()| Value::Null),
         Order::Listen { at } => {
             let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
             thread::spawn(move || peer::serve(&listener));
-            Ok(())
+            Ok(Value::Null)
+        }
+        Order::Read { interface, setting } => here(tuned, &interface)?.read(by_name(&setting)?).map(Value::String),
+        Order::Write { interface, setting, value } => {
+            here(tuned, &interface)?.write(by_name(&setting)?, &value).map(|()| Value::Null)
         }
     }
+}
+
+/// The one interface whose settings it changes.
+fn here<'h>(tuned: &'h mut Option<Here>, interface: &str) -> Result<&'h mut Here, String> {
+    let own = match tuned.take() {
+        Some(here) => here,
+        None => Here::of(interface)?,
+    };
+    Ok(tuned.insert(own))
 }

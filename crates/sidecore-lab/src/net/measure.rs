@@ -94,9 +94,17 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
         pair.far.order(&Order::Listen { at })?;
         return Ok((Path::to(at)?, Some(Made { _far: pair.far, _link: link })));
     };
-    let with_port = if peer.contains(':') { peer.clone() } else { format!("{peer}:{PORT}") };
+    Ok((find_peer(peer)?, None))
+}
+
+/// The path to the peer that was named.
+///
+/// # Errors
+/// Nobody answers there.
+pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
+    let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port.to_socket_addrs().map_err(|error| format!("no peer {peer}: {error}"))?.next();
-    Ok((Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)?, None))
+    Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)
 }
 
 fn loads(args: &NetMeasure) -> Vec<Load> {

@@ -153,6 +153,8 @@ columns! {
     PacketsPerS = found("packets_per_s", "packets/s", 5, Depends, rate);
     /// CPU time of the whole machine for each packet, us.
     CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
+    /// CPU time of the whole machine for each byte of payload, ns.
+    CpuPerByte = found("cpu_ns_per_byte", "CPU/byte", 1, Less, |ns| format!("{} ns", digits(ns)));
     /// What processors did: programs. 100 % is one processor.
     User = found("cpu.user", "user", 2, Depends, percent);
     /// The same: the kernel for them.
@@ -228,6 +230,12 @@ columns! {
     /// This row's figure divided by the baseline's.
     // Of rates more is better, of times less: the scenario's words say which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);
+    /// Where the ratio is with the stated confidence: made of the next two.
+    Interval = Column { header: "from, to", better: Depends, form: Form::Made(interval), ..text("", 1) };
+    /// The interval's lower end.
+    RatioLow = json_only("interval.low");
+    /// The interval's upper end.
+    RatioHigh = json_only("interval.high");
     /// What the ratio is to be, and whether it is: made of the next two.
     Reach = Column { header: "reach", better: Depends, form: Form::Made(reach), ..text("", 1) };
     /// The ratio is to be at least this.
@@ -269,6 +277,11 @@ fn variant(row: &Row) -> Option<String> {
     let variant = row.text(Key::Variant)?;
     let said = [Key::Notify, Key::Balance].into_iter().any(|policy| row.text(policy) == Some(variant));
     (!said).then(|| clean(variant))
+}
+
+/// Where the ratio is.
+fn interval(row: &Row) -> Option<String> {
+    Some(format!("{} to {}", ratio(row.number(Key::RatioLow)?), ratio(row.number(Key::RatioHigh)?)))
 }
 
 /// What the ratio is to be, and whether it is.

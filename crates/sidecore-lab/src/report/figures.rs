@@ -37,6 +37,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "balance" => vec![by_policy(rows)],
         "scaling" => vec![by_number(rows)],
         "net-where" => vec![components(rows)],
+        "net-tune" => vec![effects(rows), frontier(rows)],
         _ => vec![bare(rows)],
     };
     for group in &mut groups {
@@ -60,6 +61,7 @@ const PAYLOAD: Along = ("payload", Scale::Log10, Key::MbitPerS);
 const RATIO: Along = ("ratio to the baseline", Scale::Linear, Key::Ratio);
 const MEDIAN: Along = ("latency", Scale::Log10, Key::TotalP50);
 const TAIL: Along = ("latency", Scale::Log10, Key::TotalP99);
+const CPU_BYTE: Along = ("CPU time per byte", Scale::Linear, Key::CpuPerByte);
 const CPU: Along = ("CPU time per operation", Scale::Log10, Key::ClientCpu);
 
 /// Crypto: a small plot for each operation, over sizes where it was run at several.
@@ -196,6 +198,30 @@ fn by_policy(rows: &[&Row]) -> Group {
     let mut figures = panels(rows, mix, &ratio_title(rows), |rows| series.bar_plot(LARGE.0, rows, RATIO, Some(1.0)));
     figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| series.line_plot(LARGE, rows, LOAD, TAIL)));
     Group { legend: series.names, figures }
+}
+
+/// Tuning: what each change does alone, and what is recommended.
+fn effects(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["alone", "recommended"])).collect();
+    let mut series = Series::of(&rows, &[]);
+    let svg = series.bar_plot(2 * LARGE.0, &rows, RATIO, Some(1.0));
+    Group { legend: Vec::new(), figures: vec![figure("How much better the goal is", svg)] }
+}
+
+/// Tuning: what nothing that was tried beats in all figures, beside how things were and what is recommended.
+fn frontier(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["start", "recommended", "frontier"])).collect();
+    let mut series = Series::of(&rows, &[Key::Variant]);
+    let payload = ("payload", Scale::Linear, Key::MbitPerS);
+    let figures = vec![
+        figure("Payload against latency: up and left is better", series.line_plot(LARGE, &rows, MEDIAN, payload)),
+        figure("Payload against CPU time: up and left is better", series.line_plot(LARGE, &rows, CPU_BYTE, payload)),
+    ];
+    Group { legend: series.names, figures }
+}
+
+fn is_of(row: &Row, kinds: &[&str]) -> bool {
+    row.text(Key::Op).is_some_and(|kind| kinds.contains(&kind))
 }
 
 /// Lane and a plan's own scenarios: bars of rates and of ratios, which carry their names themselves.

@@ -6,6 +6,7 @@ use crate::interpose::slot::{Slot, State};
 use crate::interpose::socket;
 use sidecore_client::sockets::program;
 use sidecore_client::sockets::stream::Stream;
+use sidecore_client::sys::undisturbed::Undisturbed;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
 use std::os::fd::RawFd;
@@ -26,6 +27,16 @@ pub(crate) fn never() {
     NEVER.store(true, Ordering::SeqCst);
 }
 
+/// Nothing is promoted until [`resume`]. `false`: somebody is just about to.
+pub(crate) fn pause() -> bool {
+    !BUSY.swap(true, Ordering::Acquire)
+}
+
+/// After [`pause`].
+pub(crate) fn resume() {
+    BUSY.store(false, Ordering::Release);
+}
+
 /// In a forked child, which may have none of the threads that were at it.
 pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
@@ -34,13 +45,13 @@ pub(crate) fn after_fork_in_child() {
 /// A thread that is counted in the slot sent enough. With a ring it is not counted any more.
 #[cold]
 pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
-    if NEVER.load(Ordering::Relaxed) || BUSY.swap(true, Ordering::Acquire) {
+    if NEVER.load(Ordering::Relaxed) || !pause() {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
     let promoted = if passes == 0 { enter(fd, slot) } else { None };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
-    BUSY.store(false, Ordering::Release);
+    resume();
     if promoted.is_none() {
         slot.ask(Rule::demoted);
     }
@@ -53,10 +64,15 @@ fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
         return None;
     }
     let epoch = forks::epoch();
-    if forks::is_shared(fd, slot.born()) || !slot.is_alone() {
+    if forks::is_shared(fd, slot.born()) {
         return None;
     }
-    let stream = match program::promote(socket::borrowed(fd)) {
+    // A handler might fork, close or send: nothing of that is to find half of a promotion.
+    let undisturbed = Undisturbed::new();
+    if !slot.is_alone() {
+        return None;
+    }
+    let stream = match program::promote(socket::borrowed(fd), &undisturbed) {
         Ok(stream) => stream,
         Err(why) => {
             if why == Why::NoService {

@@ -2,7 +2,7 @@
 
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
-use crate::calls::wait::Patience;
+use crate::calls::wait::{Patience, may_block};
 use crate::interpose::message::Message;
 use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
@@ -82,40 +82,58 @@ pub(crate) fn is_plain(flags: c_int) -> bool {
     flags & !UNDERSTOOD == 0
 }
 
-/// One with something that only the kernel understands. `call` makes it, and must not block.
+/// One with something that only the kernel understands. `call` makes it, and must not block: where the program's own may, it is
+/// made by the kernel alone, which takes all of it or says so.
 pub(crate) fn direct(
     fd: RawFd,
     slot: &'static Slot,
     flags: c_int,
-    mut call: impl FnMut() -> Result<usize, Errno>,
+    call: impl FnOnce() -> Result<usize, Errno>,
 ) -> Next {
+    match slot.path() {
+        Path::Ring(stream) | Path::Leaving(stream) if !stream.is_within() && !may_block(fd, flags) => {
+            at_once(fd, stream, call)
+        }
+        _ => on_the_kernel(fd, slot, flags),
+    }
+}
+
+/// What is in the ring, and then this call with nothing between.
+fn at_once(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
+    let called = stream.with_kernel(socket::borrowed(fd), || {
+        let result = call();
+        (result, result.unwrap_or(0))
+    });
+    match called {
+        Ok(Ok(sent)) => Next::Accepted(sent),
+        Ok(Err(error)) => Next::Failed(error),
+        Err(Drained::Blocked) => Next::Failed(Errno::AGAIN),
+        Err(Drained::Failed(error)) => Next::of(0, error),
+        Err(Drained::Empty) => Next::Kernel,
+    }
+}
+
+/// Brings the connection to the kernel's path, and waits for that as the program's own call would. It is counted there, so that
+/// nobody promotes it before the call has ended.
+pub(crate) fn on_the_kernel(fd: RawFd, slot: &'static Slot, flags: c_int) -> Next {
     let mut patience = Patience::of(fd);
     loop {
-        let result = match slot.enter() {
+        match slot.enter() {
             Path::Kernel => return Next::Kernel,
             Path::Counted => return Next::Counted,
             Path::Shut => return Next::Pipe,
-            Path::Ring(stream) | Path::Leaving(stream) if stream.is_within() => {
-                let _ = slot.change(State::Ring, State::Leaving);
-                return Next::Kernel;
+            Path::Ring(_) | Path::Leaving(_) => {}
+        }
+        match settle(fd, slot, Why::Special) {
+            Settled::Kernel => {}
+            Settled::Within => return Next::Kernel,
+            Settled::Failed(error) => return Next::of(0, error),
+            Settled::Blocked if flags & libc::MSG_DONTWAIT != 0 => return Next::Failed(Errno::AGAIN),
+            Settled::Blocked => {
+                if let Err(error) = patience.wait() {
+                    return Next::Failed(error);
+                }
             }
-            Path::Ring(stream) | Path::Leaving(stream) => stream.with_kernel(socket::borrowed(fd), || {
-                let result = call();
-                (result, result.unwrap_or(0))
-            }),
-        };
-        match result {
-            Ok(Ok(sent)) => return Next::Accepted(sent),
-            Ok(Err(Errno::AGAIN)) | Err(Drained::Blocked) => {}
-            Ok(Err(error)) => return Next::Failed(error),
-            Err(Drained::Failed(error)) => return Next::of(0, error),
-            Err(Drained::Empty) => return Next::Kernel,
-        }
-        if flags & libc::MSG_DONTWAIT != 0 {
-            return Next::Failed(Errno::AGAIN);
-        }
-        if let Err(error) = patience.wait() {
-            return Next::Failed(error);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Waiting until the kernel takes more of a connection, as a call that blocks would.
 
 use crate::interpose::{poll_for_room, signals, socket};
+use libc::c_int;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
@@ -37,10 +38,10 @@ impl Patience {
     /// # Errors
     /// `Errno::AGAIN`: the socket does not block, or not longer. `Errno::INTR`: a signal came whose handler ends such calls.
     pub(crate) fn wait(&mut self) -> Result<(), Errno> {
-        let socket = socket::borrowed(self.fd);
-        if fcntl_getfl(socket).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK)) {
+        if !may_block(self.fd, 0) {
             return Err(Errno::AGAIN);
         }
+        let socket = socket::borrowed(self.fd);
         if matches!(self.until, Until::Unknown) {
             let limit = socket_timeout(socket, Timeout::Send).ok().flatten();
             self.until = limit.map_or(Until::Ever, |limit| Until::Then(Instant::now() + limit));
@@ -62,6 +63,12 @@ impl Patience {
             }
         }
     }
+}
+
+/// Whether a call with these flags may wait on that descriptor.
+pub(crate) fn may_block(fd: RawFd, flags: c_int) -> bool {
+    let is_told_not_to = || fcntl_getfl(socket::borrowed(fd)).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+    flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
 }
 
 /// Waits for room until then. `false`: there is none.

@@ -80,6 +80,8 @@ real! {
     fexecve = c"fexecve" (fd: c_int, arguments: Strings, environment: Strings) -> c_int;
     execveat = c"execveat" (directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int;
     prctl = c"prctl" (option: c_int, second: usize, third: usize, fourth: usize, fifth: usize) -> c_int;
+    unshare = c"unshare" (flags: c_int) -> c_int;
+    setns = c"setns" (fd: c_int, kind: c_int) -> c_int;
     syscall = c"syscall" (number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
 
     => jumped to only:

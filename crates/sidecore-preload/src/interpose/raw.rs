@@ -1,7 +1,7 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
 use super::processes::{self, forked};
-use super::{copies, descriptors, errno, intercept, options, pass, programs, receiving, sending, socket};
+use super::{copies, descriptors, errno, intercept, namespaces, options, pass, programs, receiving, sending, socket};
 use crate::calls::promote;
 use crate::calls::settle;
 use crate::table;
@@ -52,6 +52,8 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_fcntl
         | libc::SYS_epoll_ctl
         | libc::SYS_splice
+        | libc::SYS_unshare
+        | libc::SYS_setns
         | libc::SYS_fork => true,
         libc::SYS_clone => is_fork(first),
         libc::SYS_clone3 => {
@@ -164,6 +166,8 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_dup3 => whole(descriptors::dup3(fd, all.int(1), all.int(2))),
             libc::SYS_fcntl => whole(descriptors::fcntl(fd, all.int(1), all.0[2])),
             libc::SYS_epoll_ctl => whole(descriptors::epoll_ctl(fd, all.int(1), all.int(2), all.0[3] as _)),
+            libc::SYS_unshare => whole(namespaces::unshare(all.int(0))),
+            libc::SYS_setns => whole(namespaces::setns(fd, all.int(1))),
             libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its place in two arguments.
             _ => {

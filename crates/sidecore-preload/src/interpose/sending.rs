@@ -2,7 +2,7 @@
 
 use super::message::{Message, piece};
 use super::{errno, intercept, pass, signals, socket};
-use crate::calls::send::{Next, before, direct, is_plain, send as decide};
+use crate::calls::send::{Next, before, direct, is_plain, on_the_kernel, send as decide};
 use crate::calls::{forks, settle};
 use crate::interpose::slot::Slot;
 use crate::table;
@@ -35,16 +35,30 @@ unsafe fn carry(
             }
             Next::Kernel => return kernel(),
             Next::Rest(0) => {}
-            Next::Rest(sent) => return rest(fd, &message, sent, flags),
+            Next::Rest(sent) => return rest(fd, slot, &message, sent, flags),
             Next::Failed(error) => return errno::failed(error),
             Next::Pipe => return broken(flags),
         }
     }
 }
 
-/// What is left of a message whose beginning was accepted.
+/// What is left of a message whose beginning was accepted. Its pieces are counted as one call of the kernel: no ring is entered
+/// between them.
 #[cold]
-fn rest(fd: c_int, message: &Message<'_>, mut sent: usize, flags: c_int) -> ssize_t {
+fn rest(fd: c_int, slot: &'static Slot, message: &Message<'_>, sent: usize, flags: c_int) -> ssize_t {
+    match on_the_kernel(fd, slot, flags) {
+        Next::Counted => {
+            let result = pieces(fd, message, sent, flags);
+            slot.exit();
+            result
+        }
+        Next::Kernel => pieces(fd, message, sent, flags),
+        _ => sent.cast_signed(),
+    }
+}
+
+/// Sends by the kernel what comes behind the first `sent` bytes. Returns how many are sent of the whole.
+fn pieces(fd: c_int, message: &Message<'_>, mut sent: usize, flags: c_int) -> ssize_t {
     for span in message.spans(sent) {
         let is_last = sent + span.len() == message.len();
         let more = if is_last { 0 } else { libc::MSG_MORE };
@@ -63,7 +77,7 @@ fn special(
     fd: c_int,
     slot: &'static Slot,
     flags: c_int,
-    unblocked: impl FnMut() -> Result<usize, Errno>,
+    unblocked: impl FnOnce() -> Result<usize, Errno>,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     match direct(fd, slot, flags, unblocked) {

@@ -135,7 +135,48 @@ static void no_copy(void) {
     end(&on);
 }
 
+#define LARGE 16000000
+
+static void *hear_large(void *on) {
+    return (void *)hear(on, ((struct connection *)on)->said - LARGE, LARGE);
+}
+
+static ssize_t by_the_end_of_a_record(int fd, char *bytes) { return send(fd, bytes, LARGE, MSG_EOR); }
+static ssize_t by_address(int fd, char *bytes) {
+    struct sockaddr_in nobody = {.sin_family = AF_INET};
+    return sendto(fd, bytes, LARGE, 0, (void *)&nobody, sizeof nobody);
+}
+static ssize_t by_control(int fd, char *bytes) {
+    char control[CMSG_SPACE(sizeof(uint32_t))] = {0};
+    struct iovec piece = {bytes, LARGE};
+    struct msghdr header = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *first = CMSG_FIRSTHDR(&header);
+    first->cmsg_level = SOL_SOCKET;
+    first->cmsg_type = SO_TIMESTAMPING;
+    first->cmsg_len = CMSG_LEN(sizeof(uint32_t));
+    return sendmsg(fd, &header, 0);
+}
+
+// More than all buffers hold, of which a socket that blocks takes all.
+static void takes_all(const char *name, ssize_t (*how)(int, char *)) {
+    struct connection on = connection(SOCK_CLOEXEC);
+    static char bytes[LARGE];
+    pthread_t hearer;
+    void *heard;
+    hear(&on, 0, on.said);
+    fill(&on, bytes, sizeof bytes);
+    pthread_create(&hearer, NULL, hear_large, &on);
+    tell(name, how(on.here, bytes));
+    close(on.here);
+    pthread_join(hearer, &heard);
+    tell(name, (long)heard);
+    close(on.there);
+}
+
 int last(void) {
+    takes_all("takes all with MSG_EOR", by_the_end_of_a_record);
+    takes_all("takes all with an address", by_address);
+    takes_all("takes all with a control message", by_control);
     larger_than_a_ring();
     no_copy();
     polled("events of what was closed", by_close, NULL);

@@ -1,10 +1,14 @@
 //! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
 //! and no byte may be lost while it is forked, asked and served by one service after the other.
 
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
 use sidecore_client::sockets::ask;
+use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +53,20 @@ fn found(program: &Path, service: Option<&Path>) -> String {
     said
 }
 
+/// What it prints with a service, through which some of its messages go.
+fn found_through_rings(program: &Path, directory: &Path) -> String {
+    let socket = directory.join("socket");
+    let _service = started(&socket);
+    let done = AtomicBool::new(false);
+    let (found, messages) = thread::scope(|scope| {
+        let messages = scope.spawn(|| most_messages(&socket, &done));
+        let found = until_done(scope.spawn(|| found(program, Some(&socket))), &done);
+        (found, messages.join().unwrap())
+    });
+    assert!(messages > 0, "nothing went through a ring");
+    found
+}
+
 fn same(expected: &str, found: &str) {
     let differs = |(line, (a, b)): (usize, (&str, &str))| (a != b).then(|| format!("{line}: {a}, but {b}"));
     let lines = expected.lines().zip(found.lines()).enumerate();
@@ -63,20 +81,28 @@ fn every_call_does_the_same_with_the_library() {
     let plain = found(&program, None);
     assert!(plain.contains("one more: heard all"), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
+    same(&plain, &found_through_rings(&program, directory.path()));
+}
 
+#[test]
+fn a_handler_may_come_at_any_moment_and_make_and_close_connections() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["alarms.c"]);
+    assert_eq!(found_through_rings(&program, directory.path()), "whole connections: 12000\nand in handlers: 1\n");
+}
+
+#[test]
+fn a_process_enters_namespaces_as_one_without_another_thread() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["namespaces.c"]);
+    let plain = found(&program, None);
+    if plain.starts_with("no user namespaces here") {
+        return skipped("the kernel forbids user namespaces, also without the library");
+    }
+    assert_eq!(plain.matches("threads before: 1").count(), 6, "{plain}");
     let socket = directory.path().join("socket");
-    let notify = NotifyConfig::all(Notify::Park);
-    let config =
-        Config { notify, socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let _service = Sockets::start(&config).unwrap();
-    let done = AtomicBool::new(false);
-    let (found, messages) = thread::scope(|scope| {
-        let messages = scope.spawn(|| most_messages(&socket, &done));
-        let found = until_done(scope.spawn(|| found(&program, Some(&socket))), &done);
-        (found, messages.join().unwrap())
-    });
-    same(&plain, &found);
-    assert!(messages > 0, "nothing went through a ring");
+    let _service = started(&socket);
+    same(&plain.replace("threads before: 1", "threads before: 2"), &found(&program, Some(&socket)));
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Sections of a thread that no handler of a signal interrupts.
+//!
+//! A handler in somebody else's program may call what this library does for the program at any moment: what it would wait for must
+//! never be the thread's that it interrupted.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// While there is one, the thread that made it handles no signals. They come when it is dropped. One within another is without
+/// effect; they are dropped in the reverse order.
+pub struct Undisturbed {
+    before: libc::sigset_t,
+    /// It is this thread's alone.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Undisturbed {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "it does something")]
+    pub fn new() -> Self {
+        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::zeroed());
+        // SAFETY: `sigfillset` makes `all` a set, which the next call reads; `before` is written by it, and is a set where it is all
+        // zero as well.
+        let before = unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+            before.assume_init()
+        };
+        Self { before, _thread: PhantomData }
+    }
+
+    /// Takes a lock that handlers of signals take as well. Nothing of the program is called while it is held.
+    #[expect(clippy::unused_self, reason = "what is locked is given back before the signals come again")]
+    pub(crate) fn lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        // SAFETY: `before` is the set that was the thread's.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether this thread handles that signal now.
+    fn handles(signal: i32) -> bool {
+        let mut now = MaybeUninit::zeroed();
+        // SAFETY: with no set it asks only, and writes `now`, which `sigismember` reads.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), now.as_mut_ptr());
+            libc::sigismember(now.as_ptr(), signal) == 0
+        }
+    }
+
+    #[test]
+    fn signals_come_again_when_the_outermost_ends() {
+        assert!(handles(libc::SIGALRM));
+        let outer = Undisturbed::new();
+        drop(Undisturbed::new());
+        assert!(!handles(libc::SIGALRM) && !handles(libc::SIGUSR1));
+        drop(outer);
+        assert!(handles(libc::SIGALRM));
+    }
+}

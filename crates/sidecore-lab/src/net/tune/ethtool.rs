@@ -1,0 +1,210 @@
+//! What drivers let one set, through the kernel's family `ethtool` of generic netlink.
+//!
+//! The crate of that name reads it; of what is set here it can write channels only, so changes are messages of our own
+//! whose attributes are the crate's where it has them.
+
+use ethtool::{EthtoolAttr, EthtoolFeatureAttr, EthtoolHandle, EthtoolHeader};
+use futures_util::TryStreamExt;
+use genetlink::GenetlinkHandle;
+use netlink_packet_core::{
+    DecodeError, DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload, Nla,
+    ParseableParametrized,
+};
+use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+use tokio::runtime::{Builder, Runtime};
+
+/// Numbers of the kernel's `linux/ethtool_netlink.h`.
+const FEATURES_SET: u8 = 12;
+const RINGS_SET: u8 = 16;
+const COALESCE_SET: u8 = 20;
+const FEATURES_WANTED: u16 = 3;
+const HEADER: u16 = 1;
+const DEVICE_NAME: u16 = 2;
+const BITSET_BITS: u16 = 3;
+const BITSET_BIT: u16 = 1;
+const BIT_NAME: u16 = 2;
+const BIT_VALUE: u16 = 3;
+
+/// A family of attributes that are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    Coalesce,
+    Rings,
+}
+
+/// A feature of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Feature {
+    pub(super) is_on: bool,
+    /// Whether it can be turned on and off.
+    pub(super) is_free: bool,
+}
+
+/// A connection to the kernel, in the namespace in which it was made.
+pub(super) struct Ethtool {
+    runtime: Runtime,
+    reads: EthtoolHandle,
+    writes: GenetlinkHandle,
+}
+
+impl Ethtool {
+    /// In the namespace that this thread is in.
+    ///
+    /// # Errors
+    /// There is no such connection here.
+    pub(super) fn here() -> Result<Self, String> {
+        let wrong = |error: std::io::Error| format!("cannot ask the kernel about drivers: {error}");
+        let runtime = Builder::new_current_thread().enable_io().build().map_err(wrong)?;
+        let (reads, writes) = {
+            let _entered = runtime.enter();
+            let (connection, reads, _) = ethtool::new_connection().map_err(wrong)?;
+            runtime.spawn(connection);
+            let (connection, writes, _) = genetlink::new_connection().map_err(wrong)?;
+            runtime.spawn(connection);
+            (reads, writes)
+        };
+        Ok(Self { runtime, reads, writes })
+    }
+
+    /// The feature of that name, as the kernel calls it. `None`: the interface knows none.
+    pub(super) fn feature(&mut self, interface: &str, name: &str) -> Option<Feature> {
+        let request = self.reads.feature().get(Some(interface)).execute();
+        let found: Vec<_> = self.runtime.block_on(async { request.await.ok()?.try_collect().await.ok() })?;
+        let has = |bits: &[ethtool::EthtoolFeatureBit]| bits.iter().any(|bit| bit.name == name && bit.value);
+        let mut feature = Feature { is_on: false, is_free: false };
+        for attribute in found.into_iter().flat_map(|message| message.payload.nlas) {
+            match attribute {
+                EthtoolAttr::Feature(EthtoolFeatureAttr::Hw(bits)) => feature.is_free = has(&bits),
+                EthtoolAttr::Feature(EthtoolFeatureAttr::Active(bits)) => feature.is_on = has(&bits),
+                _ => {}
+            }
+        }
+        Some(feature)
+    }
+
+    /// Turns that feature on or off. The driver may not do it: reading it again says so.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn set_feature(&mut self, interface: &str, name: &str, on: bool) -> Result<(), String> {
+        let mut bit = text(BIT_NAME, name);
+        if on {
+            bit.extend(bytes(&DefaultNla::new(BIT_VALUE, Vec::new())));
+        }
+        let bits = nested(BITSET_BITS, nested(BITSET_BIT, bit));
+        self.set(interface, FEATURES_SET, nested(FEATURES_WANTED, bits))
+    }
+
+    /// The number that attribute has. `None`: the driver has none.
+    pub(super) fn number(&mut self, interface: &str, of: Numbers, kind: u16) -> Option<u32> {
+        let attributes = match of {
+            Numbers::Coalesce => {
+                let request = self.reads.coalesce().get(Some(interface)).execute();
+                self.runtime.block_on(async { request.await.ok()?.try_collect::<Vec<_>>().await.ok() })?
+            }
+            Numbers::Rings => {
+                let request = self.reads.ring().get(Some(interface)).execute();
+                self.runtime.block_on(async { request.await.ok()?.try_collect::<Vec<_>>().await.ok() })?
+            }
+        };
+        let mut all = attributes.into_iter().flat_map(|message| message.payload.nlas);
+        let own = all.find(|attribute| attribute.kind() == kind)?;
+        let mut value = vec![0; own.value_len()];
+        own.emit_value(&mut value);
+        Some(value.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+    }
+
+    /// Sets it. A switch has one byte, others have four.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn set_number(
+        &mut self,
+        interface: &str,
+        of: Numbers,
+        (kind, bytes_of_value): (u16, usize),
+        number: u32,
+    ) -> Result<(), String> {
+        let command = if of == Numbers::Coalesce { COALESCE_SET } else { RINGS_SET };
+        let value = number.to_ne_bytes().into_iter().take(bytes_of_value).collect();
+        self.set(interface, command, bytes(&DefaultNla::new(kind, value)))
+    }
+
+    fn set(&mut self, interface: &str, command: u8, content: Vec<u8>) -> Result<(), String> {
+        let header = EthtoolHeader::DevName(interface.to_owned());
+        debug_assert_eq!(header.kind(), DEVICE_NAME);
+        let mut all = nested(HEADER, bytes(&header));
+        all.extend(content);
+        let mut message = NetlinkMessage::from(GenlMessage::from_payload(Change { command, content: all }));
+        message.header.flags = NLM_F_REQUEST | NLM_F_ACK;
+        let writes = &mut self.writes;
+        let answers = self.runtime.block_on(async {
+            writes
+                .request(message)
+                .await
+                .map_err(|error| error.to_string())?
+                .try_collect::<Vec<_>>()
+                .await
+                .map_err(|error| error.to_string())
+        })?;
+        for answer in answers {
+            if let NetlinkPayload::Error(error) = answer.payload
+                && error.code.is_some()
+            {
+                return Err(error.to_io().to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A message whose answer is nothing but whether it was done.
+#[derive(Debug)]
+struct Change {
+    command: u8,
+    content: Vec<u8>,
+}
+
+impl GenlFamily for Change {
+    fn family_name() -> &'static str {
+        "ethtool"
+    }
+
+    fn version(&self) -> u8 {
+        1
+    }
+
+    fn command(&self) -> u8 {
+        self.command
+    }
+}
+
+impl Emitable for Change {
+    fn buffer_len(&self) -> usize {
+        self.content.len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        buffer[..self.content.len()].copy_from_slice(&self.content);
+    }
+}
+
+impl ParseableParametrized<[u8], GenlHeader> for Change {
+    fn parse_with_param(content: &[u8], header: GenlHeader) -> Result<Self, DecodeError> {
+        Ok(Self { command: header.cmd, content: content.to_vec() })
+    }
+}
+
+fn bytes(attribute: &impl Nla) -> Vec<u8> {
+    let mut bytes = vec![0; attribute.buffer_len()];
+    attribute.emit(&mut bytes);
+    bytes
+}
+
+fn nested(kind: u16, content: Vec<u8>) -> Vec<u8> {
+    bytes(&DefaultNla::new(kind | NLA_F_NESTED, content))
+}
+
+fn text(kind: u16, text: &str) -> Vec<u8> {
+    bytes(&DefaultNla::new(kind, text.bytes().chain([0]).collect()))
+}

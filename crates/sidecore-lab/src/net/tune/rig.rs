@@ -1,0 +1,280 @@
+//! The path that is tuned: both ends with their settings, and what a run of it comes to.
+
+use super::goal::{Figures, Goal};
+use super::place::Here;
+use super::setting::{self, KNOWN, Setting};
+use crate::bench::median;
+use crate::net::account::Account;
+use crate::net::end::{End, Order};
+use crate::net::path::{Both, Path};
+use crate::net::protocol::{Direction, Load, Transport};
+use std::collections::BTreeMap;
+use std::slice;
+use std::thread;
+use std::time::Duration;
+
+/// What a run has before it counts.
+const WARM_UP: Duration = Duration::from_millis(60);
+/// What it costs, as a logarithm, that nothing comes through, against how things were.
+const BROKEN: f64 = 5.0;
+
+/// A setting that can be changed here.
+#[derive(Debug)]
+pub(super) struct Tuned {
+    pub(super) setting: &'static Setting,
+    /// What it was at each end.
+    pub(super) start: Vec<String>,
+    /// What can be tried instead, at both ends.
+    pub(super) others: Vec<String>,
+}
+
+/// The ends whose settings are ours.
+pub(super) struct Ends {
+    pub(super) near: Here,
+    /// With the name of its interface.
+    pub(super) far: Option<(End, String)>,
+}
+
+/// How a run measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    pub(super) window: Duration,
+    pub(super) connections: usize,
+    /// Round trips a second of each connection.
+    pub(super) rate: f64,
+}
+
+/// See the module.
+pub(super) struct Rig {
+    /// The near end's.
+    pub(super) interface: String,
+    path: Path,
+    ends: Ends,
+    pub(super) tuned: Vec<Tuned>,
+    /// The level of each that is set now.
+    now: Vec<usize>,
+    goal: Goal,
+    manner: Manner,
+    /// What runs came to, by the levels.
+    pub(super) seen: BTreeMap<Vec<usize>, Vec<Figures>>,
+}
+
+impl Ends {
+    /// What it is at each end.
+    ///
+    /// # Errors
+    /// It cannot be set at one of them.
+    pub(super) fn read(&mut self, setting: &'static Setting) -> Result<Vec<String>, String> {
+        let mut values = vec![self.near.read(setting)?];
+        if let Some((far, interface)) = &mut self.far {
+            let read = Order::Read { interface: interface.clone(), setting: setting.name.to_owned() };
+            values.push(far.ask(&read)?);
+        }
+        Ok(values)
+    }
+
+    /// Sets it at each end; the last value is for all that have none.
+    ///
+    /// # Errors
+    /// It is refused at one of them.
+    pub(super) fn write(&mut self, setting: &'static Setting, values: &[String]) -> Result<(), String> {
+        let (Some(first), Some(last)) = (values.first(), values.last()) else { return Ok(()) };
+        self.near.write(setting, first)?;
+        if let Some((far, interface)) = &mut self.far {
+            far.order(&Order::Write {
+                interface: interface.clone(),
+                setting: setting.name.to_owned(),
+                value: values.get(1).unwrap_or(last).clone(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What can be set, of those named, or of all; and what cannot, with the reason.
+    ///
+    /// Each value is set for a moment where `tries` says so: what is refused then is left out.
+    ///
+    /// # Errors
+    /// A name is of no setting, or a value cannot be set back.
+    pub(super) fn discover(&mut self, named: &[String], tries: bool) -> Result<(Vec<Tuned>, Vec<String>), String> {
+        let wanted = named.iter().map(|name| setting::by_name(name)).collect::<Result<Vec<_>, _>>()?;
+        let processors = Account::of_kernel().processors.len();
+        let (mut tuned, mut left_out) = (Vec::new(), Vec::new());
+        for setting in KNOWN.iter().filter(|setting| wanted.is_empty() || wanted.contains(setting)) {
+            let start = match self.read(setting) {
+                Ok(start) => start,
+                Err(why) => {
+                    left_out.push(format!("{}: {why}", setting.name));
+                    continue;
+                }
+            };
+            let mut others = setting.others("", processors);
+            others.retain(|value| start.iter().any(|start| start != value));
+            if tries {
+                if let Err(why) = self.write(setting, &start) {
+                    left_out.push(format!("{}: {why}", setting.name));
+                    continue;
+                }
+                others.retain(|value| match self.write(setting, slice::from_ref(value)) {
+                    Ok(()) => true,
+                    Err(why) => {
+                        left_out.push(format!("{} {value}: {why}", setting.name));
+                        false
+                    }
+                });
+                self.write(setting, &start).map_err(|why| format!("{} cannot be set back: {why}", setting.name))?;
+            }
+            if !others.is_empty() {
+                tuned.push(Tuned { setting, start, others });
+            }
+        }
+        Ok((tuned, left_out))
+    }
+}
+
+impl Tuned {
+    /// Its values at the ends, at that level.
+    pub(super) fn values(&self, level: usize) -> &[String] {
+        match level.checked_sub(1) {
+            None => &self.start,
+            Some(other) => &self.others[other..=other],
+        }
+    }
+}
+
+impl Rig {
+    pub(super) fn new(path: Path, ends: Ends, tuned: Vec<Tuned>, goal: Goal, manner: Manner) -> Self {
+        let now = vec![0; tuned.len()];
+        Self {
+            interface: ends.near.interface().to_owned(),
+            path,
+            ends,
+            tuned,
+            now,
+            goal,
+            manner,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// The end that is here.
+    pub(super) fn near(&mut self) -> &mut Here {
+        &mut self.ends.near
+    }
+
+    /// How many other values each setting has.
+    pub(super) fn levels(&self) -> Vec<usize> {
+        self.tuned.iter().map(|tuned| tuned.others.len()).collect()
+    }
+
+    /// What differs from how things were, in words.
+    pub(super) fn words(&self, levels: &[usize]) -> String {
+        let changed = self.tuned.iter().zip(levels).filter(|(_, level)| **level > 0);
+        let said: Vec<_> =
+            changed.map(|(tuned, level)| format!("{} {}", tuned.setting.name, tuned.values(*level)[0])).collect();
+        if said.is_empty() { "as it was".to_owned() } else { said.join(", ") }
+    }
+
+    /// Sets those levels. What depends on another setting may be refused first, so all that is refused is tried again.
+    ///
+    /// # Errors
+    /// What stays refused.
+    pub(super) fn set(&mut self, levels: &[usize]) -> Result<(), String> {
+        let mut refused = Ok(());
+        for _ in 0..2 {
+            refused = Ok(());
+            for (at, tuned) in self.tuned.iter().enumerate() {
+                if self.now[at] == levels[at] {
+                    continue;
+                }
+                match self.ends.write(tuned.setting, tuned.values(levels[at])) {
+                    Ok(()) => self.now[at] = levels[at],
+                    // It may have been set at one end: neither level is sure.
+                    Err(why) => {
+                        self.now[at] = usize::MAX;
+                        refused = Err(format!("{}: {why}", tuned.setting.name));
+                    }
+                }
+            }
+        }
+        refused
+    }
+
+    /// What the path costs at those levels, as a logarithm.
+    ///
+    /// # Errors
+    /// The path is lost.
+    pub(super) fn cost(&mut self, levels: &[usize]) -> Result<f64, String> {
+        if self.set(levels).is_err() {
+            return Ok(self.start_cost() + BROKEN);
+        }
+        let figures = self.measure(self.goal.needs_streams(), self.goal.needs_trips())?;
+        self.seen.entry(levels.to_vec()).or_default().push(figures);
+        Ok(self.goal.cost(&figures).unwrap_or_else(|| self.start_cost() + BROKEN))
+    }
+
+    /// The median of what it cost as things were.
+    fn start_cost(&self) -> f64 {
+        let start = self.seen.get(&vec![0; self.tuned.len()]);
+        let costs: Vec<_> = start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect();
+        median(&costs)
+    }
+
+    /// The medians of all runs at those levels.
+    pub(super) fn figures(&self, levels: &[usize]) -> Figures {
+        let seen = self.seen.get(levels).map_or(&[][..], Vec::as_slice);
+        let middle = |of: fn(&Figures) -> Option<f64>| {
+            let known: Vec<_> = seen.iter().filter_map(of).collect();
+            (!known.is_empty()).then(|| median(&known))
+        };
+        Figures {
+            mbit_per_s: middle(|figures| figures.mbit_per_s),
+            latency_us: middle(|figures| figures.latency_us),
+            cpu_ns_per_byte: middle(|figures| figures.cpu_ns_per_byte),
+        }
+    }
+
+    /// A run of each kind.
+    ///
+    /// # Errors
+    /// The path is lost.
+    pub(super) fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
+        let mut figures = Figures::default();
+        let load = Load {
+            transport: Transport::Tcp,
+            direction: Direction::Send,
+            size: 65_536,
+            connections: self.manner.connections,
+            rate: None,
+        };
+        if streams {
+            let (both, _) = self.run(&load)?;
+            let bytes = both.far.received.bytes as f64;
+            let busy: f64 = both.near.processors.iter().map(|cpu| cpu.busy()).sum();
+            if bytes > 0.0 {
+                figures.mbit_per_s = Some(bytes * 8.0 / both.far.seconds() / 1e6);
+                figures.cpu_ns_per_byte = Some(busy * 1e9 / bytes);
+            }
+        }
+        if trips {
+            let paced = Load { direction: Direction::RoundTrip, size: 64, rate: Some(self.manner.rate), ..load };
+            let (_, latencies) = self.run(&paced)?;
+            figures.latency_us = latencies.filter(|us| *us > 0.0);
+        }
+        Ok(figures)
+    }
+
+    /// What both ends counted, and the median of round trips, us.
+    fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), String> {
+        let mut running = self.path.begin(load)?;
+        thread::sleep(WARM_UP);
+        running.keep_latencies(true);
+        let before = running.count()?;
+        thread::sleep(self.manner.window);
+        let both = running.count()?.since(&before);
+        running.keep_latencies(false);
+        let latencies = running.end()?;
+        let median = (!latencies.is_empty()).then(|| latencies.value_at_quantile(0.5) as f64 / 1e3);
+        Ok((both, median))
+    }
+}

@@ -1,0 +1,122 @@
+//! What was found, as rows and as lines for people to keep.
+
+use super::estimate::Estimate;
+use super::goal::Figures;
+use super::rig::{Rig, Tuned};
+use super::search::{Change, Effect, Found, point};
+use super::setting::Kind;
+use crate::bench::Outcome;
+use crate::report::{Key, Row};
+
+/// Fewer runs say too little to be shown.
+const FEWEST: usize = 4;
+/// How much better than what was found the best of all may be: 1 / 0.97.
+const MOST: f64 = 1.031;
+/// What all is compared with.
+const START: &str = "as it was";
+
+/// Adds the rows, and the lines of what is recommended.
+pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
+    let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), rig, &[]);
+    let mut rows = vec![start];
+    if let Some(gain) = &found.gain {
+        rows.push(with_figures(compared(rig, "recommended", &found.best, gain), rig, &found.best));
+    }
+    rows.extend(found.taken_back.iter().map(|effect| row(rig, "taken back", effect)));
+    rows.extend(found.beyond.iter().map(|effect| row(rig, "more than their sum", effect)));
+    let mut alone: Vec<_> = found.alone.iter().collect();
+    alone.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
+    rows.extend(alone.into_iter().map(|effect| with_figures(row(rig, "alone", effect), rig, &effect.changes)));
+    rows.extend(frontier(rig).iter().map(|changes| {
+        let words = rig.words(&point(rig.tuned.len(), changes));
+        let row = Row::new("net-tune", &short(rig, changes)).with(Key::Op, "frontier").with(Key::Settings, words);
+        with_figures(row, rig, changes)
+    }));
+    outcome.add_rows(rows);
+    match found.gain {
+        Some(_) => {
+            for line in lines(rig, &found.best) {
+                outcome.note(line);
+            }
+        }
+        None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
+    }
+}
+
+/// The first of them, and how many more there are.
+fn short(rig: &Rig, changes: &[Change]) -> String {
+    let words = rig.words(&point(rig.tuned.len(), &changes[..changes.len().min(2)]));
+    if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
+}
+
+/// Of all that was tried often enough what nothing else beats in all figures, by the throughput.
+fn frontier(rig: &Rig) -> Vec<Vec<Change>> {
+    let seen = rig.seen.iter().filter(|(_, runs)| runs.len() >= FEWEST);
+    let seen: Vec<_> = seen.map(|(levels, _)| (levels, rig.figures(levels))).collect();
+    let is_beaten = |own: &Figures| seen.iter().any(|(_, other)| other.beats(own));
+    let mut best: Vec<_> = seen.iter().filter(|(_, own)| !is_beaten(own)).collect();
+    best.sort_by(|(_, one), (_, other)| one.mbit_per_s.unwrap_or(0.0).total_cmp(&other.mbit_per_s.unwrap_or(0.0)));
+    let changes = |levels: &[usize]| levels.iter().copied().enumerate().filter(|(_, level)| *level > 0).collect();
+    best.into_iter().map(|(levels, _)| changes(levels)).collect()
+}
+
+/// What people write where, so that the settings last.
+fn lines(rig: &Rig, best: &[Change]) -> Vec<String> {
+    let line = |(setting, level): &Change| {
+        let tuned = &rig.tuned[*setting];
+        tuned.setting.lines(&rig.interface, &tuned.values(*level)[0])
+    };
+    let lines: Vec<_> = best.iter().map(line).collect();
+    let of =
+        |kind| lines.iter().filter(move |(own, _)| *own == kind).map(|(_, line)| line.as_str()).collect::<Vec<_>>();
+    let kinds = [
+        (Kind::Link, "In a .link file of systemd that matches the interface, under [Link]: "),
+        (Kind::Sysctl, "In a file of /etc/sysctl.d: "),
+        (Kind::Command, "At boot: "),
+    ];
+    let said = kinds.into_iter().map(|(kind, where_to)| (where_to, of(kind).join("; ")));
+    said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
+}
+
+/// What would be tried, where nothing may be changed.
+pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let row = |tuned: &Tuned| {
+        let words = format!("{} {}", tuned.setting.name, tuned.others.join(" | "));
+        Row::new("net-tune", &words).with(Key::Op, "would try").with(Key::Baseline, tuned.start[0].as_str())
+    };
+    outcome.add_rows(tuned.iter().map(row));
+    outcome.note("Nothing was changed, and nothing measured: --try tries these, and puts all back afterwards.");
+    outcome
+}
+
+/// The best of all combinations, and what that which was found is against it.
+pub(super) fn add_best_of_all(outcome: &mut Outcome, rig: &Rig, best: &[Change], gain: &Estimate) {
+    outcome.add_rows([compared(rig, "best of all", best, gain)
+        .with(Key::Baseline, "recommended")
+        .with(Key::AtMost, MOST)]);
+}
+
+fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
+    compared(rig, kind, &effect.changes, &effect.gain)
+}
+
+fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
+    let point = point(rig.tuned.len(), changes);
+    // Fewer say nothing but that.
+    let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
+    Row::new("net-tune", &rig.words(&point))
+        .with(Key::Op, kind)
+        .with(Key::Ratio, gain.mean.exp())
+        .with(Key::RatioLow, known.map(|gain| gain.low.exp()))
+        .with(Key::RatioHigh, known.map(|gain| gain.high.exp()))
+        .with(Key::Baseline, START)
+        .with(Key::Repeats, gain.pairs)
+}
+
+fn with_figures(row: Row, rig: &Rig, changes: &[Change]) -> Row {
+    let figures = rig.figures(&point(rig.tuned.len(), changes));
+    row.with(Key::MbitPerS, figures.mbit_per_s)
+        .with(Key::TotalP50, figures.latency_us)
+        .with(Key::CpuPerByte, figures.cpu_ns_per_byte)
+}

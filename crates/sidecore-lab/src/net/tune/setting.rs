@@ -1,0 +1,188 @@
+//! What can be set of a path: by which name people know it, where it lives, and which values are worth trying.
+
+use super::ethtool::Numbers;
+
+/// Where a setting lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Largest packet, bytes; the interface's, through rtnetlink.
+    Mtu,
+    /// A feature of the interface, by the kernel's names for its kinds, which are on and off together.
+    Feature(&'static [&'static str]),
+    /// A number of the driver's: its family, its attribute there and how many bytes that has.
+    Driver(Numbers, (u16, usize)),
+    /// A file of each queue of the interface, under `/sys/class/net/NAME/queues`: the front of the queues' names, the file.
+    Queues(&'static str, &'static str),
+    /// A file under `/sys/class/net/NAME`.
+    Interface(&'static str),
+    /// A file under `/proc/sys/net`.
+    Sysctl(&'static str),
+}
+
+/// See the module.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) place: Place,
+    /// As in the place; `ALL` in a mask of processors is all of them.
+    tries: &'static [&'static str],
+}
+
+/// Stands for a mask of all processors.
+const ALL: &str = "all";
+
+const fn setting(name: &'static str, place: Place, tries: &'static [&'static str]) -> Setting {
+    Setting { name, place, tries }
+}
+
+const TSO: &[&str] =
+    &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"];
+const TX_CHECKSUM: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+const ON_OFF: &[&str] = &["on", "off"];
+/// Attributes of the families `COALESCE` and `RINGS` in the kernel's `linux/ethtool_netlink.h`.
+const RX_USECS: (u16, usize) = (2, 4);
+const RX_FRAMES: (u16, usize) = (3, 4);
+const TX_USECS: (u16, usize) = (6, 4);
+const TX_FRAMES: (u16, usize) = (7, 4);
+const ADAPTIVE_RX: (u16, usize) = (11, 1);
+const RX_RING: (u16, usize) = (6, 4);
+const TX_RING: (u16, usize) = (9, 4);
+
+/// All that is known.
+pub(super) const KNOWN: [Setting; 23] = [
+    setting("mtu", Place::Mtu, &["1500", "9000"]),
+    setting("tso", Place::Feature(TSO), ON_OFF),
+    setting("gso", Place::Feature(&["tx-generic-segmentation"]), ON_OFF),
+    setting("gro", Place::Feature(&["rx-gro"]), ON_OFF),
+    setting("lro", Place::Feature(&["rx-lro"]), ON_OFF),
+    setting("tx-checksum", Place::Feature(TX_CHECKSUM), ON_OFF),
+    setting("rx-checksum", Place::Feature(&["rx-checksum"]), ON_OFF),
+    setting("coalesce-rx-usecs", Place::Driver(Numbers::Coalesce, RX_USECS), &["0", "8", "50", "200"]),
+    setting("coalesce-rx-frames", Place::Driver(Numbers::Coalesce, RX_FRAMES), &["0", "1", "32", "64"]),
+    setting("coalesce-tx-usecs", Place::Driver(Numbers::Coalesce, TX_USECS), &["0", "50", "200"]),
+    setting("coalesce-tx-frames", Place::Driver(Numbers::Coalesce, TX_FRAMES), &["1", "64"]),
+    setting("coalesce-adaptive-rx", Place::Driver(Numbers::Coalesce, ADAPTIVE_RX), &["0", "1"]),
+    setting("rx-ring", Place::Driver(Numbers::Rings, RX_RING), &["512", "4096"]),
+    setting("tx-ring", Place::Driver(Numbers::Rings, TX_RING), &["512", "4096"]),
+    setting("rps", Place::Queues("rx-", "rps_cpus"), &["0", ALL]),
+    setting("xps", Place::Queues("tx-", "xps_cpus"), &["0", ALL]),
+    setting("threaded-napi", Place::Interface("threaded"), &["0", "1"]),
+    setting("napi-defer-hard-irqs", Place::Interface("napi_defer_hard_irqs"), &["0", "2"]),
+    setting("gro-flush-timeout", Place::Interface("gro_flush_timeout"), &["0", "20000"]),
+    setting("rmem", Place::Sysctl("ipv4/tcp_rmem"), &["4096 131072 6291456", "4096 131072 33554432"]),
+    setting("wmem", Place::Sysctl("ipv4/tcp_wmem"), &["4096 16384 4194304", "4096 16384 33554432"]),
+    setting("congestion-control", Place::Sysctl("ipv4/tcp_congestion_control"), &["cubic", "reno", "bbr"]),
+    setting("busy-poll", Place::Sysctl("core/busy_read"), &["0", "50"]),
+];
+
+/// The setting of that name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
+    KNOWN.iter().find(|setting| setting.name == name).ok_or_else(|| format!("no setting is called {name}"))
+}
+
+impl Setting {
+    /// What to try where it has that value, on a machine of so many processors.
+    pub(super) fn others(&self, now: &str, processors: usize) -> Vec<String> {
+        let tries = self.tries.iter().map(|value| if *value == ALL { mask(processors) } else { (*value).to_owned() });
+        tries.filter(|value| value != now).collect()
+    }
+
+    /// How people set it for good: the kind of file, and its lines.
+    pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
+        let on = value == "on" || value == "1";
+        match (self.place, self.name) {
+            (Place::Mtu, _) => (Kind::Link, format!("MTUBytes={value}")),
+            (Place::Feature(_), "tso") => (Kind::Link, format!("TCPSegmentationOffload={}", yes(on))),
+            (Place::Feature(_), "gso") => (Kind::Link, format!("GenericSegmentationOffload={}", yes(on))),
+            (Place::Feature(_), "gro") => (Kind::Link, format!("GenericReceiveOffload={}", yes(on))),
+            (Place::Feature(_), "lro") => (Kind::Link, format!("LargeReceiveOffload={}", yes(on))),
+            (Place::Feature(_), "tx-checksum") => (Kind::Link, format!("TransmitChecksumOffload={}", yes(on))),
+            (Place::Feature(_), "rx-checksum") => (Kind::Link, format!("ReceiveChecksumOffload={}", yes(on))),
+            (Place::Feature(names), _) => (Kind::Command, format!("ethtool -K {interface} {} {value}", names[0])),
+            (Place::Driver(..), name) => driver(name, interface, value),
+            (Place::Queues(front, file), _) => {
+                let each = format!("/sys/class/net/{interface}/queues/{front}*/{file}");
+                (Kind::Command, format!("for queue in {each}; do echo {value} > $queue; done"))
+            }
+            (Place::Interface(file), _) => (Kind::Command, format!("echo {value} > /sys/class/net/{interface}/{file}")),
+            (Place::Sysctl(file), _) => (Kind::Sysctl, format!("net.{} = {value}", file.replace('/', "."))),
+        }
+    }
+}
+
+/// Where a line goes so that a setting lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Into the section `[Link]` of a `.link` file of systemd.
+    Link,
+    /// Into a file of `/etc/sysctl.d`.
+    Sysctl,
+    /// Typed, or started at boot.
+    Command,
+}
+
+fn driver(name: &str, interface: &str, value: &str) -> (Kind, String) {
+    let link = match name {
+        "coalesce-rx-usecs" => format!("RxCoalesceSec={value}us"),
+        "coalesce-tx-usecs" => format!("TxCoalesceSec={value}us"),
+        "coalesce-rx-frames" => format!("RxMaxCoalescedFrames={value}"),
+        "coalesce-tx-frames" => format!("TxMaxCoalescedFrames={value}"),
+        "coalesce-adaptive-rx" => format!("UseAdaptiveRxCoalesce={}", yes(value == "1")),
+        "rx-ring" => format!("RxBufferSize={value}"),
+        "tx-ring" => format!("TxBufferSize={value}"),
+        _ => return (Kind::Command, format!("ethtool {interface}: {name} {value}")),
+    };
+    (Kind::Link, link)
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+/// As the kernel writes it: hexadecimal words of 32 processors each.
+fn mask(processors: usize) -> String {
+    let (whole, rest) = (processors / 32, processors % 32);
+    let first = (rest > 0).then(|| format!("{:x}", (1_u64 << rest) - 1));
+    first.into_iter().chain(std::iter::repeat_n("ffffffff".to_owned(), whole)).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_values_are_tried() {
+        let mtu = by_name("mtu").unwrap();
+        assert_eq!(mtu.others("1500", 2), ["9000"]);
+        assert_eq!(mtu.others("576", 2), ["1500", "9000"]);
+        assert_eq!(by_name("rps").unwrap().others("0", 2), ["3"]);
+        assert!(by_name("none").is_err());
+    }
+
+    #[test]
+    fn masks_have_a_bit_for_each_processor() {
+        assert_eq!([1, 2, 4, 32, 40, 64].map(mask), ["1", "3", "f", "ffffffff", "ff,ffffffff", "ffffffff,ffffffff"]);
+    }
+
+    #[test]
+    fn names_are_of_one_setting_each_and_every_one_has_a_line() {
+        for (at, setting) in KNOWN.iter().enumerate() {
+            assert!(KNOWN[at + 1..].iter().all(|other| other.name != setting.name), "{}", setting.name);
+            for value in setting.others("", 2) {
+                let (kind, line) = setting.lines("eth0", &value);
+                assert!(!line.is_empty() && !line.contains(": "), "{kind:?} {line}");
+            }
+        }
+        let line = |name: &str, value| by_name(name).unwrap().lines("eth0", value);
+        assert_eq!(line("mtu", "9000"), (Kind::Link, "MTUBytes=9000".to_owned()));
+        assert_eq!(line("gro", "on"), (Kind::Link, "GenericReceiveOffload=yes".to_owned()));
+        assert_eq!(line("wmem", "1 2 3"), (Kind::Sysctl, "net.ipv4.tcp_wmem = 1 2 3".to_owned()));
+        assert_eq!(
+            line("rps", "3").1,
+            "for queue in /sys/class/net/eth0/queues/rx-*/rps_cpus; do echo 3 > $queue; done"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Functions by which a process enters other namespaces.
+
+use super::processes::is_borrower;
+use super::{errno, intercept, pass};
+use crate::calls::namespaces::{after, before};
+use libc::c_int;
+
+/// Enters by `call`, which returns 0 if it has.
+fn entered(call: impl FnOnce() -> c_int) -> c_int {
+    if is_borrower() {
+        return call();
+    }
+    let is_paused = errno::kept(before);
+    let result = call();
+    after(is_paused, result == 0);
+    result
+}
+
+intercept! {
+    fn unshare(flags: c_int) -> c_int {
+        entered(|| pass!(unshare(flags)))
+    }
+
+    fn setns(fd: c_int, kind: c_int) -> c_int {
+        entered(|| pass!(setns(fd, kind)))
+    }
+}
