@@ -186,14 +186,27 @@ pub(crate) fn rows(socket: &Path) -> Vec<Row> {
 
 /// The rows that whoever made this connection may see.
 pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
-    let mut all = Vec::new();
-    loop {
-        say(control, &Ask::List { from: all.len() as u32 }, &[]);
-        match answer(control) {
-            Some((Reply::Sockets(rows), _)) if rows.is_empty() => return all,
-            Some((Reply::Sockets(rows), _)) => all.extend(rows),
-            other => panic!("{other:?}"),
-        }
+    rows_from(control, 0)
+}
+
+/// Those from there on.
+pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
+    let (mut all, mut next) = (Vec::new(), Some(from));
+    while let Some(from) = next {
+        let (rows, further) = page(control, from);
+        assert!(further.is_none_or(|further| further > from));
+        all.extend(rows);
+        next = further;
+    }
+    all
+}
+
+/// One answer, and where the next one begins.
+pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
+    say(control, &Ask::List { from }, &[]);
+    match answer(control) {
+        Some((Reply::Sockets { rows, next }, _)) => (rows, next),
+        other => panic!("{other:?}"),
     }
 }
 
