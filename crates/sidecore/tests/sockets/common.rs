@@ -2,6 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::control;
 use sidecore::core::policy::notify::Notify;
@@ -25,7 +26,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,6 +88,8 @@ pub(crate) fn start(config: Config) -> Running {
 /// A service in a process of its own. Killed when dropped.
 pub(crate) struct Apart {
     process: Child,
+    /// What it says.
+    said: BufReader<ChildStdout>,
     socket: PathBuf,
     _directory: TempDir,
 }
@@ -99,10 +102,29 @@ impl Apart {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
         command.args(["sockets", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
+        let said = BufReader::new(process.stdout.take().unwrap());
+        let mut service = Self { process, said, socket, _directory: directory };
+        assert_eq!(service.says(), "serving\n");
+        service
+    }
+
+    /// The next line that it says.
+    pub(crate) fn says(&mut self) -> String {
+        until("a word of the service", || self.has_said());
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "serving\n");
-        Self { process, socket, _directory: directory }
+        self.said.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Whether it has said something more.
+    pub(crate) fn has_said(&self) -> bool {
+        !self.said.buffer().is_empty() || readable(self.said.get_ref())
+    }
+
+    /// So many descriptors may it have from now on; `None`: as many as this process.
+    pub(crate) fn limit_descriptors(&self, most: Option<u64>) {
+        let (process, own) = (Pid::from_child(&self.process), getrlimit(Resource::Nofile).maximum);
+        prlimit(Some(process), Resource::Nofile, Rlimit { current: most.or(own), maximum: own }).unwrap();
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -217,6 +239,15 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Looks without a pause until it holds.
+pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
+    let mut holds = holds;
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
     }
 }
 
