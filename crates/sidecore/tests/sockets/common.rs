@@ -63,8 +63,8 @@ impl Running {
 }
 
 /// Lets programs of other users in.
-pub(crate) fn open_to_all(service: &Sockets) {
-    for (path, mode) in [(service.socket(), 0o666), (service.socket().parent().unwrap(), 0o755)] {
+pub(crate) fn open_to_all(socket: &Path) {
+    for (path, mode) in [(socket, 0o666), (socket.parent().unwrap(), 0o755)] {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 }
@@ -135,6 +135,28 @@ impl Apart {
     pub(crate) fn end(&mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().unwrap().success());
+    }
+
+    /// Kills it, and does not wait for its end.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// The names of its threads that have not ended, each with the letter of its state.
+    pub(crate) fn threads(&self) -> Vec<(String, char)> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        // One may end just now.
+        let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        let read = |stat: String| {
+            let (name, rest) = stat.rsplit_once(") ")?;
+            Some((name.split_once('(')?.1.to_owned(), rest.chars().next()?))
+        };
+        stats.filter_map(read).filter(|(_, state)| !"ZX".contains(*state)).collect()
     }
 
     /// Its descriptors.

@@ -283,7 +283,7 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
 #[test]
 fn a_flood_of_questions_keeps_nobody_waiting() {
     let service = start(config());
-    open_to_all(&service);
+    open_to_all(service.socket());
     // One of another user, and one that shares its thread with those that flood.
     let socket = service.socket();
     let (_process, control) = Lender::start(socket, if own_user() == 0 { OTHER } else { own_user() });

@@ -107,7 +107,7 @@ fn a_user_is_told_of_its_own_programs_and_root_of_all() {
         return;
     }
     let service = start(config());
-    open_to_all(&service);
+    open_to_all(service.socket());
     let (here, _there) = connection();
     let (_process, control) = Lender::start(service.socket(), OTHER);
     let [own, other] = [Program::attach(&service), Program::hello(control)];
