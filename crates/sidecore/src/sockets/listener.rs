@@ -284,7 +284,9 @@ mod tests {
                 let program = connect_by(&path, clock::now() + PATIENCE).unwrap();
                 // Among others, behind a message without content.
                 let with_it: [(&[u8], &[BorrowedFd<'_>]); 3] = [(b"one", &[]), (b"", &[]), (b"two", &[here.as_fd()])];
-                with_it.into_iter().for_each(|(said, fds)| send(&program, said, fds).unwrap());
+                for (said, fds) in with_it {
+                    send(&program, said, fds).unwrap();
+                }
                 there
             })
             .collect();
