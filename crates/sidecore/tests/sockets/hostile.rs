@@ -293,7 +293,9 @@ fn a_flood_of_questions_keeps_nobody_waiting() {
         let mut number = 0;
         while !flood.is_finished() || number == 0 {
             number += 1;
-            neighbours.iter().for_each(|neighbour| serves(neighbour, number));
+            for neighbour in &neighbours {
+                serves(neighbour, number);
+            }
         }
     });
 }
