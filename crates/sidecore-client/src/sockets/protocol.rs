@@ -36,10 +36,10 @@ pub enum Ask {
         /// Number of the stream, another than that of the one before at this place.
         stream: u32,
     },
-    /// The sockets of this user's programs, of all users for root; from that row on. Only as the first message of a connection.
+    /// The sockets of this user's programs, of all users for root; a part of them. Only as the first message of a connection.
     List {
-        /// Rows to leave out.
-        from: u32,
+        /// Where to go on, as the answer before said; 0: at the beginning.
+        from: u64,
     },
 }
 
@@ -54,8 +54,13 @@ pub enum Reply {
     },
     /// With the packet comes the memory of the next bank.
     Bank,
-    /// Sockets; none: there are no more.
-    Sockets(Vec<Row>),
+    /// Some sockets, perhaps none.
+    Sockets {
+        /// At most [`MAX_ROWS`].
+        rows: Vec<Row>,
+        /// Where the next answer goes on, which is further than this one began; `None`: there are no more.
+        next: Option<u64>,
+    },
     /// Not done: what is wrong and what to do.
     Refused(String),
 }

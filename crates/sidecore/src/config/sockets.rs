@@ -3,6 +3,11 @@
 use super::{Config, DeviceConfig, KeysConfig, require, within};
 use serde::Deserialize;
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
+use toml::{Table, Value};
+
+/// Keys that mean something to a service of sockets. Of `notify` one only.
+const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandbox", "sockets"];
+const NOTIFY: &str = "service";
 
 /// The section `[sockets]`. A service has either this or keys and devices.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -55,4 +60,22 @@ impl SocketsConfig {
             None => Ok(()),
         }
     }
+}
+
+/// Finds a key in the text of a service of sockets that such a service has no use for: whoever wrote it expects something.
+pub(super) fn check_keys(text: &str) -> Result<(), String> {
+    let keys: Table = toml::from_str(text).unwrap_or_default();
+    let notify = keys.get("notify").and_then(Value::as_table);
+    let idle_hop = notify.and_then(|hops| hops.keys().find(|hop| *hop != NOTIFY)).map(|hop| format!("notify.{hop}"));
+    let idle_key = keys.iter().find(|(key, _)| !APPLY.contains(&key.as_str())).map(|(key, value)| match value {
+        Value::Table(_) => format!("[{key}]"),
+        Value::Array(_) => format!("[[{key}]]"),
+        _ => key.clone(),
+    });
+    idle_key.or(idle_hop).map_or(Ok(()), |idle| {
+        Err(format!(
+            "[sockets] and {idle} in one file: it has no effect on sockets; leave it out. Beside [sockets] these apply: \
+             socket, socket_mode, [sidecores], notify.{NOTIFY}, [sandbox]"
+        ))
+    })
 }

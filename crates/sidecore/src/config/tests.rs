@@ -201,3 +201,25 @@ fn sockets_and_what_has_keys_are_two_services() {
         assert!(error.contains("write two files") && error.contains(other.lines().next().unwrap()), "{error}");
     }
 }
+
+#[test]
+fn what_has_no_effect_on_sockets_is_refused_beside_them() {
+    let idle = [
+        ("[limits]\nlanes = 7", "[limits]"),
+        ("[limits]", "[limits]"),
+        ("[keys]", "[keys]"),
+        ("[[device]]\nname = 'inline'\nkind = 'inline'", "[[device]]"),
+        ("[notify]\nservice = 'park'\nclient = 'park'", "notify.client"),
+    ];
+    for (other, name) in idle {
+        let error = error(&format!("[sockets]\n{other}"));
+        assert!(error.contains(name) && error.contains("these apply: socket, socket_mode"), "{error}");
+    }
+    for (other, name) in [("balance = 'sed'", "balance"), ("order = 'fifo'", "order"), ("counters = '/c'", "counters")]
+    {
+        assert!(error(&format!("{other}\n[sockets]")).contains(&format!("and {name} in one file")));
+    }
+    let all = "socket = 's'\nsocket_mode = '0666'\n[sidecores]\ncpus = [0]\n[notify]\nservice = 'park'\n[sandbox]\n\
+               seccomp = true\n[sockets]";
+    assert!(Config::parse(all).is_ok());
+}

@@ -205,8 +205,8 @@ impl Program {
             },
             (Ask::List { from }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
-                let rows = desk.shared.registry.rows(desk.uid, from);
-                self.reply(&Reply::Sockets(rows), &[]).map_err(End::Refused)
+                let (rows, next) = desk.shared.registry.page(desk.uid, from);
+                self.reply(&Reply::Sockets { rows, next }, &[]).map_err(End::Refused)
             }
             _ => Err(End::Refused("out of turn: connect, say hello, and ask for sockets or about them".to_owned())),
         }

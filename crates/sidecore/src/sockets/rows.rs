@@ -11,6 +11,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Places that are looked at for one page: most may have nothing to tell, and the user's thread has streams to serve.
+const MOST_PLACES: u32 = 4096;
+/// Programs that are looked at for one page.
+const MOST_PROGRAMS: usize = MAX_ROWS;
+
 /// One program, as it is told of.
 #[derive(Debug)]
 pub(super) struct Listed {
@@ -23,7 +28,14 @@ pub(super) struct Listed {
 /// The peers of a bank's streams, while the service has their sockets.
 type Peers = Box<[Option<SocketAddr>]>;
 
-/// The programs of all users.
+/// Rows of one answer, as they are gathered.
+#[derive(Default)]
+struct Page {
+    rows: Vec<Row>,
+    places: u32,
+}
+
+/// The programs of all users, by their numbers, which grow.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     programs: Mutex<BTreeMap<u32, Arc<Listed>>>,
@@ -52,11 +64,19 @@ impl Listed {
         }
     }
 
-    /// Rows of its places that have or had a stream.
-    fn rows(&self) -> Vec<Row> {
+    /// Adds rows of its places that have or had a stream, beginning at `from`. The first place that the page has no room
+    /// for; `None`: there are no more.
+    fn add_rows(&self, from: u32, page: &mut Page) -> Option<u32> {
         let banks = lock(&self.banks);
-        let places = banks.iter().flat_map(|(memory, peers)| (0..PLACES).map(move |place| (memory, place, peers)));
-        places.filter_map(|(memory, place, peers)| self.row(memory, place, peers[place as usize])).collect()
+        for place in from..banks.len() as u32 * PLACES {
+            if page.is_full() {
+                return Some(place);
+            }
+            let ((memory, peers), place) = (&banks[(place / PLACES) as usize], place % PLACES);
+            page.places += 1;
+            page.rows.extend(self.row(memory, place, peers[place as usize]));
+        }
+        None
     }
 
     fn row(&self, memory: &BankMemory, place: u32, peer: Option<SocketAddr>) -> Option<Row> {
@@ -83,6 +103,17 @@ impl Listed {
     }
 }
 
+impl Page {
+    fn is_full(&self) -> bool {
+        self.rows.len() == MAX_ROWS || self.places == MOST_PLACES
+    }
+}
+
+/// Where a page begins: a program, and a place of it.
+fn position(serial: u32, place: u32) -> u64 {
+    u64::from(serial) << 32 | u64::from(place)
+}
+
 impl Registry {
     pub(super) fn add(&self, serial: u32, program: Arc<Listed>) {
         lock(&self.programs).insert(serial, program);
@@ -92,10 +123,25 @@ impl Registry {
         lock(&self.programs).remove(&serial);
     }
 
-    /// Rows from that one on, as many as one answer takes: of this user's programs, for root of all.
-    pub(super) fn rows(&self, uid: u32, from: u32) -> Vec<Row> {
-        let programs: Vec<_> =
-            lock(&self.programs).values().filter(|program| uid == 0 || program.uid == uid).cloned().collect();
-        programs.iter().flat_map(|program| program.rows()).skip(from as usize).take(MAX_ROWS).collect()
+    /// Some rows of this user's programs, for root of all, beginning at that position (any is one); and where the next begin.
+    /// Programs that come and go between pages shift no other's rows.
+    pub(super) fn page(&self, uid: u32, from: u64) -> (Vec<Row>, Option<u64>) {
+        let (first, place) = ((from >> 32) as u32, from as u32);
+        let mut page = Page::default();
+        let programs = self.programs_from(first, uid);
+        for (serial, program) in &programs {
+            let from = if *serial == first { place } else { 0 };
+            if let Some(place) = program.add_rows(from, &mut page) {
+                return (page.rows, Some(position(*serial, place)));
+            }
+        }
+        let last = programs.get(MOST_PROGRAMS - 1);
+        (page.rows, last.and_then(|(serial, _)| Some(position(serial.checked_add(1)?, 0))))
+    }
+
+    fn programs_from(&self, first: u32, uid: u32) -> Vec<(u32, Arc<Listed>)> {
+        let programs = lock(&self.programs);
+        let own = programs.range(first..).filter(|(_, program)| uid == 0 || program.uid == uid);
+        own.take(MOST_PROGRAMS).map(|(serial, program)| (*serial, program.clone())).collect()
     }
 }

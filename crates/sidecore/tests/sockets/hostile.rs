@@ -1,8 +1,8 @@
 //! Whatever a program writes, says or sends harms itself at most.
 
 use crate::common::{
-    Lender, Program, all, answer, config, connect, connection, got, hung_up, limited, own_user, pattern, rows, say,
-    start, until,
+    Lender, OTHER, Program, all, answer, config, connect, connection, got, hung_up, limited, open_to_all, own_user,
+    pattern, rows, say, start, until,
 };
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
@@ -19,12 +19,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 /// Rounds of garbage.
 const ROUNDS: u32 = 300;
+/// Programs that ask without end, one after the other.
+const FLOODS: u32 = 50;
 
 /// Not a good one.
 struct Random(u64);
@@ -193,7 +196,7 @@ fn who_has_not_said_hello_has_no_streams() {
     // Nor who asks for the list. What comes with its messages is not taken, or closed.
     let control = connect(service.socket());
     say(&control, &Ask::List { from: 0 }, &[]);
-    assert!(matches!(answer(&control), Some((Reply::Sockets(_), _))));
+    assert!(matches!(answer(&control), Some((Reply::Sockets { .. }, _))));
     let _ = control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]);
     say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
     assert!(hung_up(&control).is_some());
@@ -280,14 +283,34 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
 #[test]
 fn a_flood_of_questions_keeps_nobody_waiting() {
     let service = start(config());
-    let [neighbour, flooding] = [Program::attach(&service), Program::attach(&service)];
-    for number in 1..20 {
-        let asking = connect(service.socket());
-        // Until the service hangs up because nobody reads the answers, or the socket is full.
-        while control::send(&flooding.control, &Ask::Bank, &[]).is_ok() {}
-        while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
-        serves(&neighbour, number);
-    }
+    open_to_all(service.socket());
+    // One of another user, and one that shares its thread with those that flood.
+    let socket = service.socket();
+    let (_process, control) = Lender::start(socket, if own_user() == 0 { OTHER } else { own_user() });
+    let neighbours = [Program::attach(&service), Program::hello(control)];
+    thread::scope(|scope| {
+        // None of them hangs up before the end.
+        let flood = scope.spawn(|| (0..FLOODS).map(|_| flood(socket)).collect::<Vec<_>>());
+        for number in 1.. {
+            let is_over = flood.is_finished();
+            for neighbour in &neighbours {
+                serves(neighbour, number);
+            }
+            if is_over {
+                break;
+            }
+        }
+    });
+}
+
+/// Asks until the service hangs up because nobody reads the answers, or the connection is full.
+fn flood(socket: &Path) -> [OwnedFd; 2] {
+    let [sending, asking] = [connect(socket), connect(socket)];
+    // It may be declined before it has said anything.
+    let _ = control::send(&sending, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+    while control::send(&sending, &Ask::Bank, &[]).is_ok() {}
+    while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
+    [sending, asking]
 }
 
 #[test]
