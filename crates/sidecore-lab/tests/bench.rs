@@ -170,10 +170,20 @@ fn waking_is_compared_with_timers_and_with_what_was_published() {
 
 #[test]
 fn what_does_not_exist_is_a_mistake_of_usage() {
-    let scenario = command().args(["bench", "bogus"]).output().unwrap();
-    assert_eq!(scenario.status.code(), Some(2));
-    assert!(stderr(&scenario).contains("balance"));
-    let op = command().args(["bench", "crypto", "--op", "bogus"]).output().unwrap();
-    assert_eq!(op.status.code(), Some(2));
-    assert!(stderr(&op).contains("aes-256-gcm") && stderr(&op).contains("rsa-2048-sign"));
+    let refused = |arguments: &[&str], listed: &[&str], hidden: &str| {
+        let output = command().arg("bench").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = stderr(&output);
+        assert!(listed.iter().all(|name| said.contains(name)) && !said.contains(hidden), "{arguments:?}: {said}");
+    };
+    refused(&["bogus"], &["balance"], "aes-256-gcm");
+    refused(&["crypto", "--op", "bogus"], &["aes-256-gcm", "rsa-2048-sign"], "stream");
+    // What another scenario has would measure nothing here.
+    refused(&["keys", "--op", "aes-256-gcm"], &["rsa-1024-sign", "ed25519-sign"], "sha-256");
+    refused(&["nginx", "--op", "ed25519-sign"], &["p-256-sign"], "rsa-1024-sign");
+    refused(&["sockets", "--op", "rsa-2048-sign"], &["stream", "echo"], "p-256-sign");
+    refused(&["--op", "stream"], &["aes-256-gcm"], "fan-out");
+    refused(&["lane", "ocf", "--op", "sha-256"], &["lane, ocf"], "aes-256-gcm");
+    refused(&["calibrate", "--op", "sha-256"], &["--op"], "aes-256-gcm");
+    refused(&["keys", "crypto", "--check"], &["sockets"], "aes-256-gcm");
 }
