@@ -121,7 +121,7 @@ impl Sender {
                 }
                 if let Some(due) = quiet.as_mut().filter(|due| **due <= now) {
                     *due += QUIET_GAP;
-                    self.links[0].send_time(size)?;
+                    self.links[0].send_time(&self.content, size)?;
                 }
             }
         }
@@ -212,9 +212,9 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a message that says when. Whoever is quiet has room.
-    fn send_time(&mut self, size: usize) -> io::Result<()> {
-        let mut message = vec![0; size];
+    /// Sends a message that begins with the time. Whoever is quiet has room.
+    fn send_time(&mut self, content: &Content, size: usize) -> io::Result<()> {
+        let mut message = content.at(self.sent, size).to_vec();
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
         message[..size_of::<u64>()].copy_from_slice(&(time.as_nanos() as u64).to_le_bytes());
         self.socket.write_all(&message)?;

@@ -191,11 +191,11 @@ impl Peer {
 
     /// All but the first connection, which has a thread of its own, so that its messages are taken one by one.
     fn take_beside_quiet(&mut self) -> io::Result<()> {
-        let (quiet, size, warm_up) = (self.links[0].socket.try_clone()?, self.sending.size, self.sending.warm_up);
+        let (quiet, sending) = (self.links[0].socket.try_clone()?, self.sending.clone());
         stamp(&quiet)?;
         thread::scope(|scope| {
             let listens = thread::Builder::new().name("quiet peer".to_owned());
-            let listens = listens.spawn_scoped(scope, || listen(&quiet, size, warm_up))?;
+            let listens = listens.spawn_scoped(scope, || listen(&quiet, &sending))?;
             let taken = self.take_all(1, |_| Ok(()));
             let (bytes, latencies, cpu_ns) =
                 listens.join().map_err(|_| failed("the thread of the quiet connection panicked"))??;
@@ -249,21 +249,26 @@ impl Link {
     }
 }
 
-/// Messages of that size with the time in them, until the connection ends: their bytes, how long they took to reach this
-/// socket, and the CPU time of this thread, ns.
-fn listen(quiet: &TcpStream, size: usize, warm_up: u64) -> io::Result<(u64, Histogram<u64>, u64)> {
-    let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; size], 0, histogram());
-    let start = clock::now() + warm_up;
+/// Messages with the time in them, until the connection ends: their bytes, how long they took to reach this socket, and the
+/// CPU time of this thread, ns.
+fn listen(quiet: &TcpStream, sending: &Sending) -> io::Result<(u64, Histogram<u64>, u64)> {
+    let content = Content::new(sending.size, sending.checked);
+    let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; sending.size], 0, histogram());
+    let start = clock::now() + sending.warm_up;
     loop {
         let (count, at) = receive_stamped(quiet, &mut message[filled..])?;
         if count == 0 {
             return Ok((bytes, latencies, clock::thread_cpu()));
         }
-        bytes += count as u64;
         filled += count;
-        if filled == size {
+        if filled == sending.size {
+            let (time, rest) = message.split_at(size_of::<u64>());
+            if sending.checked && *rest != content.at(bytes, filled)[time.len()..] {
+                return Err(failed(format!("other bytes than were sent, after {bytes} on the quiet connection")));
+            }
+            bytes += filled as u64;
             filled = 0;
-            let sent = message.first_chunk().map(|sent| u64::from_le_bytes(*sent));
+            let sent = time.first_chunk().map(|sent| u64::from_le_bytes(*sent));
             // The kernel begins to note times a little after it is asked to.
             if let Some((at, sent)) = at.zip(sent).filter(|_| clock::now() >= start) {
                 latencies.saturating_record(at.saturating_sub(sent).max(1));
@@ -291,6 +296,35 @@ fn failed(why: impl Into<String>) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::task::TcpOptions;
+
+    #[test]
+    fn each_message_of_a_quiet_connection_is_compared() {
+        let sending = Sending {
+            to: "127.0.0.1:0".parse().unwrap(),
+            connections: 1,
+            size: 64,
+            traffic: Traffic::Quiet,
+            options: TcpOptions::NoDelay,
+            checked: true,
+            warm_up: 0,
+            ns: 0,
+        };
+        let content = Content::new(64, true);
+        let heard = |places: &[u64]| {
+            let listener = TcpListener::bind(sending.to).unwrap();
+            let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            for place in places {
+                here.write_all(&[&7_u64.to_le_bytes(), &content.at(*place, 64)[8..]].concat()).unwrap();
+            }
+            drop(here);
+            listen(&listener.accept().unwrap().0, &sending).map(|(bytes, ..)| bytes)
+        };
+        assert_eq!(heard(&[0, 64, 128]).unwrap(), 192);
+        for wrong in [&[64][..], &[0, 0], &[0, 128, 64]] {
+            assert!(heard(wrong).unwrap_err().to_string().contains("other bytes"));
+        }
+    }
 
     #[test]
     fn between_two_notes_bytes_come_evenly() {
