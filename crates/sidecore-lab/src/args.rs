@@ -162,7 +162,7 @@ pub(crate) enum Scenario {
     Keys,
     /// TLS handshakes of nginx with its key in a file and in the service; not among all
     Nginx,
-    /// Small messages over TCP, by an unmodified program; not among all
+    /// Small messages over TCP and UDP, by an unmodified program; not among all
     Sockets,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,

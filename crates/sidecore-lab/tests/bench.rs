@@ -132,6 +132,24 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
         assert!(share.is_none_or(|share| (share > 0.0) == (*kind != "echo")), "{row}");
         assert_eq!((row["baseline"] == "direct", has(row, &["ratio"])), (variant != "direct", variant != "direct"));
     }
+    // Datagrams may be lost, which is said, but none comes late or twice.
+    for variant in variants.iter().filter(|variant| !["nagle", "cork"].contains(variant)) {
+        for size in [64, 1024] {
+            let of = |row: &&Value| row["op"] == "udp" && row["size"] == size && row["variant"] == *variant;
+            let row = rows.iter().find(of).unwrap_or_else(|| panic!("udp {size} {variant}"));
+            assert!(has(row, &["sent_per_s", "ops_per_s", "cpu_us_per_op"]), "{row}");
+            assert!((0.0..1.0).contains(&row["lost"].as_f64().unwrap()), "{row}");
+        }
+    }
+    for variant in ["direct", "ring", "ring-break-even"] {
+        let row = rows.iter().find(|row| row["op"] == "idle" && row["variant"] == variant);
+        let row = row.unwrap_or_else(|| panic!("idle {variant}"));
+        assert!(has(row, &["clients", "idle_wakeups"]) && has(&row["idle_us_per_s"], &["client"]), "{row}");
+        // All are in rings, or there are none.
+        let is_ring = variant != "direct";
+        assert_eq!(row["ring_share"].as_f64(), is_ring.then_some(1.0), "{row}");
+        assert_eq!(has(&row["idle_us_per_s"], &["service"]), is_ring, "{row}");
+    }
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// The clock is read after so many messages.
-const CLOCK_EVERY: usize = 64;
+pub(super) const CLOCK_EVERY: usize = 64;
+/// Messages in a row on a connection before it is silent: more than it takes to enter a ring.
+const LAST_WORDS: usize = 32;
 /// A cork is let go after so many messages.
 const UNCORK_EVERY: u64 = 64;
 /// Between two messages of a quiet connection, ns.
@@ -68,6 +70,8 @@ impl Sender {
             Traffic::Quiet => self.flood(begin, Some(begin))?,
             Traffic::Paced(per_s) => self.pace(begin, per_s)?,
             Traffic::Answers(each) => self.answer(begin, each)?,
+            Traffic::Silence => self.fall_silent(begin)?,
+            Traffic::Datagrams => return Err("datagrams have no connections".into()),
         }
         let Start { at, cpu, sent } = self.measured.ok_or("it ended before it was measured")?;
         let (ns, cpu_ns) = (clock::now() - at, clock::process_cpu() - cpu);
@@ -125,6 +129,17 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// A row of messages to each, and then nothing.
+    fn fall_silent(&mut self, begin: u64) -> io::Result<()> {
+        self.is_over(begin, clock::now());
+        for link in &mut self.links {
+            for _ in 0..LAST_WORDS {
+                link.send(&self.content, self.sending.size)?;
+            }
+        }
+        Ok(())
     }
 
     /// One to each, then a pause, so that there are so many a second.

@@ -55,6 +55,30 @@ pub(super) struct Heard {
 }
 
 impl Heard {
+    /// Nothing so far.
+    pub(super) fn new() -> Self {
+        Self { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: vec![(clock::now(), 0)] }
+    }
+
+    /// So many bytes more, all of which count.
+    pub(super) fn came(&mut self, now: u64, bytes: u64) {
+        self.bytes += bytes;
+        self.count(now, bytes);
+    }
+
+    /// So many more of the bytes that count. Notes now and then how many there are.
+    fn count(&mut self, now: u64, bytes: u64) {
+        self.counted += bytes;
+        if self.log.last().is_none_or(|(logged, _)| now > logged + LOG_EVERY) {
+            self.log.push((now, self.counted));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn ended(&mut self, now: u64) {
+        self.log.push((now, self.counted));
+    }
+
     /// Bytes that count that came between two times.
     pub(super) fn between(&self, from: u64, to: u64) -> f64 {
         until(&self.log, to) - until(&self.log, from)
@@ -86,9 +110,8 @@ impl Peer {
         }
         poll.remove(listener)?;
         let content = Content::new(MOST_BYTES, sending.checked);
-        let heard = Heard { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: Vec::new() };
         let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
-        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard })
+        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard: Heard::new() })
     }
 
     /// Takes all that comes until the program ends, or is its clients.
@@ -103,6 +126,7 @@ impl Peer {
                 self.take_rest(0)?;
             }
             Traffic::Quiet => self.take_beside_quiet()?,
+            Traffic::Datagrams | Traffic::Silence => return Err(failed("no traffic of connections that are read")),
         }
         self.heard.cpu_ns += clock::thread_cpu();
         Ok(self.heard)
@@ -114,7 +138,6 @@ impl Peer {
             self.poll.add(&link.socket, number, Interest::Readable)?;
         }
         let (mut ready, mut heard_at) = (Vec::new(), clock::now());
-        self.heard.log.push((heard_at, 0));
         while self.open > first {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
@@ -127,11 +150,9 @@ impl Peer {
             }
             between(self)?;
             heard_at = self.patient(heard_at, !ready.is_empty())?;
-            if self.heard.log.last().is_some_and(|(logged, _)| heard_at > logged + LOG_EVERY) {
-                self.heard.log.push((heard_at, self.heard.counted));
-            }
+            self.heard.count(heard_at, 0);
         }
-        self.heard.log.push((clock::now(), self.heard.counted));
+        self.heard.ended(clock::now());
         Ok(())
     }
 
@@ -289,27 +310,18 @@ fn until(log: &[(u64, u64)], time: u64) -> f64 {
     }
 }
 
-fn failed(why: impl Into<String>) -> io::Error {
+pub(super) fn failed(why: impl Into<String>) -> io::Error {
     io::Error::other(why.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::task::TcpOptions;
 
     #[test]
     fn each_message_of_a_quiet_connection_is_compared() {
-        let sending = Sending {
-            to: "127.0.0.1:0".parse().unwrap(),
-            connections: 1,
-            size: 64,
-            traffic: Traffic::Quiet,
-            options: TcpOptions::NoDelay,
-            checked: true,
-            warm_up: 0,
-            ns: 0,
-        };
+        let sending =
+            Sending { traffic: Traffic::Quiet, checked: true, ..Sending::example("127.0.0.1:0".parse().unwrap()) };
         let content = Content::new(64, true);
         let heard = |places: &[u64]| {
             let listener = TcpListener::bind(sending.to).unwrap();
