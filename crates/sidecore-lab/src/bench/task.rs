@@ -29,7 +29,7 @@ pub(crate) enum Task {
     Sign(Signatures),
     /// Signatures by the key that has the operation's name as its label, of a PKCS#11 module's first token.
     Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
-    /// Messages on connections, which last as long as the process.
+    /// Messages; what connections they go on last as long as the process.
     Send(Sending),
 }
 
