@@ -18,6 +18,8 @@ const SLOW_BYTES: usize = 10_000;
 const SLOW_GAP: u64 = 10_000_000;
 /// Longest silence while a connection is open, ns.
 const PATIENCE: u64 = 10_000_000_000;
+/// To so many questions at least that were asked after the warm-up: by the second one the program has begun to measure.
+const LEAST_ANSWERS: u64 = 2;
 /// How often is noted how much had come, ns.
 const LOG_EVERY: u64 = 500_000;
 /// How long one wait lasts at most, ms.
@@ -230,8 +232,7 @@ impl Peer {
     /// Clients that each ask, wait for so many messages, and ask again.
     fn ask(&mut self, each: usize) -> io::Result<()> {
         let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
-        let start = clock::now() + self.sending.warm_up;
-        let end = start + self.sending.ns;
+        let mut start = None;
         for (number, link) in self.links.iter_mut().enumerate() {
             link.socket.set_nodelay(true)?;
             self.poll.add(&link.socket, number, Interest::Readable)?;
@@ -246,10 +247,12 @@ impl Peer {
                 }
                 let (link, now) = (&mut self.links[*number], clock::now());
                 if link.received.is_multiple_of(answer) {
+                    // The program's own time began before its first answer.
+                    let start = *start.get_or_insert(now + self.sending.warm_up);
                     if link.asked >= start {
                         self.heard.latencies.saturating_record(now - link.asked);
                     }
-                    if now < end {
+                    if now < start + self.sending.ns || self.heard.latencies.len() < LEAST_ANSWERS {
                         link.ask(&question)?;
                     } else {
                         link.socket.shutdown(Shutdown::Write)?;
