@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub(crate) mod connections;
+pub(crate) mod lock;
 pub mod own;
 pub mod packet;
 pub mod peer;

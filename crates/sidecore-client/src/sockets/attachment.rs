@@ -1,7 +1,7 @@
 //! A program's connection to one run of the service of sockets, and the places that it has there.
 
 use super::protocol::{Ask, Reply};
-use super::stream::{Ring, is_nested};
+use super::stream::Ring;
 use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::own::Own;
@@ -19,7 +19,7 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
@@ -32,6 +32,8 @@ const LOOKS: usize = 16;
 pub(super) struct Attachment {
     control: Own,
     ringer: Ringer,
+    /// Threads, and handlers that interrupted them, that look whether they are to ring, and then do.
+    ringing: AtomicU32,
     layout: Bank,
     first: Arc<BankMemory>,
     gone: AtomicBool,
@@ -85,6 +87,7 @@ impl Attachment {
         Ok(Self {
             control: Own::new(socket)?,
             ringer: Ringer::new(reader, writer)?,
+            ringing: AtomicU32::new(0),
             layout,
             first,
             gone: AtomicBool::new(false),
@@ -246,9 +249,11 @@ impl Seat {
         self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
         // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
-        if self.of.first.doorbell().must_wake() || is_nested() {
+        let others = self.of.ringing.fetch_add(1, Ordering::Relaxed);
+        if self.of.first.doorbell().must_wake() || others > 0 {
             self.of.ringer.ring();
         }
+        self.of.ringing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be.

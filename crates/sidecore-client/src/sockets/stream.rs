@@ -5,11 +5,13 @@
 
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
+use crate::shm::PlaceMemory;
 use crate::shm::span::Span;
+use crate::sys::lock::{Busy, Guard, ThreadLock};
 use crate::sys::tcp;
 use rustix::io::Errno;
 use sidecore_core::streams::bell::Rung;
-use sidecore_core::streams::cursor::{Cursors, pieces, word};
+use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
     BASE, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
@@ -17,10 +19,9 @@ use sidecore_core::streams::layout::{
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
-use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,17 @@ pub enum Sent {
     Within,
 }
 
+/// What became of a message of one piece that was offered without waiting. A byte: it stays in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// All of it is accepted.
+    Taken,
+    /// The same, and nobody empties the ring any more: [`Stream::go_on_alone`] is to be called.
+    Alone,
+    /// Nothing was done: ask [`Stream::send`].
+    Not,
+}
+
 /// What of a ring is the kernel's by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
@@ -51,7 +63,7 @@ pub enum Drained {
 /// A connection in a ring, or one that was.
 #[derive(Debug, Default)]
 pub struct Stream {
-    seat: Mutex<Option<Ring>>,
+    ring: ThreadLock<Option<Ring>>,
     /// What a handler wished that interrupted whoever is at work on it: another than [`Wish::Stay`] when it left.
     left: AtomicU8,
 }
@@ -60,6 +72,8 @@ pub struct Stream {
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) seat: Seat,
+    /// The seat's memory.
+    at: PlaceMemory,
     pub(super) descriptor: RawFd,
     /// Bytes written.
     tail: u64,
@@ -69,70 +83,67 @@ pub(super) struct Ring {
     more: bool,
 }
 
-/// Streams that this thread is at work on, by address, those of the handlers that interrupted it behind its own; 0: none.
-type Within = [Cell<usize>; 4];
-
-thread_local!(static WITHIN: Within = const { [const { Cell::new(0) }; 4] });
-
-/// That this thread is at work on a stream: said before the stream's lock is taken, and until it is given back, so that
-/// whatever interrupts the thread in between finds it.
-struct Entry<'a> {
-    stream: &'a Stream,
-    depth: usize,
+/// A stream that this thread is at work on.
+struct Locked<'a> {
+    ring: Guard<'a, Option<Ring>>,
+    /// Dropped last.
+    _after: After<'a>,
 }
 
-impl<'a> Entry<'a> {
-    /// `None`: it is already, further up its stack.
-    fn new(stream: &'a Stream) -> Option<Self> {
-        let this = std::ptr::from_ref(stream).addr();
-        WITHIN.with(|within| {
-            let depth = within.iter().position(|entry| entry.get() == 0)?;
-            let is_new = within[..depth].iter().all(|entry| entry.get() != this);
-            is_new.then(|| {
-                within[depth].set(this);
-                compiler_fence(Ordering::SeqCst);
-                Self { stream, depth }
-            })
-        })
-    }
-}
+/// What comes after a thread's work on a stream, when it has given the lock back.
+struct After<'a>(&'a Stream);
 
-impl Drop for Entry<'_> {
+impl Drop for After<'_> {
+    #[inline]
     fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        WITHIN.with(|within| within[self.depth].set(0));
-        compiler_fence(Ordering::SeqCst);
         // From now on a handler leaves by itself.
-        if self.stream.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
-            self.stream.leave_as_wished();
+        compiler_fence(Ordering::SeqCst);
+        if self.0.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
+            self.0.leave_as_wished();
         }
     }
 }
 
-/// Whether this thread is at work on more than one: then this is a handler, and what it interrupted may be half done.
-pub(super) fn is_nested() -> bool {
-    WITHIN.with(|within| within[1].get() != 0)
-}
+impl Locked<'_> {
+    /// The ring of that descriptor, if that is the one that the stream is on.
+    #[inline]
+    fn of(&mut self, socket: BorrowedFd<'_>) -> Option<&mut Ring> {
+        self.ring.as_mut().filter(|ring| ring.descriptor == socket.as_raw_fd())
+    }
 
-/// A stream that this thread is at work on.
-struct Locked<'a> {
-    ring: MutexGuard<'a, Option<Ring>>,
-    /// Dropped last.
-    _entry: Entry<'a>,
+    /// Nobody empties the ring any more, and `taken` bytes were just written.
+    #[cold]
+    fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+        let Some(ring) = self.of(socket) else { return Sent::Left };
+        let sent = ring.go_on_alone(socket, taken);
+        if ring.is_over(socket) {
+            *self.ring = None;
+        }
+        sent
+    }
 }
 
 impl Stream {
     /// `None`: this thread has it already, further up its stack.
     fn lock(&self) -> Option<Locked<'_>> {
-        let entry = Entry::new(self)?;
-        let ring = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Locked { ring, _entry: entry })
+        let mut patience = Patience::default();
+        loop {
+            match self.try_lock() {
+                Ok(locked) => return Some(locked),
+                Err(Busy::Here) => return None,
+                Err(Busy::Elsewhere) => patience.wait(),
+            };
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Result<Locked<'_>, Busy> {
+        self.ring.try_lock().map(|ring| Locked { ring, _after: After(self) })
     }
 
     /// Whether this thread is at work on it, further up its stack: then this is a handler, and nothing can be done with it.
     pub fn is_within(&self) -> bool {
-        let this = std::ptr::from_ref(self).addr();
-        WITHIN.with(|within| within.iter().any(|entry| entry.get() == this))
+        self.ring.is_here()
     }
 
     /// A handler left while its thread was at work on the stream.
@@ -152,18 +163,42 @@ impl Stream {
     pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
         if let Some(mut locked) = self.lock() {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
-            *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false });
+            let at = PlaceMemory::new(seat.bank.clone(), seat.place);
+            *locked.ring = Some(Ring { seat, at, descriptor, tail: 0, head: 0, more: false });
         }
     }
 
     /// What `act` does with the ring of that descriptor. `None`: it has none any more, or this thread is within another call.
     fn with<T>(&self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Option<Ring>) -> T) -> Option<T> {
         let mut locked = self.lock()?;
-        locked.ring.as_ref().is_some_and(|ring| ring.descriptor == socket.as_raw_fd()).then(|| act(&mut locked.ring))
+        locked.of(socket).is_some().then(|| act(&mut locked.ring))
+    }
+
+    /// Accepts a message of one piece, where there surely is room for it.
+    #[inline]
+    pub fn offer(&self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool) -> Offered {
+        let Ok(mut locked) = self.try_lock() else { return Offered::Not };
+        let Some(ring) = locked.of(socket) else { return Offered::Not };
+        if (ring.room() as usize) < piece.len() {
+            return Offered::Not;
+        }
+        ring.at.write(ring.tail, &piece);
+        ring.tail += piece.len() as u64;
+        ring.more = more;
+        if ring.publish() { Offered::Taken } else { Offered::Alone }
+    }
+
+    /// After [`Offered::Alone`] for so many bytes: what becomes of them. Whoever came between has sent them as well.
+    #[cold]
+    pub fn go_on_alone(&self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
+        if locked.of(socket).is_none() {
+            return Sent::Taken(taken);
+        }
+        locked.go_on_alone(socket, taken)
     }
 
     /// Accepts what there is room for of a message, whose `pieces` have `len` bytes in all; `more`: more follows at once.
-    #[inline]
     pub fn send<'m>(
         &self,
         socket: BorrowedFd<'_>,
@@ -172,8 +207,7 @@ impl Stream {
         more: bool,
     ) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Sent::Left };
+        let Some(ring) = locked.of(socket) else { return Sent::Left };
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
@@ -183,22 +217,14 @@ impl Stream {
             return sent;
         }
         let taken = ring.write(pieces, len, more);
-        if ring.publish() {
-            return Sent::Taken(taken);
-        }
-        let sent = ring.go_on_alone(socket, taken);
-        if ring.is_over(socket) {
-            *locked.ring = None;
-        }
-        sent
+        if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(socket, taken) }
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
     /// blocked. A handler that interrupted this thread while it was at it finds it blocked.
     pub fn settle(&self, socket: BorrowedFd<'_>) -> Drained {
         let Some(mut locked) = self.lock() else { return Drained::Blocked };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Drained::Empty };
+        let Some(ring) = locked.of(socket) else { return Drained::Empty };
         let drained = ring.drain(socket);
         if drained != Drained::Blocked
             && let Some(ring) = locked.ring.take()
@@ -222,8 +248,7 @@ impl Stream {
     /// The ring could not be emptied, and nothing was called.
     pub fn with_kernel<T>(&self, socket: BorrowedFd<'_>, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
         let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Ok(call().0) };
+        let Some(ring) = locked.of(socket) else { return Ok(call().0) };
         ring.hold(socket);
         let done = match ring.drain_held(socket) {
             Drained::Empty => {
@@ -286,11 +311,7 @@ impl Stream {
     /// The service of that attachment has ended: what it had accepted goes to the kernel. `None`: somebody is at work on
     /// the stream, or the kernel takes nothing now; ask again.
     pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
-        let mut ring = match self.seat.try_lock() {
-            Ok(ring) => ring,
-            Err(TryLockError::Poisoned(ring)) => ring.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
         let socket = tcp::program_socket(own.descriptor);
         if own.drain(socket) == Drained::Blocked {
@@ -302,23 +323,20 @@ impl Stream {
 }
 
 impl Ring {
+    #[inline]
     fn word(&self, line: usize, word: usize) -> &AtomicU64 {
-        self.seat.bank.word(self.seat.place, line, word)
-    }
-
-    fn count(&self, word: usize) {
-        sidecore_core::words::add(self.word(WRITER, word), 1);
+        self.at.word(line, word)
     }
 
     #[inline]
-    fn size(&self) -> u32 {
-        self.seat.bank.layout().ring_bytes()
+    fn count(&self, word: usize) {
+        sidecore_core::words::add(self.word(WRITER, word), 1);
     }
 
     /// Bytes that surely fit.
     #[inline]
     fn room(&self) -> u32 {
-        self.size() - (self.tail - self.head) as u32
+        self.at.size() - (self.tail - self.head) as u32
     }
 
     /// How far it was moved by now. `None`: the shared word cannot be, as it went back or past what was written.
@@ -327,25 +345,19 @@ impl Ring {
         if !(self.head..=self.tail).contains(&head) {
             return None;
         }
-        let cursors = Cursors::read(head, word(self.tail, self.more), self.size()).ok()?;
+        let cursors = Cursors::read(head, word(self.tail, self.more), self.at.size()).ok()?;
         self.head = head;
         Some(cursors)
     }
 
     /// Copies what fits. Returns how much that is.
-    #[inline]
     fn write<'m>(&mut self, message: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> usize {
         let taken = len.min(self.room() as usize);
         let (mut at, end) = (self.tail, self.tail + taken as u64);
         for piece in message {
-            let mut from = 0;
             let most = piece.len().min((end - at) as usize);
-            for extent in pieces(at, most as u32, self.size()) {
-                let to = self.seat.bank.span(self.seat.place, extent);
-                if let Some(part) = piece.slice(from, to.len()) {
-                    to.copy_span(&part);
-                }
-                from += to.len();
+            if let Some(part) = piece.slice(0, most) {
+                self.at.write(at, &part);
             }
             at += most as u64;
         }
@@ -364,7 +376,7 @@ impl Ring {
 
     #[inline]
     fn ring(&self) -> bool {
-        match self.seat.bank.bell(self.seat.place).ring() {
+        match self.at.bell().ring() {
             Rung::Watched => true,
             Rung::Announce => {
                 self.seat.announce();
@@ -379,7 +391,7 @@ impl Ring {
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore is at it there is room soon, and without a system call of ours.
         let mut patience = Patience::default();
-        while self.seat.bank.hold(self.seat.place).holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
+        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
@@ -438,8 +450,7 @@ impl Ring {
 
     /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer.
     fn hold(&mut self, socket: BorrowedFd<'_>) {
-        let bank = self.seat.bank.clone();
-        let hold = bank.hold(self.seat.place);
+        let hold = self.at.hold();
         let mut patience = Patience::default();
         while !hold.take(Holder::Program) {
             if !patience.wait() {
@@ -460,7 +471,7 @@ impl Ring {
     }
 
     fn release(&mut self) {
-        self.seat.bank.hold(self.seat.place).release();
+        self.at.hold().release();
         // The sidecore may have found it held.
         let _ = self.ring();
     }
@@ -474,7 +485,7 @@ impl Ring {
             if cursors.waiting() == 0 {
                 return Drained::Empty;
             }
-            let spans = cursors.filled(u32::MAX).map(|extent| self.seat.bank.span(self.seat.place, extent));
+            let spans = cursors.filled(u32::MAX).map(|extent| self.at.span(extent));
             match tcp::send(socket, spans, cursors.more()) {
                 Ok(sent) => self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release),
                 Err(Errno::AGAIN) => return Drained::Blocked,
@@ -486,7 +497,7 @@ impl Ring {
     fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
         // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
         let drained = self.drain(socket);
-        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.seat.bank.bell(self.seat.place).is_shut()) {
+        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.at.bell().is_shut()) {
             self.seat.of.clone().adopt(self, wish);
             return;
         }

@@ -76,8 +76,10 @@ pub const SOCKET: usize = 0;
 /// Of [`ROW`]: on which path it is and why, see [`super::rule::Why`].
 pub const WHY: usize = 1;
 
+/// Lines of a place.
+pub const PLACE_LINES: usize = 4;
+
 const FIRST_PLACE: usize = 8;
-const PLACE_LINES: usize = 4;
 const PAGE: usize = 4096;
 
 /// Offsets in a bank with rings of one size.

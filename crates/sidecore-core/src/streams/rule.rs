@@ -118,6 +118,16 @@ impl Rule {
         u64::from_le_bytes([u8::from(self.promoted), self.small, self.large, self.answers, self.caution, 0, 0, 0])
     }
 
+    /// The word of a rule of a connection in a ring, after so many bytes; `None`: ask [`Rule::sends`]. What is sent most goes
+    /// this way.
+    #[inline]
+    pub fn sends_in_ring(word: u64, bytes: usize) -> Option<u64> {
+        let mut kept = word.to_le_bytes();
+        let [promoted, small, large, ..] = &mut kept;
+        *small = small.saturating_add(1);
+        (*promoted == 1 && *large == 0 && bytes < LARGE).then_some(u64::from_le_bytes(kept))
+    }
+
     /// The program sends so many bytes.
     #[inline]
     pub fn sends(&mut self, bytes: usize) -> Advice {
@@ -254,6 +264,24 @@ mod tests {
         let mut rule = promoted();
         rule.sends(64);
         assert!((0..1_000).all(|_| rule.receives() == Advice::Stay));
+    }
+
+    #[test]
+    fn the_short_way_in_a_ring_says_what_the_long_one_does() {
+        let rules = [Rule::default(), promoted()].into_iter().flat_map(|rule| {
+            (0..=u8::MAX)
+                .flat_map(move |small| [0, 1].map(|large| Rule { small, large, answers: 3, caution: 2, ..rule }))
+        });
+        let mut short = 0;
+        for (rule, bytes) in rules.flat_map(|rule| [1, SMALL, LARGE - 1, LARGE].map(|bytes| (rule, bytes))) {
+            let mut long = rule;
+            let advice = long.sends(bytes);
+            if let Some(word) = Rule::sends_in_ring(rule.to_word(), bytes) {
+                assert_eq!((word, advice), (long.to_word(), Advice::Stay), "{rule:?} {bytes}");
+                short += 1;
+            }
+        }
+        assert_eq!(short, 256 * 3, "all small ones in a ring");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
 use libc::c_int;
 use rustix::io::Errno;
-use sidecore_client::sockets::stream::{Drained, Sent, Stream};
+use sidecore_client::shm::span::Span;
+use sidecore_client::sockets::stream::{Drained, Offered, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
 use std::os::fd::RawFd;
 
@@ -43,8 +44,45 @@ impl Next {
     }
 }
 
-/// One with nothing beside its bytes but these flags.
+/// What became of a message of one piece at first sight. It stays in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtOnce {
+    /// All of it is accepted.
+    Sent,
+    /// The same, in a ring that nobody empties any more: [`alone`] goes on.
+    Alone(&'static Stream),
+    /// Nothing was done: [`send`] is to be asked.
+    Not,
+}
+
+/// A message of one piece through a ring that has room for it, as most are.
 #[inline]
+pub(crate) fn at_once(fd: RawFd, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
+    let Some((stream, rule)) = slot.ring_for(piece.len()) else { return AtOnce::Not };
+    match stream.offer(socket::borrowed(fd), piece, flags & libc::MSG_MORE != 0) {
+        Offered::Taken => {
+            slot.remember(rule);
+            AtOnce::Sent
+        }
+        Offered::Alone => AtOnce::Alone(stream),
+        Offered::Not => AtOnce::Not,
+    }
+}
+
+/// One that is in a ring that nobody empties any more.
+#[cold]
+pub(crate) fn alone(
+    fd: RawFd,
+    slot: &'static Slot,
+    message: &Message<'_>,
+    flags: c_int,
+    stream: &'static Stream,
+) -> Next {
+    let sent = stream.go_on_alone(socket::borrowed(fd), message.len());
+    through(fd, slot, message, flags, Some((stream, sent)))
+}
+
+/// One with nothing beside its bytes but these flags.
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
@@ -92,14 +130,14 @@ pub(crate) fn direct(
 ) -> Next {
     match slot.path() {
         Path::Ring(stream) | Path::Leaving(stream) if !stream.is_within() && !may_block(fd, flags) => {
-            at_once(fd, stream, call)
+            behind_the_ring(fd, stream, call)
         }
         _ => on_the_kernel(fd, slot, flags),
     }
 }
 
 /// What is in the ring, and then this call with nothing between.
-fn at_once(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
+fn behind_the_ring(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
     let called = stream.with_kernel(socket::borrowed(fd), || {
         let result = call();
         (result, result.unwrap_or(0))
@@ -222,7 +260,6 @@ fn through(
     }
 }
 
-#[inline]
 fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
     let more = flags & libc::MSG_MORE != 0;
     stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)

@@ -52,6 +52,14 @@ impl<'a> Message<'a> {
         self.len
     }
 
+    /// All of it, if it is one piece.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<Span<'a>> {
+        let [piece] = self.pieces else { return None };
+        // SAFETY: `new` was promised that the bytes stay there.
+        unsafe { span(piece.iov_base, piece.iov_len) }
+    }
+
     /// Its pieces, without its first `skip` bytes.
     #[inline]
     pub(crate) fn spans(&self, mut skip: usize) -> impl Iterator<Item = Span<'a>> {
@@ -73,6 +81,17 @@ pub(super) fn piece(buffer: *const c_void, len: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: len }
 }
 
+/// The same as bytes. `None`: there are none, or the kernel is to say what is wrong.
+///
+/// # Safety
+/// They stay there for `'a`, if the address is not null.
+#[inline]
+pub(super) unsafe fn span<'a>(buffer: *const c_void, len: usize) -> Option<Span<'a>> {
+    let start = NonNull::new(buffer.cast_mut().cast::<u8>()).filter(|_| len > 0 && isize::try_from(len).is_ok())?;
+    // SAFETY: as the caller promised; nobody here writes to them.
+    Some(unsafe { Span::new(start, len) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +108,7 @@ mod tests {
         let message = message(&[b"abc", b"", b"defg"], &mut keep).unwrap();
         let lens = |skip| message.spans(skip).map(|span| span.len()).filter(|len| *len > 0).collect::<Vec<_>>();
         assert_eq!(message.len(), 7);
+        assert!(message.only().is_none());
         assert_eq!((lens(0), lens(2), lens(3), lens(6)), (vec![3, 4], vec![1, 4], vec![4], vec![1]));
     }
 

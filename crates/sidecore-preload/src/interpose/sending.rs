@@ -1,22 +1,22 @@
 //! Functions that send.
 
-use super::message::{Message, piece};
+use super::message::{Message, piece, span};
 use super::{errno, intercept, pass, signals, socket};
-use crate::calls::send::{Next, before, direct, is_plain, on_the_kernel, send as decide};
+use crate::calls::send::{AtOnce, Next, alone, at_once, before, direct, is_plain, on_the_kernel, send as decide};
 use crate::calls::{forks, settle};
 use crate::interpose::slot::Slot;
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
+use sidecore_client::shm::span::Span;
 use sidecore_core::streams::rule::Why;
 use std::mem::offset_of;
 use syscalls::{Sysno, syscall};
 
-/// Sends a message; `kernel` makes the program's own call.
+/// Sends a message in pieces; `kernel` makes the program's own call.
 ///
 /// # Safety
 /// The message is what `kernel` would send.
-#[inline]
 unsafe fn carry(
     fd: c_int,
     slot: &'static Slot,
@@ -25,8 +25,37 @@ unsafe fn carry(
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     let Some(message) = message else { return kernel() };
+    match message.only().map_or(AtOnce::Not, |piece| by_itself(fd, slot, piece, flags)) {
+        AtOnce::Sent => message.len().cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { carry_on(fd, slot, &message, flags, first, kernel) },
+    }
+}
+
+/// The only piece of a message.
+#[inline(never)]
+fn by_itself(fd: c_int, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
+    at_once(fd, slot, piece, flags)
+}
+
+/// Sends a message that was not sent at once. `first`: what was found then.
+///
+/// # Safety
+/// As for [`carry`].
+unsafe fn carry_on(
+    fd: c_int,
+    slot: &'static Slot,
+    message: &Message<'_>,
+    flags: c_int,
+    first: AtOnce,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let mut next = match first {
+        AtOnce::Alone(stream) => alone(fd, slot, message, flags, stream),
+        AtOnce::Sent | AtOnce::Not => decide(fd, slot, message, flags),
+    };
     loop {
-        match decide(fd, slot, &message, flags) {
+        match next {
             Next::Accepted(sent) => return sent.cast_signed(),
             Next::Counted => {
                 let result = kernel();
@@ -34,8 +63,8 @@ unsafe fn carry(
                 return result;
             }
             Next::Kernel => return kernel(),
-            Next::Rest(0) => {}
-            Next::Rest(sent) => return rest(fd, slot, &message, sent, flags),
+            Next::Rest(0) => next = decide(fd, slot, message, flags),
+            Next::Rest(sent) => return rest(fd, slot, message, sent, flags),
             Next::Failed(error) => return errno::failed(error),
             Next::Pipe => return broken(flags),
         }
@@ -187,20 +216,56 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
 // Not inline: what is no connection does not pay for it.
 #[inline(never)]
 unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the caller promised.
+    match unsafe { span(buffer, len) }.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, 0)) {
+        AtOnce::Sent => len.cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { write_slowly(fd, slot, buffer, len, first) },
+    }
+}
+
+/// # Safety
+/// As for `write`.
+#[cold]
+unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
     let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
     // SAFETY: as the caller promised.
-    unsafe { carry(fd, slot, Message::of(&piece), 0, kernel) }
+    let Some(message) = (unsafe { Message::of(&piece) }) else { return kernel() };
+    // SAFETY: as the caller promised.
+    unsafe { carry_on(fd, slot, &message, 0, first, kernel) }
 }
 
 /// # Safety
 /// As for `send`.
 #[inline(never)]
 unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: as the caller promised.
+    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(flags));
+    match piece.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, flags)) {
+        AtOnce::Sent => len.cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { send_slowly(fd, slot, buffer, len, flags, first) },
+    }
+}
+
+/// # Safety
+/// As for `send`.
+#[cold]
+unsafe fn send_slowly(
+    fd: c_int,
+    slot: &'static Slot,
+    buffer: *const c_void,
+    len: size_t,
+    flags: c_int,
+    first: AtOnce,
+) -> ssize_t {
     let kernel = || pass!(send(fd, buffer, len, flags));
     if is_plain(flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        return unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) };
+        let Some(message) = (unsafe { Message::of(&piece) }) else { return kernel() };
+        // SAFETY: as the caller promised.
+        return unsafe { carry_on(fd, slot, &message, flags, first, kernel) };
     }
     let unblocked = || {
         // SAFETY: the program's own call, with a flag more.

@@ -131,6 +131,25 @@ impl Slot {
         answer
     }
 
+    /// The ring that so many bytes go through, if it is in one and the rule has nothing to say to them; and what the rule
+    /// remembers then, for [`Slot::remember`].
+    #[inline]
+    pub(crate) fn ring_for(&self, bytes: usize) -> Option<(&'static Stream, u64)> {
+        if !self.is(State::Ring) {
+            return None;
+        }
+        let after = Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)?;
+        Some((self.stream()?, after))
+    }
+
+    /// What [`Slot::ring_for`] was asked about was sent.
+    #[inline]
+    pub(crate) fn remember(&self, rule: u64) {
+        if self.rule.load(Ordering::Relaxed) != rule {
+            self.rule.store(rule, Ordering::Relaxed);
+        }
+    }
+
     /// A thread is about to send.
     #[inline]
     pub(crate) fn enter(&self) -> Path {
@@ -269,6 +288,13 @@ mod tests {
         assert!(slot.is_alone() && slot.is_entered(stream()));
         assert!(matches!(slot.enter(), Path::Ring(_)));
         assert_eq!(slot.born(), 7);
+        assert!(slot.ring_for(64).is_none(), "the rule does not know of it");
+        slot.ask(Rule::promoted);
+        let (_, one) = slot.ring_for(64).unwrap();
+        assert_eq!(slot.ring_for(64).unwrap().1, one, "it was not sent");
+        slot.remember(one);
+        assert_ne!(slot.ring_for(64).unwrap().1, one);
+        assert!(slot.change(State::Ring, State::Leaving) && slot.ring_for(64).is_none());
     }
 
     #[test]
