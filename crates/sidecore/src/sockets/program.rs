@@ -236,7 +236,9 @@ impl Program {
         // From Linux 6.5 on.
         let process = peer::process(&self.socket).ok();
         let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
-        let listed = Arc::new(Listed::new(desk.uid, peer.pid, cut(name)));
+        let name = cut(name);
+        desk.sweep.set_weight(self.client, desk.shared.limits.weight_of(&name));
+        let listed = Arc::new(Listed::new(desk.uid, peer.pid, name));
         desk.shared.registry.add(self.serial, listed.clone());
         let given = reader.try_clone();
         self.role = Role::Sending(Sending { listed, doorbell: reader, process });
