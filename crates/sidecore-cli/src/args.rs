@@ -125,6 +125,8 @@ pub(crate) struct Top {
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) counters: CounterFile,
+    #[command(flatten)]
+    pub(crate) sockets: SocketsService,
 }
 
 #[derive(Debug, Args)]

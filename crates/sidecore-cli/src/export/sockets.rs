@@ -7,7 +7,7 @@ use super::family::{Family, Labels, Value};
 use super::{OTHERS, families};
 use crate::args::SocketsService;
 use crate::sockets::listed;
-use crate::sockets::programs::{Counts, Path, Seen};
+use crate::sockets::programs::{Counts, Seen, Way};
 use crate::users::Users;
 use sidecore::counters::Kind;
 use sidecore::sockets::protocol::Row;
@@ -48,9 +48,9 @@ impl Account {
     fn take(&mut self, row: &Row, recent: &Counts) {
         self.sum.add(recent);
         self.waiting = self.waiting.saturating_add(row.waiting);
-        match Path::of(row) {
-            Some(Path::Ring) => self.in_rings += 1,
-            Some(Path::Kernel(why)) => *self.on_kernel.entry(why).or_default() += 1,
+        match Way::of(row) {
+            Some(Way::Ring) => self.in_rings += 1,
+            Some(Way::Kernel(why)) => *self.on_kernel.entry(why).or_default() += 1,
             None => {}
         }
     }

@@ -89,14 +89,14 @@ impl Seen {
 
 /// Where a socket is now. `None`: nowhere, as it was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum Way {
     /// In a ring: the service has it.
     Ring,
     /// On the kernel, for that reason.
     Kernel(&'static str),
 }
 
-impl Path {
+impl Way {
     /// What is known of a socket that had a ring once.
     pub(crate) fn of(row: &Row) -> Option<Self> {
         if row.peer.is_some() {
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_socket_is_in_a_ring_as_long_as_the_service_has_it() {
-        let path = |peer: bool, why| Path::of(&Row { peer: peer.then(String::new), why, ..row("a", 7, 0) });
-        assert_eq!((path(true, 1), path(true, 4)), (Some(Path::Ring), Some(Path::Ring)));
-        assert_eq!((path(false, 4), path(false, 99)), (Some(Path::Kernel("forked")), Some(Path::Kernel("unknown"))));
-        assert_eq!(path(false, 1), None);
+        let way = |peer: bool, why| Way::of(&Row { peer: peer.then(String::new), why, ..row("a", 7, 0) });
+        assert_eq!((way(true, 1), way(true, 4)), (Some(Way::Ring), Some(Way::Ring)));
+        assert_eq!((way(false, 4), way(false, 99)), (Some(Way::Kernel("forked")), Some(Way::Kernel("unknown"))));
+        assert_eq!(way(false, 1), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::time::Nanos;
 pub const WRITE_NS: Nanos = 60;
 
 /// Calls that are needed before anything is said.
-const FEWEST: f64 = 16.0;
+const FEWEST: f64 = 8.0;
 /// Calls that count: of so many half are forgotten.
 const MOST: f64 = 4096.0;
 /// Where the bytes of calls spread by less than this part of their mean, they do not tell the two apart,
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_a_call_costs_beside_its_bytes_is_found_from_calls_of_all_sizes() {
         let times = |bytes: u32| (bytes, 4_000 + Nanos::from(bytes) / 4);
-        assert_eq!(fit((0..15).map(|n| times(n * 1000))).fixed(), None, "too few");
+        assert_eq!(fit((0..7).map(|n| times(n * 1000))).fixed(), None, "too few");
         let exact = fit((0..200).map(|n| times(n * 997 % 65_536))).fixed().unwrap();
         assert!((3_990..=4_010).contains(&exact), "{exact}");
         // Every other one takes a half more or less, the long ones by most.
