@@ -20,6 +20,10 @@ const FEW_BYTES: f64 = 512.0;
 const FAR: f64 = 4096.0;
 /// A call that took longer (ns) was not that long by itself.
 const LONGEST: Nanos = 1_000_000_000;
+/// One that took so many times what is expected counts as if it had not: something came between.
+const UNUSUAL: f64 = 1.5;
+/// Unless it took less than this, ns.
+const USUAL: f64 = 1_000.0;
 
 /// The straight line through calls' times by bytes, by least squares. Old calls are forgotten little by little.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +45,7 @@ impl Fit {
             all.into_iter().chain([&mut self.squares, &mut self.products]).for_each(|sum| *sum /= 2.0);
         }
         let (bytes, took) = (f64::from(bytes), took.min(LONGEST) as f64);
+        let took = self.line().map_or(took, |(call, byte)| took.min(UNUSUAL * (call + byte * bytes).max(USUAL)));
         let nearness = FAR / (FAR + bytes);
         let weight = nearness * nearness;
         self.calls += 1.0;
@@ -53,17 +58,22 @@ impl Fit {
 
     /// What a call costs beside its bytes, ns. `None`: the calls so far do not tell.
     pub fn fixed(&self) -> Option<Nanos> {
+        self.line().map(|(call, _)| call as Nanos)
+    }
+
+    /// What a call costs, and each byte, ns.
+    fn line(&self) -> Option<(f64, f64)> {
         if self.calls < FEWEST {
             return None;
         }
         let (bytes, took) = (self.bytes / self.weight, self.took / self.weight);
         let variance = self.squares / self.weight - bytes * bytes;
         if variance <= (SPREAD * bytes) * (SPREAD * bytes) {
-            return (bytes <= FEW_BYTES).then_some(took as Nanos);
+            return (bytes <= FEW_BYTES).then_some((took, 0.0));
         }
         // No byte costs less than nothing, and no call.
-        let a_byte = ((self.products / self.weight - bytes * took) / variance).max(0.0);
-        Some((took - a_byte * bytes).max(0.0) as Nanos)
+        let byte = ((self.products / self.weight - bytes * took) / variance).max(0.0);
+        Some(((took - byte * bytes).max(0.0), byte))
     }
 }
 
@@ -115,6 +125,17 @@ mod tests {
         assert!((40_000..=50_000).contains(&falling), "{falling}");
         assert_eq!(fit((0..100).map(|n| (n * 100, Nanos::from(n * n)))).fixed(), Some(0));
         assert!(fit([(u32::MAX, Nanos::MAX), (0, 0)].into_iter().cycle().take(100)).fixed().is_some());
+    }
+
+    #[test]
+    fn what_comes_between_now_and_then_counts_little_and_what_stays_counts() {
+        let now_and_then = |n: u32| if n % 20 == 19 { 100_000 } else { 5_000 };
+        let fixed = fit((0..4_000).map(|n| (64, now_and_then(n)))).fixed().unwrap();
+        assert!((5_000..5_200).contains(&fixed), "{fixed}");
+        let slower = [(4_000, 5_000), (40_000, 15_000)]
+            .into_iter()
+            .flat_map(|(count, took)| (0..count).map(move |_| (64, took)));
+        assert!(fit(slower).fixed().unwrap() > 14_000);
     }
 
     #[test]
