@@ -148,16 +148,16 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct SocketsService {
-    /// The service of sockets: at this socket, else where SIDECORE_SOCKETS says or at its usual place
+    /// The service of sockets: at this socket, else where `SIDECORE_SOCKETS` says or at its usual place
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
-    sockets: Option<Option<PathBuf>>,
+    sockets: Option<Vec<PathBuf>>,
 }
 
 impl SocketsService {
     /// That at this socket.
     #[cfg(test)]
     pub(crate) fn at(socket: PathBuf) -> Self {
-        Self { sockets: Some(Some(socket)) }
+        Self { sockets: Some(vec![socket]) }
     }
 
     /// Whether it was asked for.
@@ -168,7 +168,7 @@ impl SocketsService {
     /// Its socket.
     pub(crate) fn path(&self) -> PathBuf {
         let of_environment = || std::env::var_os(protocol::SOCKET_VARIABLE).filter(|path| !path.is_empty());
-        let named = self.sockets.clone().flatten().or_else(|| of_environment().map(PathBuf::from));
+        let named = self.sockets.iter().flatten().next_back().cloned().or_else(|| of_environment().map(PathBuf::from));
         named.unwrap_or_else(|| protocol::DEFAULT_SOCKET.into())
     }
 }

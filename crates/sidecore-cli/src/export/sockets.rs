@@ -35,6 +35,16 @@ pub(super) struct Sockets {
     users: Users,
 }
 
+/// What came of asking.
+#[derive(Debug)]
+pub(super) enum List {
+    Rows(Vec<Row>),
+    /// The service does not answer.
+    Silence,
+    /// There is none, and nobody said that there is.
+    Nobody,
+}
+
 /// One program, or all of a name.
 #[derive(Debug, Default)]
 struct Account {
@@ -82,15 +92,23 @@ impl Sockets {
         if self.asked.is_some_and(|asked| asked.elapsed() < AGE) {
             return;
         }
-        let there = self.named || self.socket.exists();
-        self.take(there.then(|| listed(&self.socket).ok()));
+        let list = match listed(&self.socket) {
+            Ok(rows) => List::Rows(rows),
+            Err(_) if self.named || self.socket.exists() => List::Silence,
+            Err(_) => List::Nobody,
+        };
+        self.take(list);
         self.asked = Some(Instant::now());
     }
 
-    /// Takes a list. `Some(None)`: the service did not answer, and `None`: there is none.
-    pub(super) fn take(&mut self, list: Option<Option<Vec<Row>>>) {
-        self.is_up = list.as_ref().map(Option::is_some);
-        let rows = list.flatten().unwrap_or_default();
+    /// Takes what came of asking.
+    pub(super) fn take(&mut self, list: List) {
+        let (is_up, rows) = match list {
+            List::Rows(rows) => (Some(true), rows),
+            List::Silence => (Some(false), Vec::new()),
+            List::Nobody => (None, Vec::new()),
+        };
+        self.is_up = is_up;
         let label = |row: &Row| vec![("program", row.program.clone()), ("user", self.users.name(row.uid))];
         let owners: Vec<Labels> = rows.iter().map(label).collect();
         self.programs.retain(|owner, _| owners.contains(owner));

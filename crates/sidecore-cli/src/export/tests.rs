@@ -2,7 +2,7 @@
 
 use super::Exporter;
 use super::http::{Answer, Server};
-use super::sockets::Sockets;
+use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
 use prometheus_parse::{Scrape, Value};
@@ -179,7 +179,7 @@ fn hostile_names_stay_inside_their_labels() {
 
 /// The page, where the service of sockets tells this.
 fn with_sockets(exporter: &mut Exporter, rows: &[Row]) -> String {
-    exporter.sockets.take(Some(Some(rows.to_vec())));
+    exporter.sockets.take(List::Rows(rows.to_vec()));
     exporter.page()
 }
 
@@ -243,10 +243,10 @@ fn a_service_of_sockets_is_told_of_where_it_is_or_was_named() {
     let service = Service::new();
     let mut exporter = service.exporter();
     assert!(exporter.metrics().contains("sidecore_sockets_up 0\n"), "it was named");
-    exporter.sockets.take(None);
+    exporter.sockets.take(List::Nobody);
     assert!(!exporter.page().contains("sidecore_sockets"));
     with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]);
-    exporter.sockets.take(Some(None));
+    exporter.sockets.take(List::Silence);
     assert!(!exporter.page().contains("feed"), "old numbers are not given out as new ones");
     service.counters.heartbeat(1);
     assert!(
