@@ -13,6 +13,7 @@ use sidecore::counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
 use sockets::Sockets;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 mod account;
 mod families;
@@ -68,7 +69,7 @@ impl Exporter {
 
     /// All metrics as they are now. Without a service: that there is none.
     fn metrics(&mut self) -> String {
-        self.sockets.ask();
+        self.sockets.ask(Instant::now());
         self.page()
     }
 

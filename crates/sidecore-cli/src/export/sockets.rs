@@ -88,8 +88,8 @@ impl Sockets {
     }
 
     /// Asks the service, unless that was done just now.
-    pub(super) fn ask(&mut self) {
-        if self.asked.is_some_and(|asked| asked.elapsed() < AGE) {
+    pub(super) fn ask(&mut self, now: Instant) {
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGE) {
             return;
         }
         let list = match listed(&self.socket) {
@@ -98,7 +98,7 @@ impl Sockets {
             Err(_) => List::Nobody,
         };
         self.take(list);
-        self.asked = Some(Instant::now());
+        self.asked = Some(now);
     }
 
     /// Takes what came of asking.

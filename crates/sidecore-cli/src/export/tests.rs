@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A service that exists only in its counters.
@@ -253,6 +253,19 @@ fn a_service_of_sockets_is_told_of_where_it_is_or_was_named() {
         with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]).contains("feed"),
         "also without the other service"
     );
+}
+
+#[test]
+fn the_service_of_sockets_is_asked_once_a_second_however_often_somebody_scrapes() {
+    let mut exporter = Service::new().exporter();
+    let (start, feed) = (Instant::now(), [made_up::row("feed", 31, 0)]);
+    let asked = [0, 1, 999, 1000, 1500, 2000].map(|after| {
+        with_sockets(&mut exporter, &feed);
+        exporter.sockets.ask(start + Duration::from_millis(after));
+        // There is none: whoever asks hears so.
+        exporter.page().contains("sidecore_sockets_up 0\n")
+    });
+    assert_eq!(asked, [true, false, false, true, false, true]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn what_fewer_calls_saved_is_told_once_calls_were_measured() {
         assert_eq!((told[0].transfers, told[0].drains), (CALLS, drains));
         told[0].saved_ns.unwrap()
     };
-    let ring = |messages: u64| -((messages * WRITE_NS) as i64);
+    let ring = |messages: u64| -(messages * WRITE_NS).cast_signed();
     assert_eq!(saved(CALLS, 0), ring(CALLS), "one message a call is moved, not saved");
     assert_eq!(saved(10_000, 10_000 - CALLS), ring(10_000), "the program's own calls are calls");
     // Fifty messages a call: as much as what one costs, which is more than a message's way through the ring.
