@@ -82,7 +82,7 @@ fn a_service_of_sockets_is_shown_live_and_q_ends_it() {
         let mut terminal = Terminal::new();
         let mut top = terminal.start(&["top", option, socket.to_str().unwrap()]);
         terminal.read_until(ENTER);
-        terminal.read_until("no sockets");
+        terminal.read_until("sockets:");
         terminal.screen.write_all(b"q").unwrap();
         terminal.read_until(LEAVE);
         assert!(top.wait().unwrap().success() && terminal.is_cooked());
