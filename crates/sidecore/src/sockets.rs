@@ -8,6 +8,7 @@ mod cores;
 mod desk;
 mod ledger;
 mod listener;
+mod meter;
 mod program;
 mod rows;
 mod source;

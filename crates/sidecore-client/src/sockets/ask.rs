@@ -103,6 +103,8 @@ mod tests {
             pid: number as u32,
             uid: 0,
             program: "test".to_owned(),
+            place: number as u32,
+            stream: 1,
             descriptor: 3,
             peer: None,
             why: 1,
@@ -110,7 +112,9 @@ mod tests {
             kernel_messages: 0,
             bytes: 64,
             transfers: 1,
+            drains: 0,
             waiting: 0,
+            saved_ns: None,
         }
     }
 

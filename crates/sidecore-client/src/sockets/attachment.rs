@@ -227,10 +227,10 @@ impl Seat {
         for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, layout::ERROR)] {
             bank.word(place, line, word).store(0, Ordering::Relaxed);
         }
-        for (line, word) in [(WRITER, layout::MESSAGES), (WRITER, layout::KERNEL_MESSAGES), (SHARED, layout::TRANSFERS)]
-        {
-            bank.word(place, line, word).store(0, Ordering::Relaxed);
+        for word in [layout::MESSAGES, layout::KERNEL_MESSAGES, layout::DRAINS] {
+            bank.word(place, WRITER, word).store(0, Ordering::Relaxed);
         }
+        bank.word(place, SHARED, layout::TRANSFERS).store(0, Ordering::Relaxed);
         bank.word(place, SHARED, BASE).store(base, Ordering::Relaxed);
         bank.hold(place).release();
         bank.bell(place).disarm();

@@ -74,6 +74,10 @@ pub struct Row {
     pub uid: u32,
     /// Its name as it gave it.
     pub program: String,
+    /// Number of its place among those of the program's connection to the service.
+    pub place: u32,
+    /// Number of the stream there: another than that of the one before, whose counts ended with it.
+    pub stream: u32,
     /// Number of the descriptor there.
     pub descriptor: u32,
     /// Address of the peer, while the service has the socket.
@@ -88,6 +92,11 @@ pub struct Row {
     pub bytes: u64,
     /// System calls in which the service moved something.
     pub transfers: u64,
+    /// System calls in which the program itself moved something.
+    pub drains: u64,
     /// Bytes that wait in the ring.
     pub waiting: u64,
+    /// CPU time that fewer system calls have saved so far (ns), see [`sidecore_core::streams::saving`]; below 0: it was moved
+    /// to the service at a price. `None`: not known.
+    pub saved_ns: Option<i64>,
 }

@@ -14,7 +14,7 @@ use sidecore_core::streams::bell::Rung;
 use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
 };
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
@@ -487,7 +487,10 @@ impl Ring {
             }
             let spans = cursors.filled(u32::MAX).map(|extent| self.at.span(extent));
             match tcp::send(socket, spans, cursors.more()) {
-                Ok(sent) => self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release),
+                Ok(sent) => {
+                    self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
+                    self.count(DRAINS);
+                }
                 Err(Errno::AGAIN) => return Drained::Blocked,
                 Err(error) => return Drained::Failed(error),
             }

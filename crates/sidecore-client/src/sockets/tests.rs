@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{Bank, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::wire::Extent;
 use std::io::Read;
@@ -144,6 +144,8 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Ok(()));
         assert_eq!(send(&stream, &here, 0, 500), Sent::Taken(500));
         assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(service.memory.word(0, WRITER, DRAINS).load(Ordering::Relaxed), 1, "the second moved nothing");
         assert_eq!(send(&stream, &here, 500, 1_200), Sent::Taken(1_200));
         assert!(service.memory.hold(0).take(Holder::Sidecore));
         if moved > 0 {

@@ -195,6 +195,26 @@ fn a_service_of_sockets_has_a_socket_and_limits_of_its_own() {
 }
 
 #[test]
+fn programs_have_weights_by_name() {
+    let config = Config::parse("[sockets.weights]\nmosquitto = 4\n'redis-server *:6379' = 100").unwrap();
+    let sockets = config.sockets.unwrap();
+    let weights = ["mosquitto", "redis-server *:6379", "another"].map(|name| sockets.weight_of(name));
+    assert_eq!(weights, [4, 100, 1]);
+    for (wrong, hint) in [
+        ("mosquitto = 0", "sockets.weights.\"mosquitto\" = 0: use 1 to 100"),
+        ("mosquitto = 101", "use 1 to 100"),
+        ("mosquitto = -1", "line 2"),
+        ("mosquitto = 'most'", "line 2"),
+        ("'' = 2", "names of 1 to 31 bytes"),
+        ("a-name-that-is-cut-where-it-is-told = 2", "names of 1 to 31 bytes"),
+    ] {
+        let error = error(&format!("[sockets.weights]\n{wrong}"));
+        assert!(error.contains(hint), "{error}");
+    }
+    assert!(error("[sockets]\nweight = 3").contains("did you mean \"weights\"?"));
+}
+
+#[test]
 fn sockets_and_what_has_keys_are_two_services() {
     for other in ["[keys]\ndirectory = '/k'", "[[device]]\nname = 'w'\nkind = 'worker'", "[[client]]\nuid = 7"] {
         let error = error(&format!("[sockets]\n{other}"));

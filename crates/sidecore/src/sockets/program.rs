@@ -236,7 +236,9 @@ impl Program {
         // From Linux 6.5 on.
         let process = peer::process(&self.socket).ok();
         let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
-        let listed = Arc::new(Listed::new(desk.uid, peer.pid, cut(name)));
+        let name = cut(name);
+        desk.sweep.set_weight(self.client, desk.shared.limits.weight_of(&name));
+        let listed = Arc::new(Listed::new(desk.uid, peer.pid, name, desk.meter.price().clone()));
         desk.shared.registry.add(self.serial, listed.clone());
         let given = reader.try_clone();
         self.role = Role::Sending(Sending { listed, doorbell: reader, process });
@@ -308,7 +310,7 @@ impl Program {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = At { memory, place: id % PLACES };
         let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
-        let turn = stream.serve(at);
+        let turn = stream.serve(at, &mut desk.meter);
         let moved = stream.moved();
         let outcome = match turn {
             Turn::More => Outcome::More,
@@ -317,7 +319,7 @@ impl Program {
                 let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
                 let known = stream.now_polled();
                 if desk.poller.watch_writable(stream.socket(), number, known).is_err() {
-                    let over = stream.give_back(at);
+                    let over = stream.give_back(at, &mut desk.meter);
                     self.end(desk, id, over);
                 }
                 Outcome::Blocked
@@ -375,7 +377,7 @@ impl Program {
         if let Some(why) = why {
             let _ = self.reply(&Reply::Refused(why), &[]);
         }
-        self.each(desk, |_, _, stream, at| Some(stream.give_back(at)));
+        self.each(desk, |desk, _, stream, at| Some(stream.give_back(at, &mut desk.meter)));
     }
 
     /// Takes what was announced.

@@ -1,11 +1,14 @@
 //! What is told of programs and their sockets: read from the words that service and program share, by any user's thread.
 
+use super::meter::Price;
 use crate::shm::BankMemory;
 use sidecore_client::sockets::protocol::{MAX_ROWS, Row};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::layout::{
-    HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, TAIL, TRANSFERS, WHY, WRITER,
+    DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
 };
+use sidecore_core::streams::place::stream_of;
+use sidecore_core::streams::saving::saved;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -22,6 +25,8 @@ pub(super) struct Listed {
     pub(super) uid: u32,
     pub(super) pid: u32,
     pub(super) name: String,
+    /// Of its user's system calls.
+    price: Arc<Price>,
     banks: Mutex<Vec<(Arc<BankMemory>, Peers)>>,
 }
 
@@ -47,8 +52,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listed {
-    pub(super) fn new(uid: u32, pid: u32, name: String) -> Self {
-        Self { uid, pid, name, banks: Mutex::default() }
+    pub(super) fn new(uid: u32, pid: u32, name: String, price: Arc<Price>) -> Self {
+        Self { uid, pid, name, price, banks: Mutex::default() }
     }
 
     pub(super) fn add(&self, bank: Arc<BankMemory>) {
@@ -72,33 +77,39 @@ impl Listed {
             if page.is_full() {
                 return Some(place);
             }
-            let ((memory, peers), place) = (&banks[(place / PLACES) as usize], place % PLACES);
+            let (memory, peers) = &banks[(place / PLACES) as usize];
             page.places += 1;
-            page.rows.extend(self.row(memory, place, peers[place as usize]));
+            page.rows.extend(self.row(memory, place, peers[(place % PLACES) as usize]));
         }
         None
     }
 
-    fn row(&self, memory: &BankMemory, place: u32, peer: Option<SocketAddr>) -> Option<Row> {
-        let word = |line, word| memory.word(place, line, word).load(Ordering::Relaxed);
+    /// Of the place of that number among all banks, which is in this one.
+    fn row(&self, memory: &BankMemory, number: u32, peer: Option<SocketAddr>) -> Option<Row> {
+        let word = |line, word| memory.word(number % PLACES, line, word).load(Ordering::Relaxed);
         let (messages, kernel_messages) = (word(WRITER, MESSAGES), word(WRITER, KERNEL_MESSAGES));
         if peer.is_none() && messages == 0 && kernel_messages == 0 {
             return None;
         }
-        let bytes = word(SHARED, HEAD);
+        let (bytes, transfers, drains) = (word(SHARED, HEAD), word(SHARED, TRANSFERS), word(WRITER, DRAINS));
         let cursors = Cursors::read(bytes, word(WRITER, TAIL), memory.layout().ring_bytes());
         Some(Row {
             pid: self.pid,
             uid: self.uid,
             program: self.name.clone(),
+            place: number,
+            stream: stream_of(word(SHARED, STATE)),
             descriptor: word(ROW, SOCKET) as u32,
             peer: peer.map(|peer| peer.to_string()),
             why: word(ROW, WHY) as u8,
             messages,
             kernel_messages,
             bytes,
-            transfers: word(SHARED, TRANSFERS),
+            transfers,
+            drains,
             waiting: cursors.map_or(0, |cursors| cursors.waiting().into()),
+            // A message that was moved has a byte at least, whatever the program says.
+            saved_ns: self.price.get().map(|price| saved(price, messages.min(bytes), transfers.saturating_add(drains))),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! looks once more; after that the program announces the stream. What the program writes is read once and checked.
 
 use super::ledger::Permit;
+use super::meter::Meter;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
 use sidecore_client::sys::tcp;
@@ -156,7 +157,7 @@ impl Stream {
     }
 
     /// One turn.
-    pub(super) fn serve(&mut self, at: At<'_>) -> Turn {
+    pub(super) fn serve(&mut self, at: At<'_>, meter: &mut Meter) -> Turn {
         if !self.hold(at) {
             return match self.life {
                 Life::Ending => Turn::Over(Over::GivenBack),
@@ -164,7 +165,7 @@ impl Stream {
                 Life::Open | Life::Orphan { .. } => Turn::Empty,
             };
         }
-        let moved = self.move_some(at);
+        let moved = self.move_some(at, meter);
         at.hold().release();
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
@@ -179,11 +180,11 @@ impl Stream {
 
     /// The service ends, or has done with the program while that lives: it shall go on itself. What the kernel takes now is
     /// still moved.
-    pub(super) fn give_back(&mut self, at: At<'_>) -> Over {
+    pub(super) fn give_back(&mut self, at: At<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
         for _ in 0..PARTING_TURNS {
-            match self.serve(at) {
+            match self.serve(at, meter) {
                 Turn::More => {}
                 Turn::Over(over) => return over,
                 Turn::Empty | Turn::Blocked => break,
@@ -232,7 +233,7 @@ impl Stream {
         self.moved
     }
 
-    fn move_some(&mut self, at: At<'_>) -> Moved {
+    fn move_some(&mut self, at: At<'_>, meter: &mut Meter) -> Moved {
         self.moved = 0;
         // The wish first: what was written before it is seen by the look at the ring.
         let wish = at.wish(self.number);
@@ -243,7 +244,8 @@ impl Stream {
             return Moved::Nothing(wish);
         }
         let spans = cursors.filled(asked).map(|extent| at.memory.span(at.place, extent));
-        match tcp::send(&self.socket, spans, cursors.more() || asked < cursors.waiting()) {
+        let more = cursors.more() || asked < cursors.waiting();
+        match meter.measure(|| tcp::send(&self.socket, spans, more)) {
             Ok(sent) => {
                 at.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
                 words::add(at.word(SHARED, TRANSFERS), 1);

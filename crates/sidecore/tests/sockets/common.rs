@@ -360,7 +360,12 @@ impl Program {
 
     /// On a connection that somebody made.
     pub(crate) fn hello(control: OwnedFd) -> Self {
-        say(&control, &Ask::Hello { abi: ABI, name: "a test".to_owned() }, &[]);
+        Self::named(control, "a test")
+    }
+
+    /// One that gives itself this name.
+    pub(crate) fn named(control: OwnedFd, name: &str) -> Self {
+        say(&control, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]);
         let Some((Reply::Welcome { ring_bytes }, fds)) = answer(&control) else { panic!("not welcome") };
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).unwrap();
         let bank = BankMemory::open(memory, Bank::new(ring_bytes).unwrap()).unwrap();

@@ -10,3 +10,4 @@ mod shares;
 #[path = "../service/skipped.rs"]
 mod skipped;
 mod users;
+mod weights;

@@ -6,9 +6,10 @@ use crate::common::{
 };
 use crate::skipped::skipped;
 use sidecore::config::SocketsConfig;
-use sidecore::core::streams::layout::{KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
+use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_client::sockets::protocol::Row;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,8 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     let [row] = &told[..] else { panic!("{told:?}") };
     assert_eq!((row.pid, row.uid, row.program.as_str()), (std::process::id(), own_user(), "a test"));
     assert_eq!((row.descriptor, row.why, row.messages, row.bytes), (7, Why::Row as u8, 2, 10));
-    assert_eq!((row.transfers, row.waiting), (1, 0));
+    assert_eq!((row.transfers, row.waiting, row.saved_ns), (1, 0, None));
+    assert_eq!((row.place, row.stream), (3, 1));
     assert_eq!(row.peer, Some(here.peer_addr().unwrap().to_string()));
     // On the kernel again, the service knows its peer no more.
     stream.word(ROW, WHY).store(Why::Large as u64, Ordering::Relaxed);
@@ -42,6 +44,36 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     assert_eq!((told[0].peer.as_ref(), told[0].why, told[0].kernel_messages), (None, Why::Large as u8, 5));
     drop(program);
     until("it is forgotten", || rows(service.socket()).is_empty());
+}
+
+#[test]
+fn what_fewer_calls_saved_is_told_once_calls_were_measured() {
+    // Transfers, which the service samples, and bytes of each.
+    const CALLS: u64 = 300;
+    const BYTES: u64 = 64;
+    let service = start(config());
+    let program = Program::attach(&service);
+    let (here, mut there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    for _ in 0..CALLS {
+        stream.until_armed();
+        assert!(stream.write(&[7; BYTES as usize]));
+        got(&mut there, BYTES as usize);
+    }
+    stream.until_armed();
+    let saved = |messages: u64, drains: u64| {
+        stream.word(WRITER, MESSAGES).store(messages, Ordering::Relaxed);
+        stream.word(WRITER, DRAINS).store(drains, Ordering::Relaxed);
+        let told = rows(service.socket());
+        assert_eq!((told[0].transfers, told[0].drains), (CALLS, drains));
+        told[0].saved_ns.unwrap()
+    };
+    let ring = |messages: u64| -(messages * WRITE_NS).cast_signed();
+    assert_eq!(saved(CALLS, 0), ring(CALLS), "one message a call is moved, not saved");
+    assert_eq!(saved(10_000, 10_000 - CALLS), ring(10_000), "the program's own calls are calls");
+    // Fifty messages a call: as much as what one costs, which is more than a message's way through the ring.
+    assert!(saved(CALLS * 50, 0) > 0);
+    assert_eq!(saved(u64::MAX, 0), saved(CALLS * BYTES, 0), "no message is less than a byte");
 }
 
 #[test]
