@@ -11,4 +11,5 @@ pub mod secure;
 pub(crate) mod stack;
 pub mod tcp;
 pub(crate) mod thread;
+pub mod udp;
 pub mod wake;

@@ -6,6 +6,7 @@
 
 mod cores;
 mod desk;
+mod kind;
 mod ledger;
 mod listener;
 mod program;

@@ -60,6 +60,8 @@ pub(super) struct Seat {
     index: u32,
     /// Number of the stream.
     pub(super) number: u32,
+    /// Its ring holds datagrams, which have so many bytes at most in a packet.
+    pub(super) packet: Option<u32>,
 }
 
 impl Attachment {
@@ -103,14 +105,26 @@ impl Attachment {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// A place for a stream on that socket, and the service knows of it.
+    /// A place for a stream on that connection, and the service knows of it.
     ///
     /// # Errors
     /// There is no room, or no service any more.
     pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
-        let base = tcp::accepted(socket)?;
+        self.seat_from(socket, tcp::accepted(socket)?, None)
+    }
+
+    /// The same on a socket that sends datagrams of `packet` bytes at most.
+    ///
+    /// # Errors
+    /// As for [`Attachment::seat`].
+    pub(super) fn seat_of_datagrams(self: &Arc<Self>, socket: BorrowedFd<'_>, packet: u32) -> io::Result<Seat> {
+        // The kernel does not count them.
+        self.seat_from(socket, 0, Some(packet))
+    }
+
+    fn seat_from(self: &Arc<Self>, socket: BorrowedFd<'_>, base: u64, packet: Option<u32>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        let seat = self.take_place(control)?;
+        let seat = self.take_place(control, packet)?;
         seat.begin(base);
         let mut buffer = [0; 32];
         let ask = Ask::Promote { place: seat.index, stream: seat.number };
@@ -124,7 +138,7 @@ impl Attachment {
         }
     }
 
-    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
+    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, packet: Option<u32>) -> io::Result<Seat> {
         let mut places = lock(&self.places);
         let mut next = places.next();
         if next.is_none() {
@@ -133,7 +147,7 @@ impl Attachment {
         }
         let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
         let bank = places.banks[(index / PLACES) as usize].clone();
-        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number })
+        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, packet })
     }
 
     fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
@@ -232,8 +246,12 @@ impl Seat {
         }
     }
 
-    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be.
+    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams
+    /// it knows nothing: those that the holder was at may be sent again.
     pub(super) fn recover(&self, socket: BorrowedFd<'_>, tail: u64) -> Option<()> {
+        if self.packet.is_some() {
+            return Some(());
+        }
         let head = self.bank.word(self.place, SHARED, HEAD);
         let cursors = Cursors::read(head.load(Ordering::Acquire), tail, self.bank.layout().ring_bytes()).ok()?;
         let base = self.bank.word(self.place, SHARED, BASE).load(Ordering::Relaxed);

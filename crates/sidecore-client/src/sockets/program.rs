@@ -8,7 +8,7 @@ use crate::environment::trusted_variable;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::thread::spawn_without_signals;
-use crate::sys::{clock, tcp};
+use crate::sys::{clock, tcp, udp};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -58,11 +58,18 @@ struct Streams {
 /// # Errors
 /// It stays on the kernel, and why.
 pub fn promote(socket: BorrowedFd<'_>) -> Result<&'static Stream, Why> {
-    if !tcp::is_connected_tcp(socket) {
+    let is_tcp = tcp::is_connected_tcp(socket);
+    let packet = if is_tcp || !udp::is_connected_udp(socket) { None } else { udp::most_bytes(socket) };
+    if !is_tcp && packet.is_none() {
         return Err(Why::Special);
     }
     let program = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).map_err(|_| Why::NoService)?;
-    let seat = program.attachment()?.seat(socket).map_err(|_| Why::Refused)?;
+    let attachment = program.attachment()?;
+    let seat = match packet {
+        None => attachment.seat(socket),
+        Some(packet) => attachment.seat_of_datagrams(socket, packet),
+    };
+    let seat = seat.map_err(|_| Why::Refused)?;
     let stream = program.stream();
     stream.begin(seat, socket.as_raw_fd());
     Ok(stream)

@@ -1,8 +1,11 @@
-//! One connection whose sending goes through a ring.
+//! One connection whose sending goes through a ring, of bytes or of [`datagrams`].
 //!
 //! Objects of this type are never freed but used again, and say on which descriptor they are: a thread that still has one in
 //! its hands when another thread closes the descriptor finds that it is not its stream any more, and calls the kernel.
 
+mod datagrams;
+
+use self::datagrams::Datagrams;
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
 use crate::shm::span::Span;
@@ -67,6 +70,8 @@ pub(super) struct Ring {
     head: u64,
     /// Whether more follows the last message at once.
     more: bool,
+    /// It holds those, and not bytes.
+    datagrams: Option<Datagrams>,
 }
 
 /// Streams that this thread is at work on, by address, those of the handlers that interrupted it behind its own; 0: none.
@@ -147,7 +152,8 @@ impl Stream {
     pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
         if let Some(mut locked) = self.lock() {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
-            *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false });
+            let datagrams = seat.packet.map(|packet| Datagrams::new(packet, seat.bank.layout().ring_bytes()));
+            *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
@@ -169,6 +175,13 @@ impl Stream {
         let Some(mut locked) = self.lock() else { return Sent::Within };
         let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
         let Some(ring) = locked.ring.as_mut().filter(of) else { return Sent::Left };
+        if ring.datagrams.is_some() {
+            let sent = ring.send_datagram(socket, pieces, len);
+            if !matches!(sent, Sent::Taken(_) | Sent::Full) {
+                *locked.ring = None;
+            }
+            return sent;
+        }
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
@@ -417,7 +430,8 @@ impl Ring {
     }
 
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
-        if self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
+        // Of datagrams there may be something to tell when all are moved.
+        if self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
             return Drained::Empty;
         }
         self.hold(socket);
@@ -456,6 +470,9 @@ impl Ring {
     }
 
     fn drain_held(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        if self.datagrams.is_some() {
+            return self.drain_datagrams(socket);
+        }
         loop {
             let Some(cursors) = self.cursors() else {
                 tcp::abort(socket);

@@ -47,11 +47,7 @@ impl Run {
     /// # Errors
     /// The first length is more than there was written, or than a datagram has; or a cursor is not at a boundary.
     #[inline]
-    pub fn first(
-        cursors: &Cursors,
-        most: u32,
-        mut length: impl FnMut(Extent) -> u32,
-    ) -> Result<Option<Self>, Fault> {
+    pub fn first(cursors: &Cursors, most: u32, mut length: impl FnMut(Extent) -> u32) -> Result<Option<Self>, Fault> {
         let (start, size, mut left) = (cursors.head(), cursors.size(), cursors.waiting());
         if !start.is_multiple_of(HEADER.into()) || !left.is_multiple_of(HEADER) {
             return Err(Fault);

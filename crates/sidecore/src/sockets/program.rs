@@ -4,6 +4,7 @@
 //! breaks the protocol is hung up on, which does it no harm: it goes on itself, from where the service stopped.
 
 use super::desk::Desk;
+use super::kind;
 use super::ledger::{Kind, Permit};
 use super::rows::Listed;
 use super::source::{Source, What};
@@ -14,7 +15,6 @@ use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{message, peer, wake};
 use rustix::net::getpeername;
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
-use sidecore_client::sys::tcp;
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use std::io;
@@ -288,13 +288,13 @@ impl Program {
         };
         slot.number = number;
         let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
-        if !tcp::is_connected_tcp(&socket) {
+        let Some(what) = kind::Kind::of(&socket) else {
             at.refuse(number);
             desk.close((socket, permit));
             return Ok(());
-        }
+        };
         let peer = getpeername(&socket).ok().flatten().and_then(|peer| peer.try_into().ok());
-        slot.stream = Some(Stream::begin(at, number, socket, permit, desk.ledger.sockets_exceed()));
+        slot.stream = Some(Stream::begin(at, number, (socket, what), permit, desk.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
             sending.listed.set_peer(place, peer);
