@@ -12,8 +12,8 @@ use sidecore_client::sockets::stream::{Drained, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
 use std::os::fd::RawFd;
 
-/// Flags that a ring understands.
-const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// Flags that any ring understands.
+const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// How a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +76,16 @@ fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) ->
     })
 }
 
-/// Whether a ring understands these flags.
+/// Whether the ring of that socket understands these flags.
 #[inline]
-pub(crate) fn is_plain(flags: c_int) -> bool {
-    flags & !UNDERSTOOD == 0
+pub(crate) fn is_plain(slot: &Slot, flags: c_int) -> bool {
+    let other = flags & !UNDERSTOOD;
+    other == 0 || other == if slot.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
+}
+
+/// Whether `sendmmsg` on a socket that is not in a ring, with a first message of so many bytes, is made as one call.
+pub(crate) fn is_one_call(slot: &Slot, bytes: usize) -> bool {
+    count(slot, bytes) != Advice::Promote
 }
 
 /// One with something that only the kernel understands. `call` makes it, and must not block.

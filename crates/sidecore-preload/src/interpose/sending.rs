@@ -2,9 +2,9 @@
 
 use super::message::{Message, piece};
 use super::{errno, intercept, pass, signals, socket};
-use crate::calls::send::{Next, before, direct, is_plain, send as decide};
+use crate::calls::send::{Next, before, direct, is_one_call, is_plain, send as decide};
 use crate::calls::{forks, settle};
-use crate::interpose::slot::Slot;
+use crate::interpose::slot::{Path, Slot};
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
@@ -24,7 +24,7 @@ unsafe fn carry(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    let Some(message) = message else { return kernel() };
+    let Some(message) = message else { return strange(fd, slot, kernel) };
     loop {
         match decide(fd, slot, &message, flags) {
             Next::Accepted(sent) => return sent.cast_signed(),
@@ -40,6 +40,18 @@ unsafe fn carry(
             Next::Pipe => return broken(flags),
         }
     }
+}
+
+/// A message that is empty, or that the kernel is to refuse.
+#[cold]
+fn strange(fd: c_int, slot: &'static Slot, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    // A datagram of no bytes is one.
+    if slot.is_of_datagrams()
+        && let Err(error) = errno::kept(|| before(fd, slot, Why::Special))
+    {
+        return errno::failed(error);
+    }
+    kernel()
 }
 
 /// What is left of a message whose beginning was accepted.
@@ -66,6 +78,11 @@ fn special(
     unblocked: impl FnMut() -> Result<usize, Errno>,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    if flags & libc::MSG_MORE != 0 && slot.is_of_datagrams() {
+        // The kernel makes one datagram of this message and those that follow.
+        slot.pin();
+        return strange(fd, slot, kernel);
+    }
     match direct(fd, slot, flags, unblocked) {
         Next::Accepted(sent) => sent.cast_signed(),
         Next::Failed(error) => errno::failed(error),
@@ -157,7 +174,7 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
     let Some(slot) = table::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
-    if !is_plain(flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
+    if !is_plain(slot, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
         let unblocked = || {
             // SAFETY: the program's own call, with a flag more.
             system(unsafe { syscall!(Sysno::sendmsg, fd, message, flags | libc::MSG_DONTWAIT) })
@@ -183,7 +200,7 @@ unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, l
 #[inline(never)]
 unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     let kernel = || pass!(send(fd, buffer, len, flags));
-    if is_plain(flags) {
+    if is_plain(slot, flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
         return unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) };
@@ -237,7 +254,7 @@ intercept! {
     ) -> ssize_t {
         let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
         let Some(slot) = table::watched(fd) else { return kernel() };
-        if !is_plain(flags) || !to.is_null() {
+        if !is_plain(slot, flags) || !to.is_null() {
             let unblocked = || {
                 // SAFETY: the program's own call, with a flag more.
                 system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, to, to_len) })
@@ -261,6 +278,22 @@ intercept! {
                 unsafe { let_pass_of(messages, at) };
             }
             return pass!(sendmmsg(fd, messages, count, flags));
+        }
+        // SAFETY: as the caller promised.
+        if let Some(slot) = table::watched(fd)
+            && slot.is_of_datagrams()
+            && unsafe { is_at_once(slot, messages, count) }
+        {
+            match slot.enter() {
+                Path::Counted => {
+                    let result = pass!(sendmmsg(fd, messages, count, flags));
+                    slot.exit();
+                    return result;
+                }
+                Path::Kernel => return pass!(sendmmsg(fd, messages, count, flags)),
+                // Another thread has put it into a ring meanwhile.
+                Path::Ring(_) | Path::Leaving(_) | Path::Shut => {}
+            }
         }
         let mut done = 0;
         while done < count.min(1024) {
@@ -289,6 +322,22 @@ intercept! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
         before_printing(fd);
         pass!(vdprintf_chk(fd, flag, format, rest))
+    }
+}
+
+/// Whether these messages are given to the kernel by one call, as they came.
+///
+/// # Safety
+/// As for `sendmmsg`.
+unsafe fn is_at_once(slot: &Slot, messages: *const mmsghdr, count: c_uint) -> bool {
+    // SAFETY: as the caller promised.
+    unsafe {
+        for at in 0..count.min(1024) as usize {
+            let_pass_of(messages, at);
+        }
+        let Some(first) = messages.as_ref().filter(|_| count > 0) else { return true };
+        let bytes = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen).map_or(0, |message| message.len());
+        !slot.is_in_ring() && (!first.msg_hdr.msg_name.is_null() || is_one_call(slot, bytes))
     }
 }
 

@@ -58,17 +58,24 @@ fn same(expected: &str, found: &str) {
 
 #[test]
 fn every_call_does_the_same_with_the_library() {
+    is_the_same_with_the_library(&["calls.c", "more.c", "last.c"], "one more: heard all");
+}
+
+#[test]
+fn every_datagram_is_sent_as_without_the_library() {
+    is_the_same_with_the_library(&["datagrams.c"], "heard of all sizes: 20000");
+}
+
+/// What that program finds, which has to be in it; and that messages of it went through rings.
+fn is_the_same_with_the_library(files: &[&str], expected: &str) {
     let directory = TempDir::new().unwrap();
-    let program = compiled(directory.path(), &["calls.c", "more.c", "last.c"]);
+    let program = compiled(directory.path(), files);
     let plain = found(&program, None);
-    assert!(plain.contains("one more: heard all"), "{plain}");
+    assert!(plain.contains(expected), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
 
     let socket = directory.path().join("socket");
-    let notify = NotifyConfig::all(Notify::Park);
-    let config =
-        Config { notify, socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let _service = Sockets::start(&config).unwrap();
+    let _service = started(&socket);
     let done = AtomicBool::new(false);
     let (found, messages) = thread::scope(|scope| {
         let messages = scope.spawn(|| most_messages(&socket, &done));
