@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Cursors, Fault};
 use sidecore_core::streams::datagrams::{HEADER, MOST, Run};
 use sidecore_core::streams::layout::{HEAD, SHARED};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -24,8 +25,10 @@ pub enum Step {
 }
 
 /// What one who moves a stream's datagrams remembers of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mover {
+    /// To whom; `None`: the socket is connected.
+    to: Option<SocketAddr>,
     /// The kernel cuts no messages of this socket.
     alone: bool,
     /// Calls that failed since something was moved.
@@ -33,6 +36,16 @@ pub struct Mover {
 }
 
 impl Mover {
+    /// Of a fresh stream, on a socket that is connected, or to that address.
+    pub fn new(to: Option<SocketAddr>) -> Self {
+        Self { to, alone: false, failed: 0 }
+    }
+
+    /// To whom its datagrams go; `None`: to the socket's peer.
+    pub fn to(&self) -> Option<&SocketAddr> {
+        self.to.as_ref()
+    }
+
     /// Moves the first datagrams of that ring, which is held, by one call; the cursors are those that it has now.
     ///
     /// # Errors
@@ -48,7 +61,7 @@ impl Mover {
         let pieces = Pieces::new(run.payloads().map(|extent| bank.span(place, extent))).ok_or(Fault)?;
         let segment = u16::try_from(run.len()).ok().filter(|_| run.count() > 1);
         let moved = || bank.word(place, SHARED, HEAD).store(cursors.moved(run.ring_bytes()), Ordering::Release);
-        Ok(match udp::send(socket, &pieces, segment) {
+        Ok(match udp::send(socket, &pieces, segment, self.to.as_ref()) {
             Ok(()) => {
                 moved();
                 self.failed = 0;

@@ -1,7 +1,7 @@
 //! What a process has of the service of sockets: at most one connection to it, and its streams.
 
 use super::ask::connect;
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Target};
 use super::protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use super::stream::Stream;
 use crate::environment::trusted_variable;
@@ -12,6 +12,7 @@ use crate::sys::{clock, tcp, udp};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::time::Nanos;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,16 +59,32 @@ struct Streams {
 /// # Errors
 /// It stays on the kernel, and why.
 pub fn promote(socket: BorrowedFd<'_>) -> Result<&'static Stream, Why> {
-    let is_tcp = tcp::is_connected_tcp(socket);
-    let packet = if is_tcp || !udp::is_connected_udp(socket) { None } else { udp::most_bytes(socket) };
-    if !is_tcp && packet.is_none() {
-        return Err(Why::Special);
+    if tcp::is_connected_tcp(socket) {
+        return enter(socket, None);
     }
+    let packet = if udp::is_connected_udp(socket) { udp::most_bytes(socket, None) } else { None };
+    enter(socket, Some(Target { to: None, packet: packet.ok_or(Why::Special)? }))
+}
+
+/// The same for what is sent to that address, which has no flow and no scope, on a UDP socket that is connected to nobody.
+///
+/// # Errors
+/// As for [`promote`].
+pub fn promote_to(socket: BorrowedFd<'_>, to: SocketAddr) -> Result<&'static Stream, Why> {
+    if !udp::may_send_to(socket, &to) {
+        // It may be connected now, and not for ever.
+        return Err(Why::Few);
+    }
+    let packet = udp::most_bytes(socket, Some(&to)).ok_or(Why::Special)?;
+    enter(socket, Some(Target { to: Some(to), packet }))
+}
+
+fn enter(socket: BorrowedFd<'_>, target: Option<Target>) -> Result<&'static Stream, Why> {
     let program = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).map_err(|_| Why::NoService)?;
     let attachment = program.attachment()?;
-    let seat = match packet {
+    let seat = match target {
         None => attachment.seat(socket),
-        Some(packet) => attachment.seat_of_datagrams(socket, packet),
+        Some(target) => attachment.seat_of_datagrams(socket, target),
     };
     let seat = seat.map_err(|_| Why::Refused)?;
     let stream = program.stream();

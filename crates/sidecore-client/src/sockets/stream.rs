@@ -5,7 +5,7 @@
 
 mod datagrams;
 
-use self::datagrams::Datagrams;
+use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
 use crate::shm::span::Span;
@@ -21,6 +21,7 @@ use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -152,7 +153,7 @@ impl Stream {
     pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
         if let Some(mut locked) = self.lock() {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
-            let datagrams = seat.packet.map(|packet| Datagrams::new(packet, seat.bank.layout().ring_bytes()));
+            let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false, datagrams });
         }
     }
@@ -176,11 +177,7 @@ impl Stream {
         let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
         let Some(ring) = locked.ring.as_mut().filter(of) else { return Sent::Left };
         if ring.datagrams.is_some() {
-            let sent = ring.send_datagram(socket, pieces, len);
-            if !matches!(sent, Sent::Taken(_) | Sent::Full) {
-                *locked.ring = None;
-            }
-            return sent;
+            return send_datagram(&mut locked.ring, socket, pieces, len, None);
         }
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
@@ -199,6 +196,22 @@ impl Stream {
             *locked.ring = None;
         }
         sent
+    }
+
+    /// Accepts a datagram to that address, on a socket that is connected to nobody.
+    pub fn send_to<'m>(
+        &self,
+        socket: BorrowedFd<'_>,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        to: &SocketAddr,
+    ) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Within };
+        let of = |ring: &Ring| ring.descriptor == socket.as_raw_fd() && ring.datagrams.is_some();
+        if !locked.ring.as_ref().is_some_and(of) {
+            return Sent::Left;
+        }
+        send_datagram(&mut locked.ring, socket, pieces, len, Some(to))
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketType, getpeername};
 use sidecore_core::streams::datagrams;
 use std::marker::PhantomData;
 use std::mem::offset_of;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use syscalls::{Sysno, syscall};
 
@@ -21,18 +22,39 @@ const UDP_SEGMENT: i32 = 103;
 /// Bytes of a datagram's headers, with IPv4's or IPv6's.
 const HEADERS_4: u32 = 28;
 const HEADERS_6: u32 = 48;
+/// Bytes of a packet in most networks.
+const ETHERNET: u32 = 1500;
 
 /// Whether it is a UDP socket of the kernel's own that is connected to somebody.
 pub fn is_connected_udp(socket: impl AsFd) -> bool {
-    let is_udp = socket_type(&socket).ok() == Some(SocketType::DGRAM)
-        && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::UDP)
-        && matches!(socket_domain(&socket), Ok(AddressFamily::INET | AddressFamily::INET6));
-    is_udp && getpeername(&socket).is_ok_and(|peer| peer.is_some())
+    family(&socket).is_some() && is_connected(socket)
 }
 
-/// Bytes of the largest datagram that a connected socket sends as one packet. `None`: it is not known, or the socket has an
-/// option that makes more of a message than its packet.
-pub fn most_bytes(socket: impl AsFd) -> Option<u32> {
+/// Whether it is a UDP socket of the kernel's own that is connected to nobody, and may send to that address.
+pub fn may_send_to(socket: impl AsFd, to: &SocketAddr) -> bool {
+    let is_of_family = match family(&socket) {
+        Some(AddressFamily::INET) => to.is_ipv4(),
+        Some(_) => to.is_ipv6(),
+        None => false,
+    };
+    is_of_family && !is_connected(socket)
+}
+
+fn is_connected(socket: impl AsFd) -> bool {
+    getpeername(&socket).is_ok_and(|peer| peer.is_some())
+}
+
+/// Of a UDP socket.
+fn family(socket: impl AsFd) -> Option<AddressFamily> {
+    let is_udp = socket_type(&socket).ok() == Some(SocketType::DGRAM)
+        && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::UDP);
+    let family = if is_udp { socket_domain(&socket).ok() } else { None };
+    family.filter(|family| matches!(*family, AddressFamily::INET | AddressFamily::INET6))
+}
+
+/// Bytes of the largest datagram that a socket sends as one packet; where it is connected to nobody, of one that most networks
+/// carry. `None`: it is not known, or the socket has an option that makes more of a message than its packet.
+pub fn most_bytes(socket: impl AsFd, to: Option<&SocketAddr>) -> Option<u32> {
     let socket = socket.as_fd();
     let special = [
         (libc::IPPROTO_UDP, UDP_CORK),
@@ -50,7 +72,7 @@ pub fn most_bytes(socket: impl AsFd) -> Option<u32> {
         AddressFamily::INET => (libc::IPPROTO_IP, libc::IP_MTU, HEADERS_4),
         _ => (libc::IPPROTO_IPV6, libc::IPV6_MTU, HEADERS_6),
     };
-    number(socket, level, name)?.checked_sub(headers)
+    if to.is_some() { Some(ETHERNET) } else { number(socket, level, name) }?.checked_sub(headers)
 }
 
 /// An option that is a number; `None`: the socket has none of that name.
@@ -90,16 +112,60 @@ struct Control {
     _rest: [u16; 3],
 }
 
+/// An address as system calls want it.
+#[repr(C)]
+union Address {
+    four: libc::sockaddr_in,
+    six: libc::sockaddr_in6,
+}
+
+impl Address {
+    /// And how many bytes it has. It has no flow and no scope.
+    fn of(to: &SocketAddr) -> (Self, usize) {
+        match to {
+            SocketAddr::V4(to) => {
+                let four = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: to.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
+                    sin_zero: [0; 8],
+                };
+                (Self { four }, size_of::<libc::sockaddr_in>())
+            }
+            SocketAddr::V6(to) => {
+                let six = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: to.port().to_be(),
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr { s6_addr: to.ip().octets() },
+                    sin6_scope_id: 0,
+                };
+                (Self { six }, size_of::<libc::sockaddr_in6>())
+            }
+        }
+    }
+}
+
 /// Sends the pieces as one datagram, or as datagrams of `segment` bytes each of which only the last may be shorter, without
-/// ever blocking or raising a signal. All of them are accepted, or none.
+/// ever blocking or raising a signal; `to` somebody, if the socket is connected to nobody. All of them are accepted, or none.
 ///
 /// # Errors
 /// Those of `sendmsg`; `Errno::AGAIN`: the kernel takes nothing now.
-pub fn send(socket: impl AsFd, pieces: &Pieces<'_>, segment: Option<u16>) -> Result<(), Errno> {
+pub fn send(
+    socket: impl AsFd,
+    pieces: &Pieces<'_>,
+    segment: Option<u16>,
+    to: Option<&SocketAddr>,
+) -> Result<(), Errno> {
     // SAFETY: all-zero bytes are a valid header without address, data and control messages.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = pieces.parts.as_ptr().cast_mut();
     header.msg_iovlen = pieces.count;
+    let mut address = to.map(Address::of);
+    if let Some((address, len)) = &mut address {
+        header.msg_name = std::ptr::from_mut(address).cast();
+        header.msg_namelen = *len as libc::socklen_t;
+    }
     let cut = libc::cmsghdr {
         cmsg_len: offset_of!(Control, value) + size_of::<u16>(),
         cmsg_level: libc::IPPROTO_UDP,
@@ -135,7 +201,22 @@ mod tests {
     }
 
     fn send_all(socket: &UdpSocket, bytes: &mut [&mut [u8]], segment: Option<u16>) -> Result<(), Errno> {
-        send(socket, &Pieces::new(bytes.iter_mut().map(|bytes| Span::of(bytes))).unwrap(), segment)
+        send(socket, &Pieces::new(bytes.iter_mut().map(|bytes| Span::of(bytes))).unwrap(), segment, None)
+    }
+
+    #[test]
+    fn who_is_connected_to_nobody_sends_to_an_address() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let (connected, there) = pair(address);
+            let (here, to) = (UdpSocket::bind(address).unwrap(), there.local_addr().unwrap());
+            assert!(may_send_to(&here, &to) && !may_send_to(connected, &to));
+            assert_eq!(most_bytes(&here, Some(&to)), Some(if to.is_ipv4() { 1_472 } else { 1_452 }));
+            let mut bytes = [1; 100];
+            send(&here, &Pieces::new([Span::of(&mut bytes)].into_iter()).unwrap(), Some(50), Some(&to)).unwrap();
+            assert_eq!([(); 2].map(|()| there.recv(&mut [0; 200]).unwrap()), [50, 50]);
+        }
+        let four = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(!may_send_to(four, &"[::1]:1".parse().unwrap()));
     }
 
     #[test]
@@ -173,13 +254,13 @@ mod tests {
     #[test]
     fn a_datagram_is_as_large_as_a_packet_and_none_where_options_say_more() {
         let (here, there) = pair("127.0.0.1:0");
-        assert!(most_bytes(&here).is_some_and(|most| most >= 1_000));
-        assert_eq!(most_bytes(there), None, "connected to nobody");
+        assert!(most_bytes(&here, None).is_some_and(|most| most >= 1_000));
+        assert_eq!(most_bytes(there, None), None, "connected to nobody");
         let yes = 1_i32;
         // SAFETY: the call reads an `int` at that address.
         unsafe { syscall!(Sysno::setsockopt, here.as_raw_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, &raw const yes, 4) }
             .unwrap();
-        assert_eq!(most_bytes(&here), None);
+        assert_eq!(most_bytes(&here, None), None);
     }
 
     #[test]

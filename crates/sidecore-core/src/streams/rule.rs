@@ -102,20 +102,24 @@ pub struct Rule {
     answers: u8,
     /// How often it left its ring.
     caution: u8,
+    /// To whom it sent last, where it says so with each message: a few bits of that.
+    to: u16,
 }
 
 impl Rule {
     /// As it was kept in a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
-        let [promoted, small, large, answers, caution, ..] = word.to_le_bytes();
-        Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION) }
+        let [promoted, small, large, answers, caution, low, high, _] = word.to_le_bytes();
+        let to = u16::from_le_bytes([low, high]);
+        Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION), to }
     }
 
     /// To be kept in a word.
     #[inline]
     pub fn to_word(self) -> u64 {
-        u64::from_le_bytes([u8::from(self.promoted), self.small, self.large, self.answers, self.caution, 0, 0, 0])
+        let [low, high] = self.to.to_le_bytes();
+        u64::from_le_bytes([u8::from(self.promoted), self.small, self.large, self.answers, self.caution, low, high, 0])
     }
 
     /// The program sends so many bytes.
@@ -138,6 +142,16 @@ impl Rule {
         } else {
             Advice::Promote
         }
+    }
+
+    /// The program sends so many bytes to somebody whom it names; `to`: some bits of who that is. A ring is for one: to
+    /// somebody else a row begins anew.
+    #[inline]
+    pub fn sends_to(&mut self, bytes: usize, to: u16) -> Advice {
+        if self.to != to {
+            (self.to, self.small) = (to, 0);
+        }
+        self.sends(bytes)
     }
 
     /// The program receives, or asks whether there is something.
@@ -198,6 +212,15 @@ mod tests {
         let mut rule = Rule::default();
         assert!(small(&mut rule, IN_A_ROW - 1).iter().all(|advice| *advice == Advice::Stay));
         assert_eq!(rule.sends(64), Advice::Promote);
+    }
+
+    #[test]
+    fn sends_to_one_are_a_row_and_to_several_are_none() {
+        let mut rule = Rule::default();
+        assert!((0..1_000).all(|at| rule.sends_to(64, 1 + at % 2) == Advice::Stay));
+        let to_one: Vec<Advice> = (0..IN_A_ROW).map(|_| rule.sends_to(64, 7)).collect();
+        assert_eq!(to_one.last(), Some(&Advice::Promote));
+        assert!(to_one[..to_one.len() - 1].iter().all(|advice| *advice == Advice::Stay));
     }
 
     #[test]

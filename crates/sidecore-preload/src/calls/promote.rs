@@ -8,6 +8,7 @@ use sidecore_client::sockets::program;
 use sidecore_client::sockets::stream::Stream;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -31,14 +32,14 @@ pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
 }
 
-/// A thread that is counted in the slot sent enough. With a ring it is not counted any more.
+/// A thread that is counted in the slot sent enough, to that address if it named one. With a ring it is not counted any more.
 #[cold]
-pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+pub(crate) fn promote(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
     if NEVER.load(Ordering::Relaxed) || BUSY.swap(true, Ordering::Acquire) {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
-    let promoted = if passes == 0 { enter(fd, slot) } else { None };
+    let promoted = if passes == 0 { enter(fd, slot, to) } else { None };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
     BUSY.store(false, Ordering::Release);
     if promoted.is_none() {
@@ -47,7 +48,7 @@ pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream>
     promoted
 }
 
-fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+fn enter(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
     if !forks::is_attached() && has_rings_of_its_own() {
         never();
         return None;
@@ -56,7 +57,8 @@ fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
     if forks::is_shared(fd, slot.born()) || !slot.is_alone() {
         return None;
     }
-    let stream = match program::promote(socket::borrowed(fd)) {
+    let socket = socket::borrowed(fd);
+    let stream = match to.map_or_else(|| program::promote(socket), |to| program::promote_to(socket, *to)) {
         Ok(stream) => stream,
         Err(why) => {
             if why == Why::NoService {

@@ -10,6 +10,7 @@ use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::sockets::stream::{Drained, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 
 /// Flags that any ring understands.
@@ -48,7 +49,7 @@ impl Next {
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
-        Path::Counted => match count(slot, message.len()) {
+        Path::Counted => match count_to(slot, message) {
             Advice::Promote => first(fd, slot, message, flags),
             _ => Next::Counted,
         },
@@ -70,7 +71,7 @@ pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags:
 /// The first one into a ring, if it is entered.
 #[cold]
 fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
-    promote(fd, slot).map_or(Next::Counted, |stream| {
+    promote(fd, slot, message.to()).map_or(Next::Counted, |stream| {
         let sent = into(fd, stream, message, 0, flags);
         through(fd, slot, message, flags, Some((stream, sent)))
     })
@@ -152,6 +153,17 @@ fn count(slot: &Slot, bytes: usize) -> Advice {
     slot.ask(|rule| rule.sends(bytes))
 }
 
+#[inline]
+fn count_to(slot: &Slot, message: &Message<'_>) -> Advice {
+    let Some(to) = message.to() else { return count(slot, message.len()) };
+    let ip = match to.ip() {
+        IpAddr::V4(ip) => ip.to_bits(),
+        IpAddr::V6(ip) => ip.segments().into_iter().fold(0, |bits: u32, part| bits.rotate_left(5) ^ u32::from(part)),
+    };
+    let bits = (ip ^ ip >> 16) as u16 ^ to.port();
+    slot.ask(|rule| rule.sends_to(message.len(), bits))
+}
+
 /// How a call goes on after what the ring said to its message; `None`: it is being left.
 #[inline(never)]
 fn through(
@@ -212,6 +224,9 @@ fn through(
 
 #[inline]
 fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
+    if let Some(to) = message.to() {
+        return stream.send_to(socket::borrowed(fd), message.spans(skip), message.len() - skip, to);
+    }
     let more = flags & libc::MSG_MORE != 0;
     stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)
 }

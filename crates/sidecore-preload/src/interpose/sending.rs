@@ -1,6 +1,6 @@
 //! Functions that send.
 
-use super::message::{Message, piece};
+use super::message::{Message, address, piece};
 use super::{errno, intercept, pass, signals, socket};
 use crate::calls::send::{Next, before, direct, is_one_call, is_plain, send as decide};
 use crate::calls::{forks, settle};
@@ -10,6 +10,7 @@ use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t,
 use rustix::io::Errno;
 use sidecore_core::streams::rule::Why;
 use std::mem::offset_of;
+use std::net::SocketAddr;
 use syscalls::{Sysno, syscall};
 
 /// Sends a message; `kernel` makes the program's own call.
@@ -163,6 +164,16 @@ fn pinned(fd: c_int) {
     forks::passed_on(fd);
 }
 
+/// To whom a datagram goes that has nothing beside its bytes but that.
+///
+/// # Safety
+/// As for [`address`].
+#[inline]
+unsafe fn named(slot: &Slot, flags: c_int, to: *const sockaddr, len: usize) -> Option<SocketAddr> {
+    // SAFETY: as the caller promised.
+    if slot.is_of_datagrams() && is_plain(slot, flags) { unsafe { address(to, len) } } else { None }
+}
+
 /// One message of `sendmsg`.
 ///
 /// # Safety
@@ -174,6 +185,14 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
     let Some(slot) = table::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
+    // SAFETY: as the caller promised.
+    let named = unsafe { named(slot, flags, header.msg_name.cast_const().cast(), header.msg_namelen as usize) };
+    if let Some(to) = named.filter(|_| header.msg_controllen == 0) {
+        // SAFETY: as the caller promised.
+        let message = unsafe { Message::new(header.msg_iov, header.msg_iovlen) };
+        // SAFETY: as the caller promised.
+        return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+    }
     if !is_plain(slot, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
         let unblocked = || {
             // SAFETY: the program's own call, with a flag more.
@@ -254,6 +273,15 @@ intercept! {
     ) -> ssize_t {
         let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
         let Some(slot) = table::watched(fd) else { return kernel() };
+        // SAFETY: as the caller promised.
+        let named = unsafe { named(slot, flags, to, to_len as usize) };
+        if let Some(to) = named {
+            let piece = piece(buffer, len);
+            // SAFETY: as the caller promised.
+            let message = unsafe { Message::of(&piece) };
+            // SAFETY: as the caller promised.
+            return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+        }
         if !is_plain(slot, flags) || !to.is_null() {
             let unblocked = || {
                 // SAFETY: the program's own call, with a flag more.

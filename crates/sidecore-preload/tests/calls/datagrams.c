@@ -327,6 +327,63 @@ static void options(void) {
     part(&on);
 }
 
+// On a socket that is connected to nobody: in rows to one, to two by turns, and to nobody.
+static void named(int family) {
+    struct sockaddr_storage addresses[2];
+    struct flow flows[2];
+    socklen_t len = sizeof addresses[0];
+    int here = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), bytes = 8 << 20;
+    char datagram[64];
+    for (int at = 0; at < 2; at++) {
+        struct sockaddr_in six_or_four = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+        void *own = family == AF_INET ? (void *)&six_or_four : (void *)&six;
+        flows[at] = (struct flow){here, socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), 0, 0};
+        setsockopt(flows[at].there, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+        len = sizeof addresses[at];
+        if (bind(flows[at].there, own, family == AF_INET ? sizeof six_or_four : sizeof six) ||
+            getsockname(flows[at].there, (void *)&addresses[at], &len))
+            die("bind");
+    }
+    long sent = 0;
+    for (int round = 0; round < 3000; round++) {
+        // Rows of 100, then of 3, then by turns.
+        int to = round < 1000 ? round / 100 % 2 : round < 2000 ? round / 3 % 2 : round % 2;
+        struct iovec piece = {datagram, sizeof datagram};
+        struct msghdr message = {&addresses[to], len, &piece, 1};
+        compose(flows[to].said++, datagram, sizeof datagram);
+        if (round % 3)
+            sent += sendto(here, datagram, sizeof datagram, 0, (void *)&addresses[to], len) == sizeof datagram;
+        else
+            sent += sendmsg(here, &message, 0) == sizeof datagram;
+    }
+    tell("named", sent);
+    hear_them("the first of two", &flows[0]);
+    hear_them("the second of two", &flows[1]);
+    for (int round = 0; round < 60; round++) {
+        compose(flows[0].said++, datagram, sizeof datagram);
+        sendto(here, datagram, sizeof datagram, 0, (void *)&addresses[0], len);
+    }
+    tell("to nobody", send(here, "x", 1, 0));
+    tell("to a wrong address", sendto(here, "x", 1, 0, (void *)&addresses[0], 3));
+    for (int round = 0; round < 60; round++) {
+        compose(flows[0].said++, datagram, sizeof datagram);
+        sendto(here, datagram, sizeof datagram, 0, (void *)&addresses[0], len);
+    }
+    if (connect(here, (void *)&addresses[1], len))
+        die("connect");
+    say_some(&flows[1], 60);
+    for (int round = 0; round < 60; round++) {
+        compose(flows[0].said++, datagram, sizeof datagram);
+        sendto(here, datagram, sizeof datagram, 0, (void *)&addresses[0], len);
+    }
+    close(here);
+    hear_them("the first", &flows[0]);
+    hear_them("the second, connected", &flows[1]);
+    close(flows[0].there);
+    close(flows[1].there);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     all_sizes();
@@ -337,5 +394,7 @@ int main(void) {
     shared();
     ended();
     options();
+    named(AF_INET);
+    named(AF_INET6);
     return 0;
 }

@@ -5,7 +5,7 @@
 
 mod datagrams;
 
-use super::kind::Kind;
+use super::content::Content;
 use super::ledger::Permit;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
@@ -142,7 +142,7 @@ impl Stream {
     pub(super) fn begin(
         at: At<'_>,
         number: u32,
-        (socket, kind): (OwnedFd, Kind),
+        (socket, content): (OwnedFd, Content),
         permit: Permit,
         beyond: bool,
     ) -> Self {
@@ -151,7 +151,10 @@ impl Stream {
         }
         at.say(number, State::Open);
         let life = if beyond { Life::Ending } else { Life::Open };
-        let datagrams = (kind == Kind::Datagrams).then(Mover::default);
+        let datagrams = match content {
+            Content::Bytes => None,
+            Content::Datagrams(to) => Some(Mover::new(to)),
+        };
         Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false, datagrams }
     }
 

@@ -1,6 +1,6 @@
 //! Datagrams: whole, in order, by few calls, with the kernel's errors; and whatever a program writes.
 
-use crate::common::{Lender, Program, Stream, config, own_user, pattern, rows, start, until};
+use crate::common::{Lender, Program, Stream, config, connection, own_user, pattern, rows, say, start, until};
 use rustix::io::Errno;
 use sidecore::core::streams::cursor::{pieces, word};
 use sidecore::core::streams::datagrams::{HEADER, header, record};
@@ -8,7 +8,9 @@ use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore::core::streams::place::{State, Wish};
 use sidecore::core::wire::Extent;
-use std::net::UdpSocket;
+use sidecore_client::sockets::protocol::Ask;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -80,6 +82,30 @@ fn those_of_one_length_go_by_one_call() {
     }
     let rows = rows(service.socket());
     assert_eq!(rows[0].peer, Some(there.local_addr().unwrap().to_string()));
+}
+
+#[test]
+fn those_of_a_socket_that_is_connected_to_nobody_go_to_one_address() {
+    let service = start(config());
+    let program = Program::attach(&service);
+    let (connected, there) = pair();
+    let (here, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), there.local_addr().unwrap());
+    let mut stream = program.begin(0, 1, &connected);
+    say(&program.control, &Ask::PromoteTo { place: 0, stream: 1, to }, &[&here]);
+    (0..64).for_each(|at| put(&mut stream, &pattern(at, 100)));
+    assert!(stream.ring());
+    (0..64).for_each(|at| assert_eq!(heard(&there), pattern(at, 100)));
+    stream.until_armed();
+    assert_eq!(rows(service.socket())[0].peer, Some(to.to_string()));
+
+    let (tcp, _peer) = connection();
+    let six = "[::1]:9".parse().unwrap();
+    let others: [(&dyn AsFd, SocketAddr); 4] = [(&connected, to), (&tcp, to), (&here, six), (&program.control, to)];
+    for ((socket, to), number) in others.into_iter().zip(1..) {
+        let stream = program.begin(1, number, &connected);
+        say(&program.control, &Ask::PromoteTo { place: 1, stream: number, to }, &[socket]);
+        stream.until_state(State::Ended);
+    }
 }
 
 #[test]

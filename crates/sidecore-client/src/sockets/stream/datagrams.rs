@@ -2,6 +2,7 @@
 
 use super::{Drained, Ring, Sent};
 use crate::shm::span::Span;
+use crate::sockets::attachment::Target;
 use crate::sockets::datagrams::{Mover, Step};
 use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
@@ -9,6 +10,7 @@ use sidecore_core::streams::cursor::{Fault, word};
 use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
 use sidecore_core::streams::layout::{KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
 use sidecore_core::streams::place::Wish;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
@@ -23,24 +25,42 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Of a ring of `size` bytes, on a socket whose packets have `packet` bytes at most.
-    pub(super) fn new(packet: u32, size: u32) -> Self {
+    /// Of a ring of `size` bytes.
+    pub(super) fn new(target: Target, size: u32) -> Self {
         // Several fit: a ring of one would be no faster than the kernel.
-        Self { most: packet.min(MOST_BYTES).min(size / 4), mover: Mover::default(), error: None }
+        let most = target.packet.min(MOST_BYTES).min(size / 4);
+        Self { most, mover: Mover::new(target.to), error: None }
     }
 }
 
+/// Accepts a datagram of `len` bytes, or nothing of it. The ring is no more where that was its end.
+pub(super) fn send_datagram<'m>(
+    seat: &mut Option<Ring>,
+    socket: BorrowedFd<'_>,
+    message: impl Iterator<Item = Span<'m>>,
+    len: usize,
+    to: Option<&SocketAddr>,
+) -> Sent {
+    let Some(ring) = seat else { return Sent::Left };
+    let sent = ring.send_datagram(socket, message, len, to);
+    if !matches!(sent, Sent::Taken(_) | Sent::Full) {
+        *seat = None;
+    }
+    sent
+}
+
 impl Ring {
-    /// Accepts a datagram of `len` bytes, or nothing of it.
-    pub(super) fn send_datagram<'m>(
+    fn send_datagram<'m>(
         &mut self,
         socket: BorrowedFd<'_>,
         message: impl Iterator<Item = Span<'m>>,
         len: usize,
+        to: Option<&SocketAddr>,
     ) -> Sent {
         let Some(datagrams) = &self.datagrams else { return Sent::Left };
-        // What the kernel reported is told instead of a datagram that nobody takes any more.
-        if datagrams.error.is_some() || self.seat.bank.bell(self.seat.place).is_shut() {
+        // To somebody else by the kernel, after all before. What the kernel reported is told instead of a datagram that nobody
+        // takes any more.
+        if datagrams.mover.to() != to || datagrams.error.is_some() || self.seat.bank.bell(self.seat.place).is_shut() {
             return self.end(socket);
         }
         let Some(header_word) = u32::try_from(len).ok().filter(|len| *len <= datagrams.most) else {
@@ -100,7 +120,10 @@ impl Ring {
         let sent = match self.drain_held(socket) {
             Drained::Blocked => Err(Errno::AGAIN),
             Drained::Failed(error) => Err(error),
-            Drained::Empty => udp::send(socket, &pieces, None),
+            Drained::Empty => {
+                let to = self.datagrams.as_ref().and_then(|datagrams| datagrams.mover.to());
+                udp::send(socket, &pieces, None, to)
+            }
         };
         self.release();
         match sent {

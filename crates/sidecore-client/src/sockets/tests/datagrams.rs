@@ -1,6 +1,7 @@
 //! A program's datagrams, and what becomes of them where nobody else moves them.
 
 use super::*;
+use crate::sockets::attachment::Target;
 use sidecore_core::streams::layout::MESSAGES;
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -15,7 +16,10 @@ fn pair() -> (UdpSocket, UdpSocket) {
 
 fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
-    stream.begin(attachment.seat_of_datagrams(socket.as_fd(), 1_000).unwrap(), socket.as_raw_fd());
+    stream.begin(
+        attachment.seat_of_datagrams(socket.as_fd(), Target { to: None, packet: 1_000 }).unwrap(),
+        socket.as_raw_fd(),
+    );
     stream
 }
 
