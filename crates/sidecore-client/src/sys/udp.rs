@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn more_pieces_than_a_call_takes_are_not_sent_by_halves() {
-        let mut bytes = vec![[1_u8; 1]; PIECES + 1];
+        let mut bytes = [[1_u8; 1]; PIECES + 1];
         assert!(Pieces::new(bytes.iter_mut().map(|byte| Span::of(byte))).is_none());
         assert!(Pieces::new(bytes[1..].iter_mut().map(|byte| Span::of(byte))).is_some());
     }

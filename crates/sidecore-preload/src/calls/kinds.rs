@@ -89,9 +89,10 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
 /// Of `setsockopt` on a socket that sends datagrams: what changes how these are sent is for those that follow.
 pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_SNDBUF) => Needs::Drained,
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
-        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Drained,
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_SNDBUF) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => {
+            Needs::Drained
+        }
         (libc::IPPROTO_UDP, UDP_GRO) => Needs::Nothing,
         _ => option(level, name),
     }

@@ -10,7 +10,7 @@ use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::sockets::stream::{Drained, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 /// Flags that any ring understands.
@@ -49,11 +49,11 @@ impl Next {
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
-        Path::Counted => match count_to(slot, message) {
+        Path::Counted => match count(slot, message) {
             Advice::Promote => first(fd, slot, message, flags),
             _ => Next::Counted,
         },
-        Path::Ring(stream) => match count(slot, message.len()) {
+        Path::Ring(stream) => match count(slot, message) {
             Advice::Demote(why) => {
                 settle(fd, slot, why);
                 through(fd, slot, message, flags, None)
@@ -84,9 +84,9 @@ pub(crate) fn is_plain(slot: &Slot, flags: c_int) -> bool {
     other == 0 || other == if slot.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
 }
 
-/// Whether `sendmmsg` on a socket that is not in a ring, with a first message of so many bytes, is made as one call.
-pub(crate) fn is_one_call(slot: &Slot, bytes: usize) -> bool {
-    count(slot, bytes) != Advice::Promote
+/// Whether `sendmmsg` of datagrams, of which this is the first, on a socket that is not in a ring is made as one call.
+pub(crate) fn is_one_call(slot: &Slot, first: &Message<'_>) -> bool {
+    count(slot, first) != Advice::Promote
 }
 
 /// One with something that only the kernel understands. `call` makes it, and must not block.
@@ -149,19 +149,20 @@ pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
 }
 
 #[inline]
-fn count(slot: &Slot, bytes: usize) -> Advice {
-    slot.ask(|rule| rule.sends(bytes))
+fn count(slot: &Slot, message: &Message<'_>) -> Advice {
+    if slot.is_of_datagrams() {
+        return slot.ask(|rule| rule.sends_datagram(message.len(), message.to().map_or(0, bits)));
+    }
+    slot.ask(|rule| rule.sends(message.len()))
 }
 
-#[inline]
-fn count_to(slot: &Slot, message: &Message<'_>) -> Advice {
-    let Some(to) = message.to() else { return count(slot, message.len()) };
-    let ip = match to.ip() {
+/// A few bits of an address.
+fn bits(of: &SocketAddr) -> u16 {
+    let ip = match of.ip() {
         IpAddr::V4(ip) => ip.to_bits(),
         IpAddr::V6(ip) => ip.segments().into_iter().fold(0, |bits: u32, part| bits.rotate_left(5) ^ u32::from(part)),
     };
-    let bits = (ip ^ ip >> 16) as u16 ^ to.port();
-    slot.ask(|rule| rule.sends_to(message.len(), bits))
+    (ip ^ ip >> 16) as u16 ^ of.port()
 }
 
 /// How a call goes on after what the ring said to its message; `None`: it is being left.

@@ -308,20 +308,16 @@ intercept! {
             return pass!(sendmmsg(fd, messages, count, flags));
         }
         // SAFETY: as the caller promised.
-        if let Some(slot) = table::watched(fd)
-            && slot.is_of_datagrams()
-            && unsafe { is_at_once(slot, messages, count) }
-        {
-            match slot.enter() {
-                Path::Counted => {
-                    let result = pass!(sendmmsg(fd, messages, count, flags));
-                    slot.exit();
-                    return result;
-                }
-                Path::Kernel => return pass!(sendmmsg(fd, messages, count, flags)),
-                // Another thread has put it into a ring meanwhile.
-                Path::Ring(_) | Path::Leaving(_) | Path::Shut => {}
+        let is_at_once = |slot: &&'static Slot| slot.is_of_datagrams() && unsafe { is_at_once(slot, messages, count) };
+        match table::watched(fd).filter(is_at_once).map(|slot| (slot, slot.enter())) {
+            Some((slot, Path::Counted)) => {
+                let result = pass!(sendmmsg(fd, messages, count, flags));
+                slot.exit();
+                return result;
             }
+            Some((_, Path::Kernel)) => return pass!(sendmmsg(fd, messages, count, flags)),
+            // One by one, also where another thread has put it into a ring meanwhile.
+            Some((_, Path::Ring(_) | Path::Leaving(_) | Path::Shut)) | None => {}
         }
         let mut done = 0;
         while done < count.min(1024) {
@@ -364,8 +360,9 @@ unsafe fn is_at_once(slot: &Slot, messages: *const mmsghdr, count: c_uint) -> bo
             let_pass_of(messages, at);
         }
         let Some(first) = messages.as_ref().filter(|_| count > 0) else { return true };
-        let bytes = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen).map_or(0, |message| message.len());
-        !slot.is_in_ring() && (!first.msg_hdr.msg_name.is_null() || is_one_call(slot, bytes))
+        let message = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen);
+        !slot.is_in_ring()
+            && (!first.msg_hdr.msg_name.is_null() || message.is_none_or(|message| is_one_call(slot, &message)))
     }
 }
 

@@ -43,7 +43,7 @@ fn put(stream: &mut Stream<'_>, bytes: &[u8]) {
 }
 
 fn heard(there: &UdpSocket) -> Vec<u8> {
-    let mut bytes = [0; 70_000];
+    let mut bytes = vec![0; 70_000];
     let len = there.recv(&mut bytes).unwrap();
     bytes[..len].to_vec()
 }
@@ -121,7 +121,9 @@ fn those_of_all_lengths_come_whole_and_in_order() {
             put(&mut stream, &pattern(round, len));
             assert!(stream.ring());
         }
-        lens.into_iter().for_each(|len| assert_eq!(heard(&there), pattern(round, len)));
+        for len in lens {
+            assert_eq!(heard(&there), pattern(round, len));
+        }
     }
     assert!(is_silent(&there));
 }

@@ -42,11 +42,11 @@ pub(super) fn send_datagram<'m>(
     to: Option<&SocketAddr>,
 ) -> Sent {
     let Some(ring) = seat else { return Sent::Left };
-    let sent = ring.send_datagram(socket, message, len, to);
-    if !matches!(sent, Sent::Taken(_) | Sent::Full) {
+    let became = ring.send_datagram(socket, message, len, to);
+    if !matches!(became, Sent::Taken(_) | Sent::Full) {
         *seat = None;
     }
-    sent
+    became
 }
 
 impl Ring {
