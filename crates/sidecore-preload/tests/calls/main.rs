@@ -1,6 +1,10 @@
 //! A program that makes each intercepted call must find the same without the library, with it and no service, and with both;
 //! and no byte may be lost while it is forked, asked and served by one service after the other.
 
+#[path = "../../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
+use self::skipped::skipped;
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sockets::Sockets;
@@ -88,10 +92,23 @@ fn is_the_same_with_the_library(files: &[&str], expected: &str) {
 
 #[test]
 fn no_byte_is_lost_while_services_come_and_go() {
+    assert_eq!(found_while_services_come_and_go("flow.c"), "heard all: 1\n".repeat(6));
+}
+
+#[test]
+fn no_datagram_is_lost_while_services_come_and_go() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("receive buffers that are large enough take root's rights");
+    }
+    assert_eq!(found_while_services_come_and_go("datagram_flow.c"), "heard all: 1\n".repeat(4));
+}
+
+/// What that program finds.
+fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
-    let (program, socket) = (compiled(directory.path(), &["flow.c"]), directory.path().join("socket"));
+    let (program, socket) = (compiled(directory.path(), &[file]), directory.path().join("socket"));
     let done = AtomicBool::new(false);
-    let found = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let service = started(&socket);
@@ -100,8 +117,7 @@ fn no_byte_is_lost_while_services_come_and_go() {
             }
         });
         until_done(scope.spawn(|| found(&program, Some(&socket))), &done)
-    });
-    assert_eq!(found, "heard all: 1\n".repeat(6));
+    })
 }
 
 fn until_done(running: ScopedJoinHandle<'_, String>, done: &AtomicBool) -> String {
