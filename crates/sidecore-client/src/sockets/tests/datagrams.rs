@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sockets::attachment::Target;
-use sidecore_core::streams::layout::MESSAGES;
+use sidecore_core::streams::layout::{BELL, MESSAGES};
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -85,6 +85,21 @@ fn one_that_nobody_takes_any_more_is_taken_back() {
     let _theirs = service.promoted();
     assert_eq!(say(&stream, &here, &[1; 10]), Sent::Taken(10));
     service.memory.bell(0).shut();
+    assert_eq!(say(&stream, &here, &[2; 10]), Sent::Left, "it is the kernel's to take");
+    assert_eq!(heard(&there), [1; 10]);
+    assert!(is_silent(&there), "the program's own call sends it");
+    assert_eq!(service.memory.word(0, WRITER, MESSAGES).load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn one_that_was_written_as_the_service_left_is_taken_back() {
+    let (attachment, service) = attached();
+    let (here, there) = pair();
+    let stream = promoted(&attachment, &here);
+    let _theirs = service.promoted();
+    assert_eq!(say(&stream, &here, &[1; 10]), Sent::Taken(10));
+    // Nothing that a bell is: so it is found as one that was shut since the look before the datagram was written.
+    service.memory.word(0, BELL, 0).store(77, Ordering::Relaxed);
     assert_eq!(say(&stream, &here, &[2; 10]), Sent::Left, "it is the kernel's to take");
     assert_eq!(heard(&there), [1; 10]);
     assert!(is_silent(&there), "the program's own call sends it");
