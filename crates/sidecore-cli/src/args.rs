@@ -68,7 +68,7 @@ pub(crate) struct Run {
     /// The service's socket
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Small messages on TCP connections go through the service of sockets
+    /// Small messages on TCP connections and UDP sockets go through the service of sockets
     #[arg(long)]
     pub(crate) sockets: bool,
     /// The library that sends them there; without it, the one beside this program or in ../lib/sidecore

@@ -12,5 +12,6 @@ pub mod secure;
 pub(crate) mod stack;
 pub mod tcp;
 pub(crate) mod thread;
+pub mod udp;
 pub mod undisturbed;
 pub mod wake;

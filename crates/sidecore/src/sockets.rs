@@ -4,8 +4,10 @@
 //! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. What a user's sockets hold up is that
 //! user's threads: `user` serves and another closes; `listener` accepts and waits for nobody.
 
+mod content;
 mod cores;
 mod desk;
+
 mod ledger;
 mod listener;
 mod meter;

@@ -18,6 +18,7 @@ use sidecore_core::streams::place::{State, Wish, state_of};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,6 +65,17 @@ pub(super) struct Seat {
     index: u32,
     /// Number of the stream.
     pub(super) number: u32,
+    /// Its ring holds datagrams, and no bytes.
+    pub(super) target: Option<Target>,
+}
+
+/// Where a stream's datagrams go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// To whom; `None`: the socket is connected.
+    pub(super) to: Option<SocketAddr>,
+    /// Bytes of the largest that is sent as one packet.
+    pub(super) packet: u32,
 }
 
 impl Attachment {
@@ -116,17 +128,33 @@ impl Attachment {
         }
     }
 
-    /// A place for a stream on that socket, and the service knows of it.
+    /// A place for a stream on that connection, and the service knows of it.
     ///
     /// # Errors
     /// There is no room, or no service any more.
     pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
-        let base = tcp::accepted(socket)?;
+        self.seat_from(socket, tcp::accepted(socket)?, None)
+    }
+
+    /// The same on a socket that sends datagrams.
+    ///
+    /// # Errors
+    /// As for [`Attachment::seat`].
+    pub(super) fn seat_of_datagrams(self: &Arc<Self>, socket: BorrowedFd<'_>, target: Target) -> io::Result<Seat> {
+        // The kernel does not count them.
+        self.seat_from(socket, 0, Some(target))
+    }
+
+    fn seat_from(self: &Arc<Self>, socket: BorrowedFd<'_>, base: u64, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        let seat = self.take_place(control)?;
+        let seat = self.take_place(control, target)?;
         seat.begin(base);
-        let mut buffer = [0; 32];
-        let ask = Ask::Promote { place: seat.index, stream: seat.number };
+        let mut buffer = [0; 64];
+        let (place, stream) = (seat.index, seat.number);
+        let ask = match target.and_then(|target| target.to) {
+            None => Ask::Promote { place, stream },
+            Some(to) => Ask::PromoteTo { place, stream, to },
+        };
         let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
         match packet::send(control, packet, &[socket]) {
             Ok(()) => Ok(seat),
@@ -137,7 +165,7 @@ impl Attachment {
         }
     }
 
-    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
+    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, target: Option<Target>) -> io::Result<Seat> {
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
         let mut next = places.next();
@@ -147,7 +175,7 @@ impl Attachment {
         }
         let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
         let bank = places.banks[(index / PLACES) as usize].clone();
-        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number })
+        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
     fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
@@ -256,8 +284,12 @@ impl Seat {
         self.of.ringing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be.
+    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams
+    /// it knows nothing: those that the holder was at may be sent again.
     pub(super) fn recover(&self, socket: BorrowedFd<'_>, tail: u64) -> Option<()> {
+        if self.target.is_some() {
+            return Some(());
+        }
         let head = self.bank.word(self.place, SHARED, HEAD);
         let cursors = Cursors::read(head.load(Ordering::Acquire), tail, self.bank.layout().ring_bytes()).ok()?;
         let base = self.bank.word(self.place, SHARED, BASE).load(Ordering::Relaxed);

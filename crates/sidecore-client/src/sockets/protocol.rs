@@ -1,6 +1,7 @@
 //! What a program and the service of sockets say to each other: one packet each, `postcard` inside.
 
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Most bytes of a program's name that are kept.
 pub const MAX_NAME: usize = 31;
@@ -40,6 +41,15 @@ pub enum Ask {
     List {
         /// Where to go on, as the answer before said; 0: at the beginning.
         from: u64,
+    },
+    /// As [`Ask::Promote`], on a UDP socket that is connected to nobody: all of the stream's datagrams go to that address.
+    PromoteTo {
+        /// Number of the place among all of the program's banks.
+        place: u32,
+        /// Number of the stream, another than that of the one before at this place.
+        stream: u32,
+        /// Without a flow and a scope.
+        to: SocketAddr,
     },
 }
 

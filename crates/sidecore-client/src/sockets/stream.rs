@@ -1,8 +1,11 @@
-//! One connection whose sending goes through a ring.
+//! One connection whose sending goes through a ring, of bytes or of [`datagrams`].
 //!
 //! Objects of this type are never freed but used again, and say on which descriptor they are: a thread that still has one in
 //! its hands when another thread closes the descriptor finds that it is not its stream any more, and calls the kernel.
 
+mod datagrams;
+
+use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
 use crate::shm::PlaceMemory;
@@ -19,6 +22,7 @@ use sidecore_core::streams::layout::{
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
@@ -81,6 +85,8 @@ pub(super) struct Ring {
     head: u64,
     /// Whether more follows the last message at once.
     more: bool,
+    /// It holds those, and not bytes.
+    datagrams: Option<Datagrams>,
 }
 
 /// A stream that this thread is at work on.
@@ -163,8 +169,9 @@ impl Stream {
     pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
         if let Some(mut locked) = self.lock() {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
+            let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             let at = PlaceMemory::new(seat.bank.clone(), seat.place);
-            *locked.ring = Some(Ring { seat, at, descriptor, tail: 0, head: 0, more: false });
+            *locked.ring = Some(Ring { seat, at, descriptor, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
@@ -179,7 +186,7 @@ impl Stream {
     pub fn offer(&self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool) -> Offered {
         let Ok(mut locked) = self.try_lock() else { return Offered::Not };
         let Some(ring) = locked.of(socket) else { return Offered::Not };
-        if (ring.room() as usize) < piece.len() {
+        if ring.datagrams.is_some() || (ring.room() as usize) < piece.len() {
             return Offered::Not;
         }
         ring.at.write(ring.tail, &piece);
@@ -192,7 +199,7 @@ impl Stream {
     #[cold]
     pub fn go_on_alone(&self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
-        if locked.of(socket).is_none() {
+        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_some()) {
             return Sent::Taken(taken);
         }
         locked.go_on_alone(socket, taken)
@@ -208,6 +215,9 @@ impl Stream {
     ) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
         let Some(ring) = locked.of(socket) else { return Sent::Left };
+        if ring.datagrams.is_some() {
+            return send_datagram(&mut locked.ring, socket, pieces, len, None);
+        }
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
@@ -218,6 +228,21 @@ impl Stream {
         }
         let taken = ring.write(pieces, len, more);
         if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(socket, taken) }
+    }
+
+    /// Accepts a datagram to that address, on a socket that is connected to nobody.
+    pub fn send_to<'m>(
+        &self,
+        socket: BorrowedFd<'_>,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        to: &SocketAddr,
+    ) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Within };
+        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_none()) {
+            return Sent::Left;
+        }
+        send_datagram(&mut locked.ring, socket, pieces, len, Some(to))
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
@@ -439,7 +464,8 @@ impl Ring {
     }
 
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
-        if self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
+        // Of datagrams there may be something to tell when all are moved.
+        if self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
             return Drained::Empty;
         }
         self.hold(socket);
@@ -477,6 +503,9 @@ impl Ring {
     }
 
     fn drain_held(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        if self.datagrams.is_some() {
+            return self.drain_datagrams(socket);
+        }
         loop {
             let Some(cursors) = self.cursors() else {
                 tcp::abort(socket);

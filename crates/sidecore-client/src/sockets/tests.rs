@@ -1,5 +1,7 @@
 //! A program's streams against services that are slow, dead or gone.
 
+mod datagrams;
+
 use super::attachment::Attachment;
 use super::protocol::{Ask, Reply};
 use super::stream::{Drained, Offered, Sent, Stream};

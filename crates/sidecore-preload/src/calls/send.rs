@@ -11,10 +11,11 @@ use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
 use sidecore_client::sockets::stream::{Drained, Offered, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-/// Flags that a ring understands.
-const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// Flags that any ring understands.
+const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// How a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +87,11 @@ pub(crate) fn alone(
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
-        Path::Counted => match count(slot, message.len()) {
+        Path::Counted => match count(slot, message) {
             Advice::Promote => first(fd, slot, message, flags),
             _ => Next::Counted,
         },
-        Path::Ring(stream) => match count(slot, message.len()) {
+        Path::Ring(stream) => match count(slot, message) {
             Advice::Demote(why) => {
                 settle(fd, slot, why);
                 through(fd, slot, message, flags, None)
@@ -108,16 +109,22 @@ pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags:
 /// The first one into a ring, if it is entered.
 #[cold]
 fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
-    promote(fd, slot).map_or(Next::Counted, |stream| {
+    promote(fd, slot, message.to()).map_or(Next::Counted, |stream| {
         let sent = into(fd, stream, message, 0, flags);
         through(fd, slot, message, flags, Some((stream, sent)))
     })
 }
 
-/// Whether a ring understands these flags.
+/// Whether the ring of that socket understands these flags.
 #[inline]
-pub(crate) fn is_plain(flags: c_int) -> bool {
-    flags & !UNDERSTOOD == 0
+pub(crate) fn is_plain(slot: &Slot, flags: c_int) -> bool {
+    let other = flags & !UNDERSTOOD;
+    other == 0 || other == if slot.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
+}
+
+/// Whether `sendmmsg` of datagrams, of which this is the first, on a socket that is not in a ring is made as one call.
+pub(crate) fn is_one_call(slot: &Slot, first: &Message<'_>) -> bool {
+    count(slot, first) != Advice::Promote
 }
 
 /// One with something that only the kernel understands. `call` makes it, and must not block: where the program's own may, it is
@@ -198,8 +205,20 @@ pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
 }
 
 #[inline]
-fn count(slot: &Slot, bytes: usize) -> Advice {
-    slot.ask(|rule| rule.sends(bytes))
+fn count(slot: &Slot, message: &Message<'_>) -> Advice {
+    if slot.is_of_datagrams() {
+        return slot.ask(|rule| rule.sends_datagram(message.len(), message.to().map_or(0, bits)));
+    }
+    slot.ask(|rule| rule.sends(message.len()))
+}
+
+/// A few bits of an address.
+fn bits(of: &SocketAddr) -> u16 {
+    let ip = match of.ip() {
+        IpAddr::V4(ip) => ip.to_bits(),
+        IpAddr::V6(ip) => ip.segments().into_iter().fold(0, |bits: u32, part| bits.rotate_left(5) ^ u32::from(part)),
+    };
+    (ip ^ ip >> 16) as u16 ^ of.port()
 }
 
 /// How a call goes on after what the ring said to its message; `None`: it is being left.
@@ -261,6 +280,9 @@ fn through(
 }
 
 fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
+    if let Some(to) = message.to() {
+        return stream.send_to(socket::borrowed(fd), message.spans(skip), message.len() - skip, to);
+    }
     let more = flags & libc::MSG_MORE != 0;
     stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)
 }

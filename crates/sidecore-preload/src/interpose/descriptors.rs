@@ -115,10 +115,18 @@ fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_
 intercept! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         // The lowest bits are the kind, the others are flags.
-        if matches!(domain, libc::AF_INET | libc::AF_INET6) && kind & 0xf == libc::SOCK_STREAM {
-            return made(None, || pass!(socket(domain, kind, protocol)));
+        let is_internet = matches!(domain, libc::AF_INET | libc::AF_INET6);
+        match kind & 0xf {
+            libc::SOCK_STREAM if is_internet => made(None, || pass!(socket(domain, kind, protocol))),
+            libc::SOCK_DGRAM if is_internet && matches!(protocol, 0 | libc::IPPROTO_UDP) => {
+                let fd = made(None, || pass!(socket(domain, kind, protocol)));
+                if let Some(slot) = table::watched(fd) {
+                    slot.sends_datagrams();
+                }
+                fd
+            }
+            _ => pass!(socket(domain, kind, protocol)),
         }
-        pass!(socket(domain, kind, protocol))
     }
 
     fn accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int {

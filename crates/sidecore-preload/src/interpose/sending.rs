@@ -1,16 +1,19 @@
 //! Functions that send.
 
-use super::message::{Message, piece, span};
+use super::message::{Message, address, piece, span};
 use super::{errno, intercept, pass, signals, socket};
-use crate::calls::send::{AtOnce, Next, alone, at_once, before, direct, is_plain, on_the_kernel, send as decide};
+use crate::calls::send::{
+    AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, send as decide,
+};
 use crate::calls::{forks, settle};
-use crate::interpose::slot::Slot;
+use crate::interpose::slot::{Path, Slot};
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
 use sidecore_core::streams::rule::Why;
 use std::mem::offset_of;
+use std::net::SocketAddr;
 use syscalls::{Sysno, syscall};
 
 /// Sends a message in pieces; `kernel` makes the program's own call.
@@ -24,7 +27,7 @@ unsafe fn carry(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    let Some(message) = message else { return kernel() };
+    let Some(message) = message else { return strange(fd, slot, kernel) };
     match message.only().map_or(AtOnce::Not, |piece| by_itself(fd, slot, piece, flags)) {
         AtOnce::Sent => message.len().cast_signed(),
         // SAFETY: as the caller promised.
@@ -71,6 +74,18 @@ unsafe fn carry_on(
     }
 }
 
+/// A message that is empty, or that the kernel is to refuse.
+#[cold]
+fn strange(fd: c_int, slot: &'static Slot, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    // A datagram of no bytes is one.
+    if slot.is_of_datagrams()
+        && let Err(error) = errno::kept(|| before(fd, slot, Why::Special))
+    {
+        return errno::failed(error);
+    }
+    kernel()
+}
+
 /// What is left of a message whose beginning was accepted. Its pieces are counted as one call of the kernel: no ring is entered
 /// between them.
 #[cold]
@@ -109,6 +124,11 @@ fn special(
     unblocked: impl FnOnce() -> Result<usize, Errno>,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    if flags & libc::MSG_MORE != 0 && slot.is_of_datagrams() {
+        // The kernel makes one datagram of this message and those that follow.
+        slot.pin();
+        return strange(fd, slot, kernel);
+    }
     match direct(fd, slot, flags, unblocked) {
         Next::Accepted(sent) => sent.cast_signed(),
         Next::Failed(error) => errno::failed(error),
@@ -189,6 +209,16 @@ fn pinned(fd: c_int) {
     forks::passed_on(fd);
 }
 
+/// To whom a datagram goes that has nothing beside its bytes but that.
+///
+/// # Safety
+/// As for [`address`].
+#[inline]
+unsafe fn named(slot: &Slot, flags: c_int, to: *const sockaddr, len: usize) -> Option<SocketAddr> {
+    // SAFETY: as the caller promised.
+    if slot.is_of_datagrams() && is_plain(slot, flags) { unsafe { address(to, len) } } else { None }
+}
+
 /// One message of `sendmsg`.
 ///
 /// # Safety
@@ -200,7 +230,15 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
     let Some(slot) = table::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
-    if !is_plain(flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
+    // SAFETY: as the caller promised.
+    let named = unsafe { named(slot, flags, header.msg_name.cast_const().cast(), header.msg_namelen as usize) };
+    if let Some(to) = named.filter(|_| header.msg_controllen == 0) {
+        // SAFETY: as the caller promised.
+        let message = unsafe { Message::new(header.msg_iov, header.msg_iovlen) };
+        // SAFETY: as the caller promised.
+        return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+    }
+    if !is_plain(slot, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
         let unblocked = || {
             // SAFETY: the program's own call, with a flag more.
             system(unsafe { syscall!(Sysno::sendmsg, fd, message, flags | libc::MSG_DONTWAIT) })
@@ -230,7 +268,7 @@ unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, l
 unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
     let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
     // SAFETY: as the caller promised.
-    let Some(message) = (unsafe { Message::of(&piece) }) else { return kernel() };
+    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, kernel) };
     // SAFETY: as the caller promised.
     unsafe { carry_on(fd, slot, &message, 0, first, kernel) }
 }
@@ -240,7 +278,7 @@ unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, le
 #[inline(never)]
 unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the caller promised.
-    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(flags));
+    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(slot, flags));
     match piece.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, flags)) {
         AtOnce::Sent => len.cast_signed(),
         // SAFETY: as the caller promised.
@@ -260,10 +298,10 @@ unsafe fn send_slowly(
     first: AtOnce,
 ) -> ssize_t {
     let kernel = || pass!(send(fd, buffer, len, flags));
-    if is_plain(flags) {
+    if is_plain(slot, flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        let Some(message) = (unsafe { Message::of(&piece) }) else { return kernel() };
+        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, kernel) };
         // SAFETY: as the caller promised.
         return unsafe { carry_on(fd, slot, &message, flags, first, kernel) };
     }
@@ -316,7 +354,16 @@ intercept! {
     ) -> ssize_t {
         let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
         let Some(slot) = table::watched(fd) else { return kernel() };
-        if !is_plain(flags) || !to.is_null() {
+        // SAFETY: as the caller promised.
+        let named = unsafe { named(slot, flags, to, to_len as usize) };
+        if let Some(to) = named {
+            let piece = piece(buffer, len);
+            // SAFETY: as the caller promised.
+            let message = unsafe { Message::of(&piece) };
+            // SAFETY: as the caller promised.
+            return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+        }
+        if !is_plain(slot, flags) || !to.is_null() {
             let unblocked = || {
                 // SAFETY: the program's own call, with a flag more.
                 system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, to, to_len) })
@@ -340,6 +387,18 @@ intercept! {
                 unsafe { let_pass_of(messages, at) };
             }
             return pass!(sendmmsg(fd, messages, count, flags));
+        }
+        // SAFETY: as the caller promised.
+        let is_at_once = |slot: &&'static Slot| slot.is_of_datagrams() && unsafe { is_at_once(slot, messages, count) };
+        match table::watched(fd).filter(is_at_once).map(|slot| (slot, slot.enter())) {
+            Some((slot, Path::Counted)) => {
+                let result = pass!(sendmmsg(fd, messages, count, flags));
+                slot.exit();
+                return result;
+            }
+            Some((_, Path::Kernel)) => return pass!(sendmmsg(fd, messages, count, flags)),
+            // One by one, also where another thread has put it into a ring meanwhile.
+            Some((_, Path::Ring(_) | Path::Leaving(_) | Path::Shut)) | None => {}
         }
         let mut done = 0;
         while done < count.min(1024) {
@@ -368,6 +427,23 @@ intercept! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
         before_printing(fd);
         pass!(vdprintf_chk(fd, flag, format, rest))
+    }
+}
+
+/// Whether these messages are given to the kernel by one call, as they came.
+///
+/// # Safety
+/// As for `sendmmsg`.
+unsafe fn is_at_once(slot: &Slot, messages: *const mmsghdr, count: c_uint) -> bool {
+    // SAFETY: as the caller promised.
+    unsafe {
+        for at in 0..count.min(1024) as usize {
+            let_pass_of(messages, at);
+        }
+        let Some(first) = messages.as_ref().filter(|_| count > 0) else { return true };
+        let message = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen);
+        !slot.is_in_ring()
+            && (!first.msg_hdr.msg_name.is_null() || message.is_none_or(|message| is_one_call(slot, &message)))
     }
 }
 

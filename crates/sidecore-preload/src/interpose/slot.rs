@@ -33,6 +33,8 @@ const DISTURBED: u64 = 1 << 3;
 const PINNED: u64 = 1 << 4;
 /// It was in a ring since it was made: the service may still have it open.
 const PROMOTED: u64 = 1 << 5;
+/// It sends datagrams.
+const DATAGRAMS: u64 = 1 << 6;
 /// From which bit on the epoch stands in which it was made.
 const BORN: u32 = 8;
 /// One thread that sends on it by the kernel.
@@ -131,11 +133,12 @@ impl Slot {
         answer
     }
 
-    /// The ring that so many bytes go through, if it is in one and the rule has nothing to say to them; and what the rule
+    /// The ring that so many bytes of a connection go through, if it is in one and the rule has nothing to say to them; and what the rule
     /// remembers then, for [`Slot::remember`].
     #[inline]
     pub(crate) fn ring_for(&self, bytes: usize) -> Option<(&'static Stream, u64)> {
-        if !self.is(State::Ring) {
+        // Of datagrams the rule asks more.
+        if self.word.load(Ordering::Acquire) & (STATE | DATAGRAMS) != State::Ring as u64 {
             return None;
         }
         let after = Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)?;
@@ -242,6 +245,17 @@ impl Slot {
         self.epoll.store(0, Ordering::Relaxed);
         let make = |word: u64| Some((word & USERS) | u64::from(born) << BORN | State::Made as u64);
         let _ = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, make);
+    }
+
+    /// What was made there sends datagrams.
+    pub(crate) fn sends_datagrams(&self) {
+        self.word.fetch_or(DATAGRAMS, Ordering::SeqCst);
+    }
+
+    /// Whether it sends datagrams.
+    #[inline]
+    pub(crate) fn is_of_datagrams(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & DATAGRAMS != 0
     }
 
     /// Nothing is known of it any more.

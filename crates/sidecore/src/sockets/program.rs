@@ -3,6 +3,7 @@
 //! It is heard until it hangs up. What its rings hold then is sent all the same, and after that it is forgotten. One that
 //! breaks the protocol is hung up on, which does it no harm: it goes on itself, from where the service stopped.
 
+use super::content::Content;
 use super::desk::Desk;
 use super::ledger::{Kind, Permit};
 use super::rows::Listed;
@@ -12,12 +13,11 @@ use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{message, peer, wake};
-use rustix::net::getpeername;
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
-use sidecore_client::sys::tcp;
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -183,7 +183,12 @@ impl Program {
         }
         let ask = control::decode(&buffer[..len]).ok().filter(|_| only_one);
         match (ask, socket) {
-            (Some(Ask::Promote { place, stream }), Some(socket)) => self.promote(desk, place, stream, socket)?,
+            (Some(Ask::Promote { place, stream }), Some(socket)) => {
+                self.promote(desk, (place, stream), socket, None)?;
+            }
+            (Some(Ask::PromoteTo { place, stream, to }), Some(socket)) => {
+                self.promote(desk, (place, stream), socket, Some(to))?;
+            }
             (Some(ask), None) => self.answer(desk, ask)?,
             (_, socket) => {
                 if let Some(socket) = socket {
@@ -271,7 +276,13 @@ impl Program {
     }
 
     /// A stream begins, if that is the socket of one.
-    fn promote(&mut self, desk: &mut Desk, place: u32, number: u32, socket: OwnedFd) -> Result<(), End> {
+    fn promote(
+        &mut self,
+        desk: &mut Desk,
+        (place, number): (u32, u32),
+        socket: OwnedFd,
+        to: Option<SocketAddr>,
+    ) -> Result<(), End> {
         let refused = |why: &str| Err(End::Refused(why.to_owned()));
         let Some(slot) = self.slots.get_mut(place as usize).filter(|slot| slot.stream.is_none()) else {
             desk.close(socket);
@@ -290,13 +301,13 @@ impl Program {
         };
         slot.number = number;
         let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
-        if !tcp::is_connected_tcp(&socket) {
+        let Some(content) = Content::of(&socket, to) else {
             at.refuse(number);
             desk.close((socket, permit));
             return Ok(());
-        }
-        let peer = getpeername(&socket).ok().flatten().and_then(|peer| peer.try_into().ok());
-        slot.stream = Some(Stream::begin(at, number, socket, permit, desk.ledger.sockets_exceed()));
+        };
+        let peer = content.peer(&socket);
+        slot.stream = Some(Stream::begin(at, number, (socket, content), permit, desk.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
             sending.listed.set_peer(place, peer);

@@ -3,10 +3,14 @@
 //! Each turn takes the stream's hold for one system call that does not block. Who finds the ring empty arms the bell and
 //! looks once more; after that the program announces the stream. What the program writes is read once and checked.
 
+mod datagrams;
+
+use super::content::Content;
 use super::ledger::Permit;
 use super::meter::Meter;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
+use sidecore_client::sockets::datagrams::Mover;
 use sidecore_client::sys::tcp;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::hold::{Hold, Holder};
@@ -46,6 +50,8 @@ pub(super) struct Stream {
     moved: u32,
     /// The poller knows the socket.
     polled: bool,
+    /// It sends datagrams, and not bytes.
+    datagrams: Option<Mover>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,13 +140,23 @@ impl At<'_> {
 impl Stream {
     /// The program's bell is not armed: it is served at once. `beyond`: there is no room for it, and it goes back to its
     /// program as soon as its ring is empty.
-    pub(super) fn begin(at: At<'_>, number: u32, socket: OwnedFd, permit: Permit, beyond: bool) -> Self {
+    pub(super) fn begin(
+        at: At<'_>,
+        number: u32,
+        (socket, content): (OwnedFd, Content),
+        permit: Permit,
+        beyond: bool,
+    ) -> Self {
         if beyond {
             at.memory.bell(at.place).shut();
         }
         at.say(number, State::Open);
         let life = if beyond { Life::Ending } else { Life::Open };
-        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false }
+        let datagrams = match content {
+            Content::Bytes => None,
+            Content::Datagrams(to) => Some(Mover::new(to)),
+        };
+        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false, datagrams }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
@@ -243,6 +259,9 @@ impl Stream {
         if asked == 0 {
             return Moved::Nothing(wish);
         }
+        if self.datagrams.is_some() {
+            return self.move_datagrams(at, &cursors);
+        }
         let spans = cursors.filled(asked).map(|extent| at.memory.span(at.place, extent));
         let more = cursors.more() || asked < cursors.waiting();
         match meter.measure(|| tcp::send(&self.socket, spans, more)) {
@@ -287,7 +306,8 @@ impl Stream {
     /// How far its program came that died while it had the stream.
     fn recover(&self, at: At<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
-        if cursors.waiting() == 0 {
+        // Of datagrams nobody knows: those that it was at are sent again.
+        if cursors.waiting() == 0 || self.datagrams.is_some() {
             return Some(());
         }
         let count = tcp::accepted(&self.socket).ok()?;

@@ -18,7 +18,7 @@ use sidecore_client::shm::BankMemory;
 use sidecore_client::sockets::protocol::{Ask, Reply, Row};
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
-use sidecore_client::sys::{clock, tcp};
+use sidecore_client::sys::{clock, tcp, udp};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -390,21 +390,23 @@ impl Program {
         }
     }
 
-    /// A stream on that connection at that place, which the service is told of.
-    pub(crate) fn promote(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+    /// A stream on that socket at that place, which the service is told of.
+    pub(crate) fn promote(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let stream = self.begin(place, number, socket);
         say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);
         stream
     }
 
     /// A stream that the service is not told of.
-    pub(crate) fn begin(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+    pub(crate) fn begin(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let bank = &self.banks[(place / PLACES) as usize];
         let stream = Stream { program: self, bank, place, number, tail: 0 };
         for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, ERROR), (SHARED, TRANSFERS)] {
             stream.word(line, word).store(0, Ordering::Relaxed);
         }
-        stream.word(SHARED, BASE).store(tcp::accepted(socket).unwrap(), Ordering::Relaxed);
+        // The kernel does not count datagrams.
+        let base = if udp::is_connected_udp(socket) { 0 } else { tcp::accepted(socket).unwrap() };
+        stream.word(SHARED, BASE).store(base, Ordering::Relaxed);
         bank.hold(place % PLACES).release();
         bank.bell(place % PLACES).disarm();
         stream

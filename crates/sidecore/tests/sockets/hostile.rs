@@ -4,6 +4,7 @@ use crate::common::{
     Lender, OTHER, Program, all, answer, config, connect, connection, got, hung_up, limited, open_to_all, own_user,
     pattern, rows, say, start, until,
 };
+use crate::skipped::skipped;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
 use sidecore::config::SocketsConfig;
@@ -18,7 +19,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -54,6 +55,14 @@ fn unconnected() -> OwnedFd {
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
 }
 
+/// One that is connected and sends UDP's packets as they are. `None`: not by this user.
+fn raw() -> Option<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
+    let raw = socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::UDP)).ok()?;
+    connect(&raw, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1)).unwrap();
+    Some(raw)
+}
+
 /// A connection that is no more.
 fn reset() -> TcpStream {
     let (here, there) = connection();
@@ -83,24 +92,28 @@ fn serves(neighbour: &Program, number: u32) {
 }
 
 #[test]
-fn only_connected_tcp_sockets_are_taken() {
+fn only_connected_tcp_and_udp_sockets_are_taken() {
     let service = start(config());
     let program = Program::attach(&service);
     let (here, _there) = connection();
     let (reader, writer) = pipe().unwrap();
     let (unix, _other) = UnixStream::pair().unwrap();
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    udp.connect(udp.local_addr().unwrap()).unwrap();
-    let others: [(&str, OwnedFd); 8] = [
+    let (unix_datagrams, _other) = UnixDatagram::pair().unwrap();
+    let mut others: Vec<(&str, OwnedFd)> = vec![
         ("a file", File::open("/proc/self/status").unwrap().into()),
         ("a pipe to read", reader),
         ("a pipe to write", writer),
         ("a Unix socket", unix.into()),
         ("a socket that listens", TcpListener::bind("127.0.0.1:0").unwrap().into()),
-        ("a UDP socket", udp.into()),
+        ("a UDP socket that is connected to nobody", UdpSocket::bind("127.0.0.1:0").unwrap().into()),
+        ("a Unix socket of datagrams", unix_datagrams.into()),
         ("a socket without a connection", unconnected()),
         ("a connection that is no more", reset().into()),
     ];
+    match raw() {
+        Some(raw) => others.push(("a raw socket", raw)),
+        None => skipped("a raw socket takes rights that this user lacks"),
+    }
     for ((what, socket), number) in others.iter().zip(1..) {
         let mut stream = program.begin(9, number, &here);
         say(&program.control, &Ask::Promote { place: 9, stream: number }, &[socket]);
