@@ -23,7 +23,7 @@
 use crate::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Places of a bank: one for each bit of a word.
 pub const PLACES: u32 = 64;
 /// Most banks of one program.
