@@ -103,12 +103,13 @@ impl Sockets {
 
     /// Takes what came of asking.
     pub(super) fn take(&mut self, list: List) {
-        let (is_up, rows) = match list {
-            List::Rows(rows) => (Some(true), rows),
-            List::Silence => (Some(false), Vec::new()),
-            List::Nobody => (None, Vec::new()),
+        let rows = match list {
+            List::Rows(rows) => rows,
+            // What was counted before is not counted again when it answers.
+            List::Silence => return self.is_up = Some(false),
+            List::Nobody => return self.is_up = None,
         };
-        self.is_up = is_up;
+        self.is_up = Some(true);
         let label = |row: &Row| vec![("program", row.program.clone()), ("user", self.users.name(row.uid))];
         let owners: Vec<Labels> = rows.iter().map(label).collect();
         self.programs.retain(|owner, _| owners.contains(owner));

@@ -24,7 +24,7 @@ pub(crate) struct Counts {
     pub(crate) saved_ns: Option<i64>,
 }
 
-/// What was counted when it was looked at last, by process, place and stream.
+/// What was counted when it was looked at last, by connection, place and stream.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(HashMap<(u32, u32, u32), Counts>);
 
@@ -79,7 +79,7 @@ impl Seen {
     pub(crate) fn take(&mut self, rows: &[Row]) -> Vec<Counts> {
         let before = std::mem::take(&mut self.0);
         let since = |row: &Row| {
-            let (key, now) = ((row.pid, row.place, row.stream), Counts::of(row));
+            let (key, now) = ((row.serial, row.place, row.stream), Counts::of(row));
             self.0.insert(key, now);
             before.get(&key).map_or(now, |earlier| now.since(earlier))
         };
@@ -116,6 +116,7 @@ pub(crate) mod made_up {
     /// That of a program's socket at that place: in a ring, of a thousand messages.
     pub(crate) fn row(program: &str, pid: u32, place: u32) -> Row {
         Row {
+            serial: pid,
             pid,
             uid: 0,
             program: program.to_owned(),

@@ -102,7 +102,7 @@ impl View {
         self.over = self.taken.replace(now).map(|before| now.saturating_duration_since(before));
         let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
         for (row, recent) in rows.iter().zip(self.seen.take(&rows)) {
-            programs.entry(row.pid).or_insert_with(|| Program::of(row)).add(row, &recent);
+            programs.entry(row.serial).or_insert_with(|| Program::of(row)).add(row, &recent);
         }
         self.programs = programs.into_values().collect();
         self.programs.sort_by_key(|program| (Reverse(program.recent.messages), program.pid));

@@ -100,6 +100,7 @@ mod tests {
 
     fn row(number: usize) -> Row {
         Row {
+            serial: number as u32,
             pid: number as u32,
             uid: 0,
             program: "test".to_owned(),

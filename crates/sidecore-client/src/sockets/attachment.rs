@@ -121,7 +121,7 @@ impl Attachment {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// The program goes on without the service: for both it is as if the other had ended. No stream has a ring here.
+    /// The program goes on without the service: for both it is as if the other had ended.
     pub(super) fn end(&self) {
         if let Some(control) = self.control.get() {
             let _ = shutdown(control, Shutdown::Both);
@@ -199,11 +199,15 @@ impl Attachment {
         Ok(())
     }
 
-    /// The service has ended while a ring had bytes of a connection that the program closes now: they are sent all the same.
+    /// Nobody empties a ring any more that had bytes of a connection that the program closes now: they are sent all the same.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor there is no way to send them.
         if let Ok(socket) = tcp::program_socket(ring.descriptor).try_clone_to_owned() {
             Undisturbed::new().lock(&self.adopted).push((ring, socket, wish));
+        }
+        // Only the thread that waits for the end can send them. All streams are given to the kernel then, and come again.
+        if !self.is_gone() {
+            self.end();
         }
     }
 

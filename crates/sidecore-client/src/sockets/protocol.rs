@@ -78,6 +78,8 @@ pub enum Reply {
 /// One socket, for people. What the program says of it is what it likes to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
+    /// Number of the program's connection, which no other had since the service began.
+    pub serial: u32,
     /// Number of the process.
     pub pid: u32,
     /// User of the process.

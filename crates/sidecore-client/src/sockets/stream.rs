@@ -316,7 +316,7 @@ impl Stream {
 
     /// What the kernel reported to the service for this connection, once.
     pub fn take_error(&self, socket: BorrowedFd<'_>) -> Option<Errno> {
-        self.with(socket, |ring| ring.as_ref().and_then(Ring::take_error)).flatten()
+        self.with(socket, |ring| ring.as_mut().and_then(Ring::take_error)).flatten()
     }
 
     /// Says for people why it is where it is.
@@ -339,10 +339,12 @@ impl Stream {
         let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
         let socket = tcp::program_socket(own.descriptor);
-        if own.drain(socket) == Drained::Blocked {
-            return None;
+        match own.drain(socket) {
+            Drained::Blocked => return None,
+            // The program's next call is told.
+            Drained::Failed(error) if own.keeps(error) => {}
+            Drained::Empty | Drained::Failed(_) => *ring = None,
         }
-        *ring = None;
         Some(())
     }
 }
@@ -456,7 +458,10 @@ impl Ring {
         self.drain(socket) != Drained::Blocked
     }
 
-    fn take_error(&self) -> Option<Errno> {
+    fn take_error(&mut self) -> Option<Errno> {
+        if let Some(error) = self.datagrams.as_mut().and_then(Datagrams::take_error) {
+            return Some(error);
+        }
         match self.word(SHARED, ERROR).swap(0, Ordering::Relaxed) {
             0 => None,
             error => i32::try_from(error).ok().map(Errno::from_raw_os_error),

@@ -4,9 +4,11 @@
 //! The system calls are made directly, as in [`super::tcp`].
 
 use crate::shm::span::Span;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};
 use rustix::net::{AddressFamily, SocketType, getpeername};
+use rustix::time::Timespec;
 use sidecore_core::streams::datagrams;
 use std::marker::PhantomData;
 use std::mem::offset_of;
@@ -38,6 +40,11 @@ pub fn may_send_to(socket: impl AsFd, to: &SocketAddr) -> bool {
         None => false,
     };
     is_of_family && !is_connected(socket)
+}
+
+/// Whether it is a UDP socket of the kernel's own.
+pub fn is_udp(socket: impl AsFd) -> bool {
+    family(socket).is_some()
 }
 
 fn is_connected(socket: impl AsFd) -> bool {
@@ -186,6 +193,12 @@ pub fn send(
             Err(error) => return Err(Errno::from_raw_os_error(error.into_raw())),
         }
     }
+}
+
+/// Whether the kernel takes nothing of that socket now.
+pub fn is_full(socket: impl AsFd) -> bool {
+    let mut room = [PollFd::new(&socket, PollFlags::OUT)];
+    poll(&mut room, Some(&Timespec::default())) == Ok(0)
 }
 
 #[cfg(test)]

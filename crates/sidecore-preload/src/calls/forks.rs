@@ -137,7 +137,7 @@ pub(crate) fn is_child() -> bool {
 /// The process gave a connection of its parent's a way into another program, or another process.
 pub(crate) fn passed_on(fd: RawFd) {
     let parents = || TO_PARENTS.iter().map(|to| to.load(Ordering::Relaxed)).filter(|to| *to != NONE);
-    let is_socket = |fd| tcp::is_connected_tcp(fd) || udp::is_connected_udp(fd);
+    let is_socket = |fd| tcp::is_connected_tcp(fd) || udp::is_udp(fd);
     if parents().next().is_some() && is_socket(socket::borrowed(fd)) {
         for writer in parents() {
             let _ = rustix::io::write(socket::borrowed(writer), &[PASSED_ON]);

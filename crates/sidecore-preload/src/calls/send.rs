@@ -93,8 +93,11 @@ pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags:
         },
         Path::Ring(stream) => match count(slot, message) {
             Advice::Demote(why) => {
-                settle(fd, slot, why);
-                through(fd, slot, message, flags, None)
+                match settle(fd, slot, why) {
+                    // Of a connection the kernel says it again.
+                    Settled::Failed(error) if slot.is_of_datagrams() => Next::of(0, error),
+                    _ => through(fd, slot, message, flags, None),
+                }
             }
             _ => match into(fd, stream, message, 0, flags) {
                 Sent::Taken(taken) if taken == message.len() => Next::Accepted(taken),
@@ -196,11 +199,13 @@ pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Err
     }
 }
 
-/// The program receives.
+/// The program receives. What the kernel reports for datagrams that were sent before, which it says once.
 #[inline]
-pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
-    if let Advice::Demote(why) = slot.ask(Rule::receives) {
-        settle(fd, slot, why);
+pub(crate) fn receives(fd: RawFd, slot: &'static Slot) -> Option<Errno> {
+    let Advice::Demote(why) = slot.ask(Rule::receives) else { return None };
+    match settle(fd, slot, why) {
+        Settled::Failed(error) if slot.is_of_datagrams() => Some(error),
+        _ => None,
     }
 }
 

@@ -45,6 +45,11 @@ fn before_copy(fd: c_int) {
     errno::kept(|| forks::passed_on(fd));
 }
 
+/// Whether all that was sent before is the kernel's, after a while at most.
+pub(super) fn is_settled(fd: c_int, slot: &Slot, why: Why) -> bool {
+    settle::settle_until(fd, slot, why, Instant::now() + PATIENCE) != settle::Settled::Blocked
+}
+
 /// Whether there is something to copy: else what it would replace stays as it is.
 fn is_open(fd: c_int) -> bool {
     fd >= 0 && fcntl_getfd(socket::borrowed(fd)).is_ok()
@@ -139,7 +144,13 @@ intercept! {
 
     fn connect(fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int {
         if let Some(slot) = table::watched(fd).filter(|slot| slot.is_in_ring()) {
-            let _ = errno::kept(|| before(fd, slot, Why::Special));
+            if !slot.is_of_datagrams() {
+                let _ = errno::kept(|| before(fd, slot, Why::Special));
+            } else if !errno::kept(|| is_settled(fd, slot, Why::Special)) {
+                // What is in the ring would go to another peer.
+                errno::set(libc::EAGAIN);
+                return -1;
+            }
         }
         pass!(connect(fd, to, to_len))
     }

@@ -1,6 +1,7 @@
 //! Options of sockets.
 
 use super::catalogue::Opaque;
+use super::descriptors::is_settled;
 use super::{errno, intercept, pass, socket};
 use crate::calls::kinds::{Needs, option, option_of_datagrams, question};
 use crate::calls::send::before;
@@ -22,6 +23,11 @@ intercept! {
                 }
                 Needs::Kernel => {
                     errno::kept(|| settle::pin(fd, slot, Why::Special));
+                    if slot.is_of_datagrams() && !errno::kept(|| is_settled(fd, slot, Why::Special)) {
+                        // Datagrams of the ring would become part of others.
+                        errno::set(libc::EAGAIN);
+                        return -1;
+                    }
                 }
             }
         }

@@ -21,7 +21,9 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
         // The kernel tells it before anything that was received.
         return errno::failed(error);
     }
-    errno::kept(|| receives(fd, slot));
+    if let Some(error) = errno::kept(|| receives(fd, slot)) {
+        return errno::failed(error);
+    }
     match kernel() {
         0 if slot.is_of_datagrams() => 0,
         0 => ended(fd, slot),

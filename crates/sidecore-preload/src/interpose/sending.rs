@@ -27,7 +27,7 @@ unsafe fn carry(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    let Some(message) = message else { return strange(fd, slot, kernel) };
+    let Some(message) = message else { return strange(fd, slot, flags, kernel) };
     match message.only().map_or(AtOnce::Not, |piece| by_itself(fd, slot, piece, flags)) {
         AtOnce::Sent => message.len().cast_signed(),
         // SAFETY: as the caller promised.
@@ -76,14 +76,21 @@ unsafe fn carry_on(
 
 /// A message that is empty, or that the kernel is to refuse.
 #[cold]
-fn strange(fd: c_int, slot: &'static Slot, kernel: impl Fn() -> ssize_t) -> ssize_t {
-    // A datagram of no bytes is one.
-    if slot.is_of_datagrams()
-        && let Err(error) = errno::kept(|| before(fd, slot, Why::Special))
-    {
-        return errno::failed(error);
+fn strange(fd: c_int, slot: &'static Slot, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    if !slot.is_of_datagrams() {
+        return kernel();
     }
-    kernel()
+    // A datagram of no bytes is one.
+    match on_the_kernel(fd, slot, flags) {
+        Next::Counted => {
+            let result = kernel();
+            slot.exit();
+            result
+        }
+        Next::Failed(error) => errno::failed(error),
+        Next::Pipe => broken(flags),
+        _ => kernel(),
+    }
 }
 
 /// What is left of a message whose beginning was accepted. Its pieces are counted as one call of the kernel: no ring is entered
@@ -127,7 +134,7 @@ fn special(
     if flags & libc::MSG_MORE != 0 && slot.is_of_datagrams() {
         // The kernel makes one datagram of this message and those that follow.
         slot.pin();
-        return strange(fd, slot, kernel);
+        return strange(fd, slot, flags, kernel);
     }
     match direct(fd, slot, flags, unblocked) {
         Next::Accepted(sent) => sent.cast_signed(),
@@ -268,7 +275,7 @@ unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, l
 unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
     let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
     // SAFETY: as the caller promised.
-    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, kernel) };
+    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, 0, kernel) };
     // SAFETY: as the caller promised.
     unsafe { carry_on(fd, slot, &message, 0, first, kernel) }
 }
@@ -301,7 +308,7 @@ unsafe fn send_slowly(
     if is_plain(slot, flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, kernel) };
+        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, flags, kernel) };
         // SAFETY: as the caller promised.
         return unsafe { carry_on(fd, slot, &message, flags, first, kernel) };
     }

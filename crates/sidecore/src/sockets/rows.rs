@@ -71,7 +71,7 @@ impl Listed {
 
     /// Adds rows of its places that have or had a stream, beginning at `from`. The first place that the page has no room
     /// for; `None`: there are no more.
-    fn add_rows(&self, from: u32, page: &mut Page) -> Option<u32> {
+    fn add_rows(&self, serial: u32, from: u32, page: &mut Page) -> Option<u32> {
         let banks = lock(&self.banks);
         for place in from..banks.len() as u32 * PLACES {
             if page.is_full() {
@@ -79,7 +79,8 @@ impl Listed {
             }
             let (memory, peers) = &banks[(place / PLACES) as usize];
             page.places += 1;
-            page.rows.extend(self.row(memory, place, peers[(place % PLACES) as usize]));
+            let row = self.row(memory, place, peers[(place % PLACES) as usize]);
+            page.rows.extend(row.map(|row| Row { serial, ..row }));
         }
         None
     }
@@ -94,6 +95,7 @@ impl Listed {
         let (bytes, transfers, drains) = (word(SHARED, HEAD), word(SHARED, TRANSFERS), word(WRITER, DRAINS));
         let cursors = Cursors::read(bytes, word(WRITER, TAIL), memory.layout().ring_bytes());
         Some(Row {
+            serial: 0,
             pid: self.pid,
             uid: self.uid,
             program: self.name.clone(),
@@ -142,7 +144,7 @@ impl Registry {
         let programs = self.programs_from(first, uid);
         for (serial, program) in &programs {
             let from = if *serial == first { place } else { 0 };
-            if let Some(place) = program.add_rows(from, &mut page) {
+            if let Some(place) = program.add_rows(*serial, from, &mut page) {
                 return (page.rows, Some(position(*serial, place)));
             }
         }

@@ -11,8 +11,9 @@ use super::meter::Meter;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
 use sidecore_client::sockets::datagrams::Mover;
-use sidecore_client::sys::tcp;
+use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::cursor::{Cursors, recovered};
+use sidecore_core::streams::datagrams::HEADER;
 use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::layout::{BASE, ERROR, HEAD, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 /// Most bytes of one transfer.
 const MOST: u32 = 64 * 1024;
-/// Most turns of a stream that is given back: what its program writes meanwhile may be without end.
+/// Most turns of a stream of bytes that is given back: what its program writes meanwhile may be without end.
 const PARTING_TURNS: u32 = 64;
 
 /// A place in a bank.
@@ -176,6 +177,8 @@ impl Stream {
     pub(super) fn serve(&mut self, at: At<'_>, meter: &mut Meter) -> Turn {
         if !self.hold(at) {
             return match self.life {
+                // The program cannot empty it now, and may not come back when it can.
+                Life::Ending if self.datagrams.is_some() && udp::is_full(&self.socket) => Turn::Blocked,
                 Life::Ending => Turn::Over(Over::GivenBack),
                 // Whoever holds it announces it, or dies.
                 Life::Open | Life::Orphan { .. } => Turn::Empty,
@@ -199,7 +202,9 @@ impl Stream {
     pub(super) fn give_back(&mut self, at: At<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
-        for _ in 0..PARTING_TURNS {
+        // Each turn may move no more than one datagram, the smallest of which is its length alone.
+        let datagrams = at.memory.layout().ring_bytes() / HEADER;
+        for _ in 0..if self.datagrams.is_some() { datagrams } else { PARTING_TURNS } {
             match self.serve(at, meter) {
                 Turn::More => {}
                 Turn::Over(over) => return over,

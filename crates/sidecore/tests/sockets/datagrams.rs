@@ -188,9 +188,11 @@ fn a_service_that_ends_sends_what_it_has() {
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
     stream.until_armed();
-    (0..50).for_each(|at| put(&mut stream, &pattern(at, at * 3)));
+    // Each of another length than the one before: a call for each.
+    let datagram = |at| pattern(at, 1 + at % 97);
+    (0..200).for_each(|at| put(&mut stream, &datagram(at)));
     service.end();
-    (0..50).for_each(|at| assert_eq!(heard(&there), pattern(at, at * 3)));
+    (0..200).for_each(|at| assert_eq!(heard(&there), datagram(at)));
     assert_eq!(stream.state(), Some(State::Ended));
 }
 

@@ -8,7 +8,7 @@ use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Fault, word};
 use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
-use sidecore_core::streams::layout::{KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
+use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
 use sidecore_core::streams::place::Wish;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -30,6 +30,10 @@ impl Datagrams {
         // Several fit: a ring of one would be no faster than the kernel.
         let most = target.packet.min(MOST_BYTES).min(size / 4);
         Self { most, mover: Mover::new(target.to), error: None }
+    }
+
+    pub(super) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
     }
 }
 
@@ -112,6 +116,11 @@ impl Ring {
         }
     }
 
+    /// Keeps for the next call what the kernel reported. `false`: this ring is of bytes.
+    pub(super) fn keeps(&mut self, error: Errno) -> bool {
+        self.datagrams.as_mut().map(|datagrams| datagrams.error = Some(error)).is_some()
+    }
+
     /// A datagram that is too large for the ring, after all that is in it.
     #[cold]
     fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
@@ -141,13 +150,13 @@ impl Ring {
     pub(super) fn drain_datagrams(&mut self, socket: BorrowedFd<'_>) -> Drained {
         loop {
             let Some(cursors) = self.cursors() else { return Drained::Failed(Errno::PROTO) };
-            let Some(datagrams) = &mut self.datagrams else { return Drained::Empty };
             if cursors.waiting() == 0 {
-                let error = datagrams.error.take();
-                return error.or_else(|| self.take_error()).map_or(Drained::Empty, Drained::Failed);
+                return self.take_error().map_or(Drained::Empty, Drained::Failed);
             }
+            let Some(datagrams) = &mut self.datagrams else { return Drained::Empty };
             match datagrams.mover.step(socket, &self.seat.bank, self.seat.place, &cursors) {
-                Ok(Step::Moved(_) | Step::Again) => {}
+                Ok(Step::Moved(_)) => self.count(DRAINS),
+                Ok(Step::Again) => {}
                 Ok(Step::Noted(error)) => datagrams.error = Some(error),
                 Ok(Step::Blocked) => return Drained::Blocked,
                 Err(Fault) => return Drained::Failed(Errno::PROTO),
