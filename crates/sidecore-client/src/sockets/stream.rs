@@ -27,6 +27,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 
+/// No descriptor has that number.
+const NO_DESCRIPTOR: RawFd = -1;
+
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -79,6 +82,8 @@ pub(super) struct Ring {
     /// The seat's memory.
     at: PlaceMemory,
     pub(super) descriptor: RawFd,
+    /// The same where the ring is of bytes: [`Stream::offer`] asks for both by one comparison.
+    of_bytes: RawFd,
     /// Bytes written.
     tail: u64,
     /// Bytes known to be moved.
@@ -171,7 +176,8 @@ impl Stream {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
             let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
             let at = PlaceMemory::new(seat.bank.clone(), seat.place);
-            *locked.ring = Some(Ring { seat, at, descriptor, tail: 0, head: 0, more: false, datagrams });
+            let of_bytes = if datagrams.is_some() { NO_DESCRIPTOR } else { descriptor };
+            *locked.ring = Some(Ring { seat, at, descriptor, of_bytes, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
@@ -185,8 +191,9 @@ impl Stream {
     #[inline]
     pub fn offer(&self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool) -> Offered {
         let Ok(mut locked) = self.try_lock() else { return Offered::Not };
-        let Some(ring) = locked.of(socket) else { return Offered::Not };
-        if ring.datagrams.is_some() || (ring.room() as usize) < piece.len() {
+        let of_bytes = |ring: &&mut Ring| ring.of_bytes == socket.as_raw_fd();
+        let Some(ring) = locked.ring.as_mut().filter(of_bytes) else { return Offered::Not };
+        if (ring.room() as usize) < piece.len() {
             return Offered::Not;
         }
         ring.at.write(ring.tail, &piece);

@@ -9,6 +9,7 @@ use sidecore_client::shm::span::Span;
 use sidecore_client::sockets::program::promote;
 use sidecore_client::sockets::protocol::SOCKET_VARIABLE;
 use sidecore_client::sockets::stream::{Offered, Stream};
+use sidecore_client::sys::undisturbed::Undisturbed;
 use std::hint::black_box;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -55,7 +56,7 @@ pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
 /// The connection, in a ring.
 fn promoted(connection: BorrowedFd<'_>) -> Result<&'static Stream> {
     for _ in 0..TRIES {
-        match promote(connection) {
+        match promote(connection, &Undisturbed::new()) {
             Err(Why::NoService) => thread::sleep(NAP),
             other => return Ok(other.map_err(Why::words)?),
         }
