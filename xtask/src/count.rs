@@ -16,7 +16,9 @@ const ROUNDS: u64 = 50;
 /// Requests in a round: a figure is the difference, by request.
 const DEPTHS: [u64; 2] = [128, 256];
 /// What is run at both depths, as `crates/sidecore/benches/count` knows it.
-const OPERATIONS: [&str; 3] = ["noop", "aes-256-gcm", "library"];
+const OPERATIONS: [&str; 4] = ["noop", "aes-256-gcm", "library", "send"];
+/// Where a program and the service of sockets in it find each other.
+const SOCKETS: &str = "SIDECORE_SOCKETS";
 /// How the workspace's crates are built: as for a release, with one unit of code each in the place of optimisation when
 /// linking. The others are, but for assertions, and so are shared with the tests.
 const AS_RELEASED: [&str; 4] = ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=1"];
@@ -43,8 +45,8 @@ pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     let page = fs::read_to_string(root.join(LIMITS))?;
     let limits = limits(&page)?;
     let program = program.map_or_else(|| build(root), |program| Ok(program.to_owned()))?;
-    let [noop, aes, library] = costs(&program, &root.join("target/callgrind"))?;
-    let figures = [noop.sidecore, noop.client, aes.sidecore - library.client];
+    let [noop, aes, library, send] = costs(&program, &root.join("target/callgrind"))?;
+    let figures = [noop.sidecore, noop.client, aes.sidecore - library.client, send.client];
     if limits.len() != figures.len() {
         return Err(format!("{LIMITS} has {} limits, counted are {}", limits.len(), figures.len()).into());
     }
@@ -100,6 +102,7 @@ impl Run {
         let mut command = Command::new("valgrind");
         command.args(["-q", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"]);
         command.arg(format!("--callgrind-out-file={}", directory.join("out").display()));
+        command.env(SOCKETS, directory.join("socket"));
         command.arg(program).arg(operation).args([ROUNDS.to_string(), depth.to_string()]);
         Ok(Self { child: command.stdin(Stdio::null()).spawn()?, directory: directory.to_owned() })
     }
@@ -170,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_page_limits_each_figure() -> Result<()> {
-        assert_eq!(limits(&fs::read_to_string(crate::root()?.join(LIMITS))?)?.len(), 3);
+        assert_eq!(limits(&fs::read_to_string(crate::root()?.join(LIMITS))?)?.len(), 4);
         Ok(())
     }
 

@@ -71,7 +71,7 @@ pub(crate) struct Run {
     /// The service's socket
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Small messages on TCP connections go through the service of sockets
+    /// Small messages on TCP connections and UDP sockets go through the service of sockets
     #[arg(long)]
     pub(crate) sockets: bool,
     /// The library that sends them there; without it, the one beside this program or in ../lib/sidecore
@@ -128,6 +128,8 @@ pub(crate) struct Top {
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) counters: CounterFile,
+    #[command(flatten)]
+    pub(crate) sockets: SocketsService,
 }
 
 #[derive(Debug, Args)]
@@ -135,7 +137,7 @@ pub(crate) struct Export {
     /// Address and port to answer at
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9787")]
     pub(crate) listen: SocketAddr,
-    /// Most clients that have metrics of their own; the rest is summed up
+    /// Most clients, and names of programs with sockets, that have metrics of their own; the rest is summed up
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) clients: u32,
     /// Most keys that have metrics of their own; the rest is summed up
@@ -143,6 +145,35 @@ pub(crate) struct Export {
     pub(crate) keys: u32,
     #[command(flatten)]
     pub(crate) counters: CounterFile,
+    #[command(flatten)]
+    pub(crate) sockets: SocketsService,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SocketsService {
+    /// The service of sockets: at this socket, else where `SIDECORE_SOCKETS` says or at its usual place
+    #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    sockets: Option<Vec<PathBuf>>,
+}
+
+impl SocketsService {
+    /// That at this socket.
+    #[cfg(test)]
+    pub(crate) fn at(socket: PathBuf) -> Self {
+        Self { sockets: Some(vec![socket]) }
+    }
+
+    /// Whether it was asked for.
+    pub(crate) fn is_named(&self) -> bool {
+        self.sockets.is_some()
+    }
+
+    /// Its socket.
+    pub(crate) fn path(&self) -> PathBuf {
+        let of_environment = || std::env::var_os(protocol::SOCKET_VARIABLE).filter(|path| !path.is_empty());
+        let named = self.sockets.iter().flatten().next_back().cloned().or_else(|| of_environment().map(PathBuf::from));
+        named.unwrap_or_else(|| protocol::DEFAULT_SOCKET.into())
+    }
 }
 
 #[derive(Debug, Args)]

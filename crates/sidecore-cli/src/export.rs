@@ -1,7 +1,7 @@
 //! `sidecore export`: the counters for Prometheus, over HTTP.
 //!
 //! A process of its own that only reads the counter file, at each scrape: nothing that a scraper does reaches the
-//! service, and the exporter stays when the service goes.
+//! service, and the exporter stays when the service goes. The service of sockets has no such file, and is asked now and then.
 
 use crate::args::Export;
 use crate::output;
@@ -10,13 +10,16 @@ use account::Accounts;
 use family::{Family, Labels, encode};
 use http::{Answer, Server};
 use sidecore::counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
+use sockets::Sockets;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 mod account;
 mod families;
 mod family;
 mod http;
+mod sockets;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +36,7 @@ struct Exporter {
     clients: Accounts<LaneCounter>,
     keys: Accounts<KeyCounter>,
     users: Users,
+    sockets: Sockets,
 }
 
 /// Answers until it is ended.
@@ -41,7 +45,9 @@ pub(crate) fn run(args: &Export) -> Result<(), String> {
         format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
     })?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
-    let exporter = Mutex::new(Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize));
+    let sockets = Sockets::new(&args.sockets, args.clients as usize);
+    let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);
+    let exporter = Mutex::new(exporter);
     server.run(&|path| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), path))
 }
 
@@ -55,18 +61,26 @@ fn answer(exporter: &mut Exporter, path: &str) -> Answer {
 
 impl Exporter {
     /// Reads this file, and gives at most so many clients and keys metrics of their own.
-    fn new(file: PathBuf, clients: usize, keys: usize) -> Self {
+    fn new(file: PathBuf, clients: usize, keys: usize, sockets: Sockets) -> Self {
         let clients = Accounts::new(clients, client(OTHERS, String::new(), String::new()));
         let keys = Accounts::new(keys, key(OTHERS));
-        Self { file, last: None, clients, keys, users: Users::default() }
+        Self { file, last: None, clients, keys, users: Users::default(), sockets }
     }
 
     /// All metrics as they are now. Without a service: that there is none.
     fn metrics(&mut self) -> String {
-        match self.read() {
-            Ok(now) => encode(self.families(now)),
-            Err(_) => encode(vec![families::up(false)]),
-        }
+        self.sockets.ask(Instant::now());
+        self.page()
+    }
+
+    /// The same with what is known of sockets.
+    fn page(&mut self) -> String {
+        let mut all = match self.read() {
+            Ok(now) => self.families(now),
+            Err(_) => vec![families::up(false)],
+        };
+        all.extend(self.sockets.families());
+        encode(all)
     }
 
     /// Where the metrics are, and what is wrong if something is.

@@ -49,7 +49,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::Keys(args) => keys::run(args).map_err(|error| error.to_string()),
         Command::Sockets(args) => sockets::run(&args),
         Command::Set(args) => set::run(&args),
-        Command::Top(args) => top::run(&args.counters.path(), args.once, INTERVAL),
+        Command::Top(args) => top::run(&args, INTERVAL),
         Command::Export(args) => export::run(&args),
         Command::Check(args) => return check::run(&args).map(answer),
         Command::Run(args) => return launch::run(&args),

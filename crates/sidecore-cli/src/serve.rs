@@ -12,6 +12,7 @@ use sidecore::sys::cpu;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
+use std::thread;
 
 /// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), String> {
@@ -60,10 +61,15 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals) -> Result<(), 
     let waits = [Some(config.notify.service), None, None, None];
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
-    let sockets = Sockets::start(config).map_err(|error| error.to_string())?;
+    let mut sockets = Sockets::start(config).map_err(|error| error.to_string())?;
     ready();
     sandbox.filter_calls_of_sockets(&sockets)?;
     warn(sandbox.warnings().iter());
+    if let Some(warnings) = sockets.take_warnings() {
+        // Who reads standard error may be slow, and the service waits for nobody.
+        let tell = thread::Builder::new().name("warnings".to_owned());
+        tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter()))).map_err(|e| e.to_string())?;
+    }
     until_a_signal(&policy, sockets.socket(), signals);
     Ok(())
 }

@@ -2,20 +2,24 @@
 
 use crate::args::Sockets;
 use crate::output;
-use crate::top::units::{NONE, amount, count};
+use crate::top::units::{NONE, amount, count, signed_time};
 use crate::top::{Rows, table};
 use crate::users::Users;
+use programs::Counts;
 use serde_json::json;
 use sidecore::core::streams::rule::Why;
 use sidecore::sockets::ask;
 use sidecore::sockets::protocol::Row;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
+use std::path::Path;
+
+pub(crate) mod programs;
 
 /// Rows that are shown unless all are asked for.
 const BUSIEST: usize = 50;
 /// Headings, and whether numbers stand below. With a star: what the program says.
-const COLUMNS: [(&str, bool); 11] = [
+const COLUMNS: [(&str, bool); 12] = [
     ("PROGRAM*", false),
     ("PID", true),
     ("USER", false),
@@ -26,16 +30,27 @@ const COLUMNS: [(&str, bool); 11] = [
     ("KERNEL*", true),
     ("BYTES", true),
     ("WAITING", true),
+    ("SAVED*", true),
     ("PATH*", false),
 ];
-const ALLEGED: &str = "* as the program itself says; KERNEL: messages that it gave to the kernel";
+const ALLEGED: &str =
+    "* as the program itself says; KERNEL: messages that it gave to the kernel; SAVED: CPU time, an estimate";
 
 /// Asks the service and prints.
 pub(crate) fn run(args: &Sockets) -> Result<(), String> {
-    let mut rows = ask::rows(&args.socket)?;
+    let mut rows = listed(&args.socket)?;
     rows.sort_by_key(|row| (Reverse(row.messages), row.pid, row.descriptor));
-    rows.iter_mut().for_each(printable);
     output::print(&if args.json { objects(&rows) } else { text(&rows, if args.all { rows.len() } else { BUSIEST }) })
+}
+
+/// What the service there says of sockets that this user may know of, in printable characters.
+///
+/// # Errors
+/// There is none, or it refuses: in words.
+pub(crate) fn listed(socket: &Path) -> Result<Vec<Row>, String> {
+    let mut rows = ask::rows(socket)?;
+    rows.iter_mut().for_each(printable);
+    Ok(rows)
 }
 
 /// Programs choose their names, and this may go to a terminal.
@@ -73,17 +88,13 @@ fn cells(row: &Row, users: &Users) -> Vec<String> {
         row.descriptor.to_string(),
         row.peer.clone().unwrap_or_else(|| NONE.to_owned()),
         count(row.messages),
-        messages_a_send(row).map_or_else(|| NONE.to_owned(), amount),
+        Counts::of(row).messages_a_send().map_or_else(|| NONE.to_owned(), amount),
         count(row.kernel_messages),
         count(row.bytes),
         count(row.waiting),
+        row.saved_ns.map_or_else(|| NONE.to_owned(), signed_time),
         why(row),
     ]
-}
-
-/// Messages that went with one system call of the service.
-fn messages_a_send(row: &Row) -> Option<f64> {
-    (row.transfers > 0).then(|| row.messages as f64 / row.transfers as f64)
 }
 
 fn why(row: &Row) -> String {
@@ -102,10 +113,11 @@ fn objects(rows: &[Row]) -> String {
             "ring": Why::of(row.why.into()) == Some(Why::Row),
             "why": why(row),
             "messages": row.messages,
-            "messages_a_send": messages_a_send(row),
+            "messages_a_send": Counts::of(row).messages_a_send(),
             "kernel_messages": row.kernel_messages,
             "bytes": row.bytes,
             "waiting": row.waiting,
+            "cpu_saved_s": row.saved_ns.map(|saved| saved as f64 / 1e9),
         });
         // Writing to a string does not fail.
         let _ = writeln!(lines, "{object}");
@@ -115,21 +127,18 @@ fn objects(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::programs::made_up;
     use super::*;
 
     fn row(program: &str, descriptor: u32, why: u8) -> Row {
         Row {
-            pid: 77,
-            uid: 0,
-            program: program.to_owned(),
             descriptor,
             peer: (why == 1).then(|| "[::1]:1883".to_owned()),
             why,
-            messages: 1000,
-            kernel_messages: 6,
-            bytes: 64_000,
-            transfers: if why == 1 { 8 } else { 0 },
-            waiting: 640,
+            transfers: if why == 1 { 6 } else { 0 },
+            drains: if why == 1 { 2 } else { 0 },
+            saved_ns: [None, Some(2_500_000_000), Some(-60_000)][usize::from(why.min(2))],
+            ..made_up::row(program, 77, 0)
         }
     }
 
@@ -138,7 +147,9 @@ mod tests {
         let text = text(&[row("broker", 9, 1), row("shell", 7, 4), row("later", 5, 99)], BUSIEST);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1][..9], ["broker", "77", "root", "9", "[::1]:1883", "1000", "125", "6", "64000"]);
+        assert_eq!(lines[1][9..11], ["640", "2.5s"]);
         assert_eq!(lines[2][..7], ["shell", "77", "root", "7", "-", "1000", "-"]);
+        assert_eq!(lines[2][10], "-60us", "work that was only moved");
         assert!(text.contains("ring: small sends in a row") && text.contains("on the kernel: forked"), "{text}");
         assert!(text.contains("unknown (99)") && text.ends_with(&format!("{ALLEGED}\n")), "{text}");
     }
@@ -160,6 +171,8 @@ mod tests {
         let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((&lines[0]["ring"], &lines[0]["messages_a_send"]), (&json!(true), &json!(125.0)));
         assert_eq!((&lines[1]["ring"], &lines[1]["peer"]), (&json!(false), &json!(null)));
+        assert_eq!((&lines[0]["cpu_saved_s"], &lines[1]["cpu_saved_s"]), (&json!(2.5), &json!(-6e-5)));
+        assert_eq!(text(&[row("new", 9, 0)], BUSIEST).lines().nth(1).unwrap().split_whitespace().nth(10), Some("-"));
         assert_eq!((objects(&[]).as_str(), lines.len()), ("", 2));
     }
 }

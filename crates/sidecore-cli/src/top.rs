@@ -1,34 +1,51 @@
 //! `sidecore top`: what the service does, who asks for it and where the time goes.
 //!
-//! It only reads the counter file, so it disturbs nobody, and it also shows the last numbers of a service that ended.
+//! It only reads the counter file, so it disturbs nobody, and it also shows the last numbers of a service that ended. A
+//! service of sockets has none, and is asked.
 
+use crate::args::Top;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
 use sidecore::counters::Snapshot;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod live;
 mod rows;
+mod sockets;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;
 
 pub(crate) use rows::Rows;
 
-/// Shows the counters of this file until the user quits, with rates over each `interval`. With `once`, and where
-/// standard output is no terminal, prints them once as text, with rates over one interval; none: since the start.
+/// Shows what a service counts until the user quits, with rates over each `interval`. With `once`, and where standard
+/// output is no terminal, prints it once as text, with rates over one interval; none: since the start.
 ///
 /// # Errors
-/// One line with what to do: the file cannot be read, or the terminal or standard output not be used.
-pub(crate) fn run(counters: &Path, once: bool, interval: Duration) -> Result<(), String> {
-    if once || !io::stdout().is_terminal() {
-        print(counters, interval, &mut io::stdout().lock())
-    } else {
-        live::run(counters, interval)
+/// One line with what to do: the file cannot be read, no service of sockets answers, or the terminal or standard output
+/// cannot be used.
+pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), String> {
+    let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
+    match (service_of_sockets(args, &counters), once) {
+        (Some(socket), true) => sockets::print(&socket, interval),
+        (Some(socket), false) => sockets::run(&socket, interval),
+        (None, true) => print(&counters, interval, &mut io::stdout().lock()),
+        (None, false) => live::run(&counters, interval),
     }
+}
+
+/// The socket of the service of sockets that is to be shown: one that was asked for, or what is at the socket that was named
+/// and has no counters.
+fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
+    if args.sockets.is_named() {
+        return Some(args.sockets.path());
+    }
+    let socket = &args.counters.socket;
+    let is_one = !counters.exists() && args.counters.counters.is_none() && crate::sockets::listed(socket).is_ok();
+    is_one.then(|| socket.clone())
 }
 
 /// Prints the counters of this file. Rates are those of one interval, which is waited for; quantiles and counts those

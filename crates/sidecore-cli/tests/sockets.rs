@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use skipped::skipped;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -254,6 +254,49 @@ fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in(
         assert_eq!(text.len(), 64 * MESSAGES);
     }
     drop(serving);
+}
+
+#[test]
+fn what_goes_through_rings_is_told_live_and_to_prometheus() {
+    let place = Place::new();
+    let _serving = place.serve();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut program = place.feed(&listener, CONNECTIONS, MESSAGES);
+    let readers: Vec<_> = (0..CONNECTIONS)
+        .map(|_| listener.accept().unwrap().0)
+        .map(|mut connection| thread::spawn(move || connection.read_to_end(&mut Vec::new()).unwrap()))
+        .collect();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().as_deref(), Some("sent"));
+    let socket = place.file("socket");
+    for option in ["--sockets", "--socket"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_sidecore")).args(["top", "--once", option]).arg(&socket).output();
+        let text = out(&output.unwrap());
+        assert!(
+            text.starts_with("service of sockets; programs: 1; connections in rings: 8, on the kernel again: 0\n"),
+            "{text}"
+        );
+        assert!(text.lines().any(|line| line.starts_with("feed ")), "{text}");
+    }
+    let mut export = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+    export.args(["export", "--listen", "127.0.0.1:0", "--counters", "/none", "--sockets"]).arg(&socket);
+    let mut export = Ending(export.stderr(Stdio::piped()).spawn().unwrap());
+    let line = BufReader::new(export.0.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    let address = line.split_once("http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
+    let mut scrape = TcpStream::connect(address).unwrap();
+    scrape.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = String::new();
+    scrape.read_to_string(&mut page).unwrap();
+    let number = |name: &str| {
+        let line = page.lines().find(|line| line.starts_with(&format!("sidecore_sockets_{name}{{program=\"feed\",")));
+        line.unwrap_or_else(|| panic!("{name} in\n{page}")).rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    let (messages, all) = (number("messages_total"), (CONNECTIONS * MESSAGES) as u64);
+    assert!(number("in_rings") == CONNECTIONS as u64 && (all / 2..=all).contains(&messages), "{page}");
+    assert_eq!(number("sent_bytes_total") + number("waiting_bytes"), 64 * messages, "{page}");
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+    assert_eq!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<usize>(), 64 * CONNECTIONS * MESSAGES);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use sidecore::config::{Config, counters_beside};
+use sidecore::config::{Config, SocketsConfig, counters_beside};
 use sidecore::service::Service;
+use sidecore::sockets::Sockets;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
@@ -68,6 +69,23 @@ fn a_signal_gives_the_terminal_back() {
         terminal.read_until(LEAVE);
         assert_eq!(top.wait().unwrap().signal(), Some(signal.as_raw()), "whoever asked sees that it was heard");
         assert!(terminal.is_cooked());
+    }
+}
+
+#[test]
+fn a_service_of_sockets_is_shown_live_and_q_ends_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let socket = scratch.path().join("socket");
+    let config = Config { socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
+    let _service = Sockets::start(&config).unwrap();
+    for option in ["--sockets", "--socket"] {
+        let mut terminal = Terminal::new();
+        let mut top = terminal.start(&["top", option, socket.to_str().unwrap()]);
+        terminal.read_until(ENTER);
+        terminal.read_until("sockets:");
+        terminal.screen.write_all(b"q").unwrap();
+        terminal.read_until(LEAVE);
+        assert!(top.wait().unwrap().success() && terminal.is_cooked());
     }
 }
 

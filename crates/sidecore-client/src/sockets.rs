@@ -6,6 +6,7 @@
 
 pub mod ask;
 mod attachment;
+pub mod datagrams;
 mod patience;
 pub mod program;
 pub mod protocol;

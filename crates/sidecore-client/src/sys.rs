@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub(crate) mod connections;
+pub(crate) mod lock;
 pub mod own;
 pub mod packet;
 pub mod peer;
@@ -11,5 +12,6 @@ pub mod secure;
 pub(crate) mod stack;
 pub mod tcp;
 pub(crate) mod thread;
+pub mod udp;
 pub mod undisturbed;
 pub mod wake;

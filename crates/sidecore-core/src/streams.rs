@@ -7,12 +7,15 @@
 //! where the other stopped. What the kernel had accepted when a holder died is known from the kernel's own count.
 //!
 //! A stream is announced when its ring stops being empty, by the [`bell`] at its place; [`sweep`] decides which stream is
-//! served next. [`layout`] says where all this lies in memory.
+//! served next, and [`saving`] says what it was good for. [`layout`] says where all this lies in memory. Of a socket that sends
+//! [`datagrams`] the ring holds those, whole.
 
 pub mod bell;
 pub mod cursor;
+pub mod datagrams;
 pub mod hold;
 pub mod layout;
 pub mod place;
 pub mod rule;
+pub mod saving;
 pub mod sweep;

@@ -31,19 +31,26 @@ use std::path::Path;
 /// Why a measurement could not be made.
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
-type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
+/// What makes rows.
+struct Part {
+    scenario: Scenario,
+    name: &'static str,
+    measure: fn(&Settings, &Progress) -> Result<Outcome, BenchError>,
+    /// Names that `--op` chooses from; none: it is always measured as a whole.
+    ops: fn() -> Vec<&'static str>,
+}
 
-/// What makes rows, in their order.
-const SCENARIOS: [(Scenario, &str, Measure); 9] = [
-    (Scenario::Lane, "lane", lane::measure),
-    (Scenario::Crypto, "crypto", crypto::measure),
-    (Scenario::Ocf, "ocf", ocf::measure),
-    (Scenario::Notify, "notify", notify::measure),
-    (Scenario::Balance, "balance", balance::measure),
-    (Scenario::Scaling, "scaling", scaling::measure),
-    (Scenario::Keys, "keys", keys::measure),
-    (Scenario::Nginx, "nginx", nginx::measure),
-    (Scenario::Sockets, "sockets", sockets::measure),
+/// In their order.
+const PARTS: [Part; 9] = [
+    Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new },
+    Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops },
+    Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new },
+    Part { scenario: Scenario::Notify, name: "notify", measure: notify::measure, ops: Vec::new },
+    Part { scenario: Scenario::Balance, name: "balance", measure: balance::measure, ops: Vec::new },
+    Part { scenario: Scenario::Scaling, name: "scaling", measure: scaling::measure, ops: Vec::new },
+    Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops },
+    Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops },
+    Part { scenario: Scenario::Sockets, name: "sockets", measure: sockets::measure, ops: sockets::ops },
 ];
 
 /// What a scenario is run with.
@@ -121,25 +128,38 @@ impl Outcome {
 pub(crate) fn run(args: &Bench) -> Result<(), BenchError> {
     if args.scenarios.contains(&Scenario::Calibrate) {
         return match args.scenarios[..] {
-            [_] => calibrate::run(&args.plan),
+            [_] if args.op.is_empty() && !args.check => calibrate::run(&args.plan),
+            [_] => Err("calibrate takes neither --op nor --check: it measures what a plan needs".into()),
             _ => Err("calibrate makes a plan and no rows: run it alone".into()),
         };
     }
+    let chosen: Vec<&Part> = PARTS.iter().filter(|part| part.is_asked_for(&args.scenarios)).collect();
+    check_usage(args, &chosen)?;
     let settings = Settings { quick: args.quick, seed: args.seed, ops: args.op.clone(), check: args.check };
-    check_ops(&settings.ops)?;
-    let is_asked_for = |scenario: &Scenario| match &args.scenarios[..] {
-        [] => Scenario::ALL.contains(scenario),
-        named => named.contains(scenario),
-    };
     // Each scenario says how many steps it takes as it begins.
     let mut progress = Progress::new(0);
     let mut outcome = Outcome::default();
-    for (_, name, measure) in SCENARIOS.into_iter().filter(|(scenario, ..)| is_asked_for(scenario)) {
-        progress.scenario(name);
-        outcome.add(measure(&settings, &progress)?);
+    for (part, settings) in chosen.into_iter().filter_map(|part| Some((part, part.settings(&settings)?))) {
+        progress.scenario(part.name);
+        outcome.add((part.measure)(&settings, &progress)?);
     }
     drop(progress);
     export("sidecore bench", &args.files, outcome)
+}
+
+impl Part {
+    fn is_asked_for(&self, scenarios: &[Scenario]) -> bool {
+        let asked_for = if scenarios.is_empty() { &Scenario::ALL } else { scenarios };
+        asked_for.contains(&self.scenario)
+    }
+
+    /// With those of the named operations that it has. `None`: it has operations, and none of them is named.
+    fn settings(&self, all: &Settings) -> Option<Settings> {
+        let known = (self.ops)();
+        let ops: Vec<_> = all.ops.iter().filter(|op| known.contains(&op.as_str())).cloned().collect();
+        let is_left_out = !all.ops.is_empty() && !known.is_empty() && ops.is_empty();
+        (!is_left_out).then(|| Settings { ops, ..all.clone() })
+    }
 }
 
 /// Prints what was found, and writes it to files.
@@ -177,14 +197,24 @@ fn write_file(
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-fn check_ops(ops: &[String]) -> Result<(), BenchError> {
-    use sidecore::core::session::Class;
-    match ops.iter().find(|op| Class::from_name(op).is_none() && !sockets::kinds().any(|kind| kind == *op)) {
-        Some(op) => {
-            let names: Vec<&str> = Class::all().map(Class::name).chain(sockets::kinds()).collect();
-            Err(format!("no operation {op:?}; there are {}", names.join(", ")).into())
+/// What the chosen scenarios do not know would measure nothing, or not as it was asked to.
+fn check_usage(args: &Bench, chosen: &[&Part]) -> Result<(), String> {
+    let names = || chosen.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
+    if args.check && !chosen.iter().any(|part| part.scenario == Scenario::Sockets) {
+        return Err(format!("--check compares what arrives in the scenario sockets, and this is {}", names()));
+    }
+    let mut known: Vec<&str> = Vec::new();
+    for op in chosen.iter().flat_map(|part| (part.ops)()) {
+        if !known.contains(&op) {
+            known.push(op);
         }
+    }
+    match args.op.iter().find(|op| !known.contains(&op.as_str())) {
         None => Ok(()),
+        Some(op) if known.is_empty() => {
+            Err(format!("no operation {op:?}: {} cannot be measured in parts, leave out --op", names()))
+        }
+        Some(op) => Err(format!("no operation {op:?} in {}; there are {}", names(), known.join(", "))),
     }
 }
 

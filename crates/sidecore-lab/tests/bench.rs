@@ -132,6 +132,24 @@ fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
         assert!(share.is_none_or(|share| (share > 0.0) == (*kind != "echo")), "{row}");
         assert_eq!((row["baseline"] == "direct", has(row, &["ratio"])), (variant != "direct", variant != "direct"));
     }
+    // Datagrams may be lost, which is said, but none comes late or twice.
+    for variant in variants.iter().filter(|variant| !["nagle", "cork"].contains(variant)) {
+        for size in [64, 1024] {
+            let of = |row: &&Value| row["op"] == "udp" && row["size"] == size && row["variant"] == *variant;
+            let row = rows.iter().find(of).unwrap_or_else(|| panic!("udp {size} {variant}"));
+            assert!(has(row, &["sent_per_s", "ops_per_s", "cpu_us_per_op"]), "{row}");
+            assert!((0.0..1.0).contains(&row["lost"].as_f64().unwrap()), "{row}");
+        }
+    }
+    for variant in ["direct", "ring", "ring-break-even"] {
+        let row = rows.iter().find(|row| row["op"] == "idle" && row["variant"] == variant);
+        let row = row.unwrap_or_else(|| panic!("idle {variant}"));
+        assert!(has(row, &["clients", "idle_wakeups"]) && has(&row["idle_us_per_s"], &["client"]), "{row}");
+        // All are in rings, or there are none.
+        let is_ring = variant != "direct";
+        assert_eq!(row["ring_share"].as_f64(), is_ring.then_some(1.0), "{row}");
+        assert_eq!(has(&row["idle_us_per_s"], &["service"]), is_ring, "{row}");
+    }
 }
 
 #[test]
@@ -170,10 +188,20 @@ fn waking_is_compared_with_timers_and_with_what_was_published() {
 
 #[test]
 fn what_does_not_exist_is_a_mistake_of_usage() {
-    let scenario = command().args(["bench", "bogus"]).output().unwrap();
-    assert_eq!(scenario.status.code(), Some(2));
-    assert!(stderr(&scenario).contains("balance"));
-    let op = command().args(["bench", "crypto", "--op", "bogus"]).output().unwrap();
-    assert_eq!(op.status.code(), Some(2));
-    assert!(stderr(&op).contains("aes-256-gcm") && stderr(&op).contains("rsa-2048-sign"));
+    let refused = |arguments: &[&str], listed: &[&str], hidden: &str| {
+        let output = command().arg("bench").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = stderr(&output);
+        assert!(listed.iter().all(|name| said.contains(name)) && !said.contains(hidden), "{arguments:?}: {said}");
+    };
+    refused(&["bogus"], &["balance"], "aes-256-gcm");
+    refused(&["crypto", "--op", "bogus"], &["aes-256-gcm", "rsa-2048-sign"], "stream");
+    // What another scenario has would measure nothing here.
+    refused(&["keys", "--op", "aes-256-gcm"], &["rsa-1024-sign", "ed25519-sign"], "sha-256");
+    refused(&["nginx", "--op", "ed25519-sign"], &["p-256-sign"], "rsa-1024-sign");
+    refused(&["sockets", "--op", "rsa-2048-sign"], &["stream", "echo"], "p-256-sign");
+    refused(&["--op", "stream"], &["aes-256-gcm"], "fan-out");
+    refused(&["lane", "ocf", "--op", "sha-256"], &["lane, ocf"], "aes-256-gcm");
+    refused(&["calibrate", "--op", "sha-256"], &["--op"], "aes-256-gcm");
+    refused(&["keys", "crypto", "--check"], &["sockets"], "aes-256-gcm");
 }

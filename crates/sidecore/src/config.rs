@@ -293,6 +293,9 @@ impl Config {
             config.socket = protocol::DEFAULT_SOCKET.into();
         }
         config.check()?;
+        if config.sockets.is_some() {
+            sockets::check_keys(text)?;
+        }
         Ok(config)
     }
 

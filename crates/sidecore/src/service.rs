@@ -13,7 +13,7 @@ macro_rules! ensure {
 
 mod advice;
 mod calibrate;
-mod closer;
+pub(crate) mod closer;
 mod command;
 mod listener;
 mod opener;

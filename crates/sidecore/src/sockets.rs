@@ -4,10 +4,13 @@
 //! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. What a user's sockets hold up is that
 //! user's threads: `user` serves and another closes; `listener` accepts and waits for nobody.
 
+mod content;
 mod cores;
 mod desk;
+
 mod ledger;
 mod listener;
+mod meter;
 mod program;
 mod rows;
 mod source;
@@ -35,6 +38,8 @@ use std::time::Duration;
 
 /// How long a service that ends waits for threads that a user's sockets may hold up.
 const PARTING: Duration = Duration::from_secs(2);
+/// Warnings that wait to be taken.
+const WARNINGS: usize = 16;
 
 /// A running service of sockets. Dropping it stops it in order: what the kernel takes at once is sent, and programs go on
 /// themselves.
@@ -44,6 +49,7 @@ pub struct Sockets {
     shared: Arc<Shared>,
     /// Ends when all threads have.
     running: Receiver<Infallible>,
+    warnings: Option<Receiver<String>>,
     /// Given back last.
     _place: Place,
 }
@@ -87,9 +93,15 @@ impl Sockets {
         });
         let (place, socket) = Place::take(&config.socket, config.socket_mode)?;
         let (alive, running) = mpsc::channel();
-        let listener = Listener::new(socket, shared.clone(), alive)?;
+        let (warn, warnings) = mpsc::sync_channel(WARNINGS);
+        let listener = Listener::new(socket, shared.clone(), alive, warn)?;
         thread::Builder::new().name("sockets-accept".to_owned()).spawn(move || listener.run())?;
-        Ok(Self { socket: config.socket.clone(), shared, running, _place: place })
+        Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), _place: place })
+    }
+
+    /// What people should know as it happens: in words, rarely, until the service ends. For whoever takes it first.
+    pub fn take_warnings(&mut self) -> Option<Receiver<String>> {
+        self.warnings.take()
     }
 
     /// Where programs connect.

@@ -95,7 +95,7 @@ fn labelled<C: Counter>(all: &[Stats<C>], labels: impl Fn(&Stats<C>) -> Labels) 
     all.iter().map(|stats| (labels(stats), stats)).collect()
 }
 
-fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> Family {
+pub(super) fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> Family {
     Family::new(name, help, kind, [(Labels::new(), Value::Number(value))])
 }
 

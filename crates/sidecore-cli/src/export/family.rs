@@ -16,10 +16,12 @@ const BOUNDS: [u32; 23] = [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// A number or a histogram.
+/// A number, with a sign perhaps, or a histogram.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Number(u64),
+    /// Nanoseconds that may be less than nothing: of a level.
+    Balance(i64),
     Times(Box<Histogram>),
 }
 
@@ -98,6 +100,7 @@ fn write(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Resu
             let count = buckets.iter().map(|(_, count)| count).sum();
             metric.encode_histogram::<NoLabelSet>(seconds(times.sum()), count, &buckets, None)
         }
+        Value::Balance(nanos) => metric.encode_gauge(&(*nanos as f64 / 1e9)),
         Value::Number(number) => match kind {
             Kind::Time => metric.encode_counter::<NoLabelSet, f64, f64>(&seconds(*number), None),
             Kind::TimeLevel => metric.encode_gauge(&seconds(*number)),

@@ -2,6 +2,9 @@
 
 use super::Exporter;
 use super::http::{Answer, Server};
+use super::sockets::{List, Sockets};
+use crate::args::SocketsService;
+use crate::sockets::programs::made_up;
 use prometheus_parse::{Scrape, Value};
 use sidecore::config::Place;
 use sidecore::core::dispatch::DeviceState;
@@ -11,12 +14,13 @@ use sidecore::core::policy::order::Order;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Start};
+use sidecore::sockets::protocol::Row;
 use sidecore::sys::clock;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A service that exists only in its counters.
@@ -73,7 +77,8 @@ impl Service {
     }
 
     fn exporter(&self) -> Exporter {
-        Exporter::new(self.path(), 2, 2)
+        let nowhere = SocketsService::at(self.folder.path().join("sockets"));
+        Exporter::new(self.path(), 2, 2, Sockets::new(&nowhere, 2))
     }
 }
 
@@ -170,6 +175,95 @@ fn hostile_names_stay_inside_their_labels() {
     assert!(text.contains("client=\"a\\\"} 1\u{fffd}sidecore_up 0\\\\\""), "{text}");
     let fine = |line: &str| line.starts_with("# ") || line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok();
     assert!(text.lines().all(|line| line == "# EOF" || fine(line)), "{text}");
+}
+
+/// The page, where the service of sockets tells this.
+fn with_sockets(exporter: &mut Exporter, rows: &[Row]) -> String {
+    exporter.sockets.take(List::Rows(rows.to_vec()));
+    exporter.page()
+}
+
+#[test]
+fn programs_with_sockets_are_summed_up_by_name() {
+    let service = Service::new();
+    let mut exporter = service.exporter();
+    let mut rows = vec![made_up::row("feed", 31, 0), made_up::row("feed", 32, 0), made_up::row("feed", 32, 1)];
+    (rows[2].peer, rows[2].why, rows[2].saved_ns) = (None, 2, None);
+    let labels = [("program", "feed"), ("user", "root")];
+    for (name, labels, value) in [
+        ("sidecore_up", &[][..], 1.0),
+        ("sidecore_sockets_up", &[], 1.0),
+        ("sidecore_sockets_in_rings", &labels, 2.0),
+        ("sidecore_sockets_on_kernel", &[("program", "feed"), ("why", "large sends")], 1.0),
+        ("sidecore_sockets_waiting_bytes", &labels, 1920.0),
+        ("sidecore_sockets_messages_total", &labels, 3000.0),
+        ("sidecore_sockets_kernel_messages_total", &labels, 18.0),
+        ("sidecore_sockets_transfers_total", &labels, 18.0),
+        ("sidecore_sockets_drains_total", &labels, 6.0),
+        ("sidecore_sockets_sent_bytes_total", &labels, 192_000.0),
+        ("sidecore_sockets_cpu_saved_seconds", &labels, 0.007_936),
+    ] {
+        let text = with_sockets(&mut exporter, &rows);
+        assert_eq!(number(&parsed(&text), name, labels), Some(value), "{name} {labels:?} in\n{text}");
+    }
+    // A socket that is gone takes nothing of the sums with it; what is saved may become less than nothing.
+    (rows[0].messages, rows[0].saved_ns) = (1001, Some(-1_000_000_000));
+    let scrape = parsed(&with_sockets(&mut exporter, &rows[..1]));
+    assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3001.0));
+    assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(1.0));
+    assert!(number(&scrape, "sidecore_sockets_cpu_saved_seconds", &labels).unwrap() < -0.9);
+}
+
+#[test]
+fn names_of_programs_with_sockets_are_bounded_in_number_and_stay_inside_their_labels() {
+    let service = Service::new();
+    let mut exporter = service.exporter();
+    let mut rows: Vec<Row> = (0..9).map(|pid| made_up::row(&format!("p{pid}"), pid, 0)).collect();
+    let messages =
+        |text: &str, program: &str| number(&parsed(text), "sidecore_sockets_messages_total", &[("program", program)]);
+    let text = with_sockets(&mut exporter, &rows);
+    assert_eq!(
+        (messages(&text, "p1"), messages(&text, "p2"), messages(&text, "(other)")),
+        (Some(1000.0), None, Some(7000.0))
+    );
+    rows.truncate(1);
+    rows[0].stream = 2;
+    rows[0].program = "a\"} 1\nsidecore_up 0\\".to_owned();
+    let text = with_sockets(&mut exporter, &rows);
+    assert!(
+        text.contains("sidecore_sockets_messages_total{program=\"a\\\"} 1\\nsidecore_up 0\\\\\",user=\"root\"} 1000\n"),
+        "{text}"
+    );
+    assert_eq!(messages(&text, "(other)"), Some(7000.0), "what was counted stays");
+    assert_eq!(text.lines().filter(|line| line.starts_with("sidecore_up ")).count(), 1);
+}
+
+#[test]
+fn a_service_of_sockets_is_told_of_where_it_is_or_was_named() {
+    let service = Service::new();
+    let mut exporter = service.exporter();
+    assert!(exporter.metrics().contains("sidecore_sockets_up 0\n"), "it was named");
+    exporter.sockets.take(List::Nobody);
+    assert!(!exporter.page().contains("sidecore_sockets"));
+    with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]);
+    exporter.sockets.take(List::Silence);
+    assert!(!exporter.page().contains("feed"), "old numbers are not given out as new ones");
+    service.counters.heartbeat(1);
+    let text = with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]);
+    assert!(text.contains("sidecore_sockets_messages_total{program=\"feed\",user=\"root\"} 1000\n"), "{text}");
+}
+
+#[test]
+fn the_service_of_sockets_is_asked_once_a_second_however_often_somebody_scrapes() {
+    let mut exporter = Service::new().exporter();
+    let (start, feed) = (Instant::now(), [made_up::row("feed", 31, 0)]);
+    let asked = [0, 1, 999, 1000, 1500, 2000].map(|after| {
+        with_sockets(&mut exporter, &feed);
+        exporter.sockets.ask(start + Duration::from_millis(after));
+        // There is none: whoever asks hears so.
+        exporter.page().contains("sidecore_sockets_up 0\n")
+    });
+    assert_eq!(asked, [true, false, false, true, false, true]);
 }
 
 #[test]
@@ -285,7 +379,8 @@ fn each_metric_of_the_dashboard_is_exported() {
 #[test]
 fn each_metric_is_explained_with_its_type_in_its_own_words() {
     let page = include_str!("../../../../docs/watching.md");
-    let text = Service::new().exporter().metrics();
+    let service = Service::new();
+    let text = with_sockets(&mut service.exporter(), &[Row { peer: None, why: 4, ..made_up::row("feed", 31, 0) }]);
     let after = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).unwrap().to_lowercase();
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {

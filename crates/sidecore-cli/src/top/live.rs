@@ -17,7 +17,7 @@ use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
-use table::draw_table;
+pub(super) use table::draw_table;
 
 /// Shortest interval: rates over less say nothing.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -26,8 +26,34 @@ const SMALL_TABLE: (u16, u16) = (4, 10);
 
 /// Shows the counters of this file until the user quits.
 pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    let mut screen = Screen::new(Snapshot::read(counters)?);
-    show(&mut screen, counters, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
+    show(&mut Screen::new(Snapshot::read(counters)?), || Snapshot::read(counters), interval)
+}
+
+/// What a whole terminal shows.
+pub(super) trait Shown {
+    /// What it shows changes with these.
+    type Numbers;
+
+    /// Draws everything.
+    fn draw(&mut self, frame: &mut Frame<'_>);
+
+    /// A key was pressed.
+    fn key(&mut self, key: KeyEvent);
+
+    /// Takes newer numbers, unless it is paused. Where there are none, it goes on showing the last ones.
+    fn refresh(&mut self, read: impl FnOnce() -> Result<Self::Numbers, String>);
+
+    /// Whether the user wants to leave.
+    fn quit(&self) -> bool;
+}
+
+/// Shows it until the user quits, with new numbers in each interval.
+pub(super) fn show<S: Shown>(
+    screen: &mut S,
+    read: impl Fn() -> Result<S::Numbers, String>,
+    interval: Duration,
+) -> Result<(), String> {
+    go_on(screen, read, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
 }
 
 pub(super) fn unusable(error: &io::Error) -> String {
@@ -50,13 +76,17 @@ fn end_on_signals() -> io::Result<()> {
     thread::Builder::new().name("sidecore-signals".to_owned()).spawn(wait).map(|_| ())
 }
 
-fn show(screen: &mut Screen, file: &Path, interval: Duration) -> io::Result<()> {
+fn go_on<S: Shown>(
+    screen: &mut S,
+    read: impl Fn() -> Result<S::Numbers, String>,
+    interval: Duration,
+) -> io::Result<()> {
     end_on_signals()?;
     // From here on a panic gives the terminal back before its message.
     let mut terminal = ratatui::try_init()?;
     let _restored = Restore;
     let mut next = Instant::now() + interval;
-    while !screen.quit {
+    while !screen.quit() {
         terminal.draw(|frame| screen.draw(frame))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             if let Event::Key(key) = event::read()? {
@@ -64,7 +94,7 @@ fn show(screen: &mut Screen, file: &Path, interval: Duration) -> io::Result<()> 
             }
         } else {
             next = Instant::now() + interval;
-            screen.refresh(|| Snapshot::read(file));
+            screen.refresh(&read);
         }
     }
     Ok(())
@@ -118,8 +148,16 @@ impl Screen {
         }
     }
 
-    /// Takes newer numbers, unless it is paused. Where there are none, it goes on showing the last ones.
-    pub(super) fn refresh(&mut self, read: impl FnOnce() -> Result<Snapshot, String>) {
+    /// After the last page comes the first.
+    fn turn_to(&mut self, page: usize) {
+        (self.page, self.skipped) = (page % PAGES.len(), (0, 0));
+    }
+}
+
+impl Shown for Screen {
+    type Numbers = Snapshot;
+
+    fn refresh(&mut self, read: impl FnOnce() -> Result<Snapshot, String>) {
         if self.paused {
             return;
         }
@@ -133,13 +171,10 @@ impl Screen {
         }
     }
 
-    /// A key was pressed.
-    pub(super) fn key(&mut self, key: KeyEvent) {
-        let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    fn key(&mut self, key: KeyEvent) {
         match key.code {
             _ if key.kind == KeyEventKind::Release => {}
-            KeyCode::Char('q') | KeyCode::Esc => self.quit = true,
-            KeyCode::Char('c') if interrupt => self.quit = true,
+            _ if leaves(key) => self.quit = true,
             KeyCode::Char('s') => self.sort = (self.sort + 1) % SORTS.len(),
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Tab => self.turn_to(self.page + 1),
@@ -147,32 +182,19 @@ impl Screen {
             KeyCode::Char('o') => self.turn_to(OVERVIEW),
             KeyCode::Char('c') => self.turn_to(CLIENTS),
             KeyCode::Char('k') => self.turn_to(KEYS),
-            KeyCode::Right => self.skipped.0 += 1,
-            KeyCode::Left => self.skipped.0 = self.skipped.0.saturating_sub(1),
-            KeyCode::Down => self.skipped.1 += 1,
-            KeyCode::Up => self.skipped.1 = self.skipped.1.saturating_sub(1),
-            _ => {}
+            _ => pass_over(&mut self.skipped, key),
         }
     }
 
-    /// Whether the user wants to leave.
-    #[cfg(test)]
-    pub(super) fn quit(&self) -> bool {
+    fn quit(&self) -> bool {
         self.quit
     }
 
-    /// After the last page comes the first.
-    fn turn_to(&mut self, page: usize) {
-        (self.page, self.skipped) = (page % PAGES.len(), (0, 0));
-    }
-
-    /// Draws everything. What was passed over beyond the last row or column is shown again.
-    pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
+    /// What was passed over beyond the last row or column is shown again.
+    fn draw(&mut self, frame: &mut Frame<'_>) {
         let head = self.head();
-        let (head_height, foot) = (wrapped_height(&head, frame.area().width), self.foot(frame.area().width));
-        let heights = [head_height, foot.lines().count() as u16].map(Constraint::Length);
-        let [head_area, tables, foot_area] =
-            Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area());
+        let foot = self.foot(frame.area().width);
+        let [head_area, tables, foot_area] = areas(frame, &head, &foot);
         frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
         match self.page {
             OVERVIEW => self.draw_overview(frame, tables),
@@ -191,7 +213,9 @@ impl Screen {
         }
         frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
     }
+}
 
+impl Screen {
     fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let small = (area.height * 2 / 9).clamp(SMALL_TABLE.0, SMALL_TABLE.1);
         let others = [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
@@ -213,10 +237,9 @@ impl Screen {
     }
 
     fn head(&self) -> Vec<Line<'static>> {
-        let warning = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-        let styled = |(i, line)| if i < 2 { Line::raw(line) } else { Line::styled(line, warning) };
+        let styled = |(i, line)| if i < 2 { Line::raw(line) } else { Line::styled(line, warning()) };
         let mut lines: Vec<Line<'static>> = header(&self.view).into_iter().enumerate().map(styled).collect();
-        lines.extend(self.error.clone().map(|error| Line::styled(error, warning)));
+        lines.extend(self.error.clone().map(|error| Line::styled(error, warning())));
         lines.push(Line::default());
         lines
     }
@@ -224,8 +247,7 @@ impl Screen {
     /// What can be pressed, in as many lines as it takes.
     fn foot(&self, columns: u16) -> String {
         let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
-        let pause = if self.paused { "p go on (paused)" } else { "p pause" };
-        let mut parts = vec!["q quit".to_owned(), format!("tab {}", pages.join(" ")), pause.to_owned()];
+        let mut parts = vec!["q quit".to_owned(), format!("tab {}", pages.join(" ")), pause(self.paused)];
         if self.page != KEYS {
             parts.push(format!("s sort ({})", SORTS[self.sort].0));
         }
@@ -237,8 +259,41 @@ impl Screen {
     }
 }
 
+/// Whether that key ends the view.
+pub(super) fn leaves(key: KeyEvent) -> bool {
+    let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+}
+
+/// Arrows change how many columns and rows are passed over.
+pub(super) fn pass_over(skipped: &mut (usize, usize), key: KeyEvent) {
+    match key.code {
+        KeyCode::Right => skipped.0 += 1,
+        KeyCode::Left => skipped.0 = skipped.0.saturating_sub(1),
+        KeyCode::Down => skipped.1 += 1,
+        KeyCode::Up => skipped.1 = skipped.1.saturating_sub(1),
+        _ => {}
+    }
+}
+
+/// What the key for a pause does.
+pub(super) fn pause(paused: bool) -> String {
+    if paused { "p go on (paused)" } else { "p pause" }.to_owned()
+}
+
+/// Of lines that say what is wrong.
+pub(super) fn warning() -> Style {
+    Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+}
+
+/// Areas below each other: for lines above, as many as they take, for tables, and for text below.
+pub(super) fn areas(frame: &Frame<'_>, head: &[Line<'_>], foot: &str) -> [Rect; 3] {
+    let heights = [wrapped_height(head, frame.area().width), foot.lines().count() as u16].map(Constraint::Length);
+    Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area())
+}
+
 /// One after the other with a gap, on a new line where there is no room.
-fn wrapped(parts: &[String], columns: usize) -> String {
+pub(super) fn wrapped(parts: &[String], columns: usize) -> String {
     const GAP: &str = "   ";
     let (mut text, mut used) = (String::new(), 0);
     for part in parts {

@@ -1,6 +1,6 @@
 //! The views on a counter file that is made up.
 
-use super::live::{Screen, unusable};
+use super::live::{Screen, Shown, unusable};
 use super::rows::{SORTS, View, clients, header};
 use super::{print, render};
 use ratatui::Terminal;
@@ -117,7 +117,7 @@ impl Drop for Service {
 }
 
 /// The words of the line that begins with this one.
-fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
+pub(super) fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let found = text.lines().find(|line| line.starts_with(begin));
     found.unwrap_or_else(|| panic!("{begin} in\n{text}")).split_whitespace().collect()
 }
@@ -236,13 +236,13 @@ fn each_sort_puts_another_client_first() {
     assert!(SORTS.iter().all(|(column, _)| columns.iter().any(|(name, _)| name == column)));
 }
 
-fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
+pub(super) fn drawn(screen: &mut impl Shown, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     terminal.backend().to_string()
 }
 
-fn press(screen: &mut Screen, key: char) {
+pub(super) fn press(screen: &mut impl Shown, key: char) {
     screen.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
 }
 

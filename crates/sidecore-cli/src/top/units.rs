@@ -40,6 +40,12 @@ pub(super) fn time(nanos: f64) -> String {
     format!("{scaled:.places$}{unit}")
 }
 
+/// The same of what may be less than nothing: `-60us`.
+pub(crate) fn signed_time(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    sign.to_owned() + &time(nanos.unsigned_abs() as f64)
+}
+
 /// Median and 99th percentile: `1.2us/34us`.
 pub(super) fn quantiles(summary: &Summary) -> String {
     if summary.count == 0 {
@@ -94,6 +100,7 @@ mod tests {
             assert_eq!(time(nanos), text);
         }
         assert_eq!((time(2.5e6), time(61e9)), ("2.5ms".into(), "61s".into()));
+        assert_eq!((signed_time(-60_000), signed_time(i64::MIN)), ("-60us".into(), "-9223372037s".into()));
     }
 
     #[test]

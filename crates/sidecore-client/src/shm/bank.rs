@@ -8,12 +8,13 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::streams::bell::Bell;
 use sidecore_core::streams::hold::Hold;
-use sidecore_core::streams::layout::{self, Bank};
+use sidecore_core::streams::layout::{self, Bank, PLACE_LINES};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::wire::Extent;
 use sidecore_core::words::{LINE_BYTES, Line};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -84,6 +85,16 @@ impl BankMemory {
     #[inline]
     pub fn word(&self, place: u32, line: usize, word: usize) -> &AtomicU64 {
         &self.lines()[self.bank.place(place) + line].0[word]
+    }
+
+    /// All lines of a place.
+    pub(super) fn place_lines(&self, place: u32) -> &[Line; PLACE_LINES] {
+        self.lines()[self.bank.place(place)..].first_chunk().expect("a place has its lines")
+    }
+
+    /// Where the ring of a place begins; it is all inside the mapping.
+    pub(super) fn ring(&self, place: u32) -> NonNull<u8> {
+        self.mapping.byte(self.bank.ring(place))
     }
 
     /// The bell of a place.

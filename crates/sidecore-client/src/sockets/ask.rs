@@ -13,8 +13,8 @@ use std::path::Path;
 
 /// How long a service may take to accept, and to answer.
 const PATIENCE: Nanos = 2_000_000_000;
-/// Most rows that are asked for: what never ends is no answer.
-const MOST: usize = 1 << 20;
+/// Most answers that are asked for: what never ends is no list.
+const MOST: usize = 1 << 16;
 
 /// Whether a service accepts programs there.
 ///
@@ -42,23 +42,25 @@ pub(super) fn connect(socket: &Path, timeout: Nanos) -> io::Result<OwnedFd> {
 }
 
 /// The sockets of this user's programs; for root those of all users. Each page is a question of its own: a socket that comes
-/// or goes meanwhile may be missing.
+/// or goes meanwhile may be missing, and one that stays is told once.
 ///
 /// # Errors
 /// No service answers, or it refuses: in words.
 pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
-    let mut rows = Vec::new();
-    while rows.len() < MOST {
-        let page = page(socket, rows.len() as u32)?;
-        if page.is_empty() {
-            break;
-        }
+    let (mut rows, mut from) = (Vec::new(), 0);
+    for _ in 0..MOST {
+        let (page, next) = page(socket, from)?;
         rows.extend(page);
+        match next {
+            Some(next) if next > from => from = next,
+            _ => break,
+        }
     }
     Ok(rows)
 }
 
-fn page(socket: &Path, from: u32) -> Result<Vec<Row>, String> {
+/// Rows, and where the next ones begin.
+fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
     let reply = ask(socket, &Ask::List { from }).map_err(|error| {
         format!(
             "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
@@ -67,7 +69,7 @@ fn page(socket: &Path, from: u32) -> Result<Vec<Row>, String> {
         )
     })?;
     match reply {
-        Reply::Sockets(rows) => Ok(rows),
+        Reply::Sockets { rows, next } => Ok((rows, next)),
         Reply::Refused(why) => Err(format!("the service of sockets gives no list: {why}")),
         Reply::Welcome { .. } | Reply::Bank => {
             Err("no list came: command and service must be of one version".to_owned())
@@ -98,9 +100,12 @@ mod tests {
 
     fn row(number: usize) -> Row {
         Row {
+            serial: number as u32,
             pid: number as u32,
             uid: 0,
             program: "test".to_owned(),
+            place: number as u32,
+            stream: 1,
             descriptor: 3,
             peer: None,
             why: 1,
@@ -108,7 +113,9 @@ mod tests {
             kernel_messages: 0,
             bytes: 64,
             transfers: 1,
+            drains: 0,
             waiting: 0,
+            saved_ns: None,
         }
     }
 
@@ -134,12 +141,19 @@ mod tests {
         listen(&listener, 8).unwrap();
         let all: Vec<Row> = (0..MAX_ROWS + 7).map(row).collect();
         let page = |asked: Ask| match asked {
-            Ask::List { from } => Reply::Sockets(all.iter().skip(from as usize).take(MAX_ROWS).cloned().collect()),
+            Ask::List { from } => {
+                let next = from + MAX_ROWS as u64;
+                let rows = all.iter().skip(from as usize).take(MAX_ROWS).cloned().collect();
+                Reply::Sockets { rows, next: (next < all.len() as u64).then_some(next) }
+            }
             other => panic!("{other:?}"),
         };
         thread::scope(|scope| {
-            let service = scope.spawn(|| answer(&listener, 3, page));
+            let service = scope.spawn(|| answer(&listener, 2, page));
             assert_eq!(rows(&path).unwrap(), all);
+            service.join().unwrap();
+            let service = scope.spawn(|| answer(&listener, 2, |_| Reply::Sockets { rows: Vec::new(), next: Some(5) }));
+            assert_eq!(rows(&path).unwrap(), [], "who is sent back and forth has seen all");
             service.join().unwrap();
             let service = scope.spawn(|| answer(&listener, 1, |_| Reply::Refused("not now".to_owned())));
             assert!(rows(&path).unwrap_err().ends_with("no list: not now"));

@@ -1,7 +1,7 @@
 //! A program's connection to one run of the service of sockets, and the places that it has there.
 
 use super::protocol::{Ask, Reply};
-use super::stream::{Ring, is_nested};
+use super::stream::Ring;
 use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::own::Own;
@@ -18,8 +18,9 @@ use sidecore_core::streams::place::{State, Wish, state_of};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How long the service may take for an answer, ns: a program's sending waits for it.
@@ -32,6 +33,8 @@ const LOOKS: usize = 16;
 pub(super) struct Attachment {
     control: Own,
     ringer: Ringer,
+    /// Threads, and handlers that interrupted them, that look whether they are to ring, and then do.
+    ringing: AtomicU32,
     layout: Bank,
     first: Arc<BankMemory>,
     gone: AtomicBool,
@@ -62,6 +65,17 @@ pub(super) struct Seat {
     index: u32,
     /// Number of the stream.
     pub(super) number: u32,
+    /// Its ring holds datagrams, and no bytes.
+    pub(super) target: Option<Target>,
+}
+
+/// Where a stream's datagrams go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    /// To whom; `None`: the socket is connected.
+    pub(super) to: Option<SocketAddr>,
+    /// Bytes of the largest that is sent as one packet.
+    pub(super) packet: u32,
 }
 
 impl Attachment {
@@ -85,6 +99,7 @@ impl Attachment {
         Ok(Self {
             control: Own::new(socket)?,
             ringer: Ringer::new(reader, writer)?,
+            ringing: AtomicU32::new(0),
             layout,
             first,
             gone: AtomicBool::new(false),
@@ -106,24 +121,40 @@ impl Attachment {
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// The program goes on without the service: for both it is as if the other had ended. No stream has a ring here.
+    /// The program goes on without the service: for both it is as if the other had ended.
     pub(super) fn end(&self) {
         if let Some(control) = self.control.get() {
             let _ = shutdown(control, Shutdown::Both);
         }
     }
 
-    /// A place for a stream on that socket, and the service knows of it.
+    /// A place for a stream on that connection, and the service knows of it.
     ///
     /// # Errors
     /// There is no room, or no service any more.
     pub(super) fn seat(self: &Arc<Self>, socket: BorrowedFd<'_>) -> io::Result<Seat> {
-        let base = tcp::accepted(socket)?;
+        self.seat_from(socket, tcp::accepted(socket)?, None)
+    }
+
+    /// The same on a socket that sends datagrams.
+    ///
+    /// # Errors
+    /// As for [`Attachment::seat`].
+    pub(super) fn seat_of_datagrams(self: &Arc<Self>, socket: BorrowedFd<'_>, target: Target) -> io::Result<Seat> {
+        // The kernel does not count them.
+        self.seat_from(socket, 0, Some(target))
+    }
+
+    fn seat_from(self: &Arc<Self>, socket: BorrowedFd<'_>, base: u64, target: Option<Target>) -> io::Result<Seat> {
         let control = self.control.get().filter(|_| !self.is_gone()).ok_or(io::ErrorKind::NotConnected)?;
-        let seat = self.take_place(control)?;
+        let seat = self.take_place(control, target)?;
         seat.begin(base);
-        let mut buffer = [0; 32];
-        let ask = Ask::Promote { place: seat.index, stream: seat.number };
+        let mut buffer = [0; 64];
+        let (place, stream) = (seat.index, seat.number);
+        let ask = match target.and_then(|target| target.to) {
+            None => Ask::Promote { place, stream },
+            Some(to) => Ask::PromoteTo { place, stream, to },
+        };
         let packet = control::encode(&ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
         match packet::send(control, packet, &[socket]) {
             Ok(()) => Ok(seat),
@@ -134,7 +165,7 @@ impl Attachment {
         }
     }
 
-    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>) -> io::Result<Seat> {
+    fn take_place(self: &Arc<Self>, control: BorrowedFd<'_>, target: Option<Target>) -> io::Result<Seat> {
         let undisturbed = Undisturbed::new();
         let mut places = undisturbed.lock(&self.places);
         let mut next = places.next();
@@ -144,7 +175,7 @@ impl Attachment {
         }
         let (index, number) = next.ok_or(io::ErrorKind::OutOfMemory)?;
         let bank = places.banks[(index / PLACES) as usize].clone();
-        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number })
+        Ok(Seat { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
     fn add_bank(&self, places: &mut Places, control: BorrowedFd<'_>) -> io::Result<()> {
@@ -168,11 +199,15 @@ impl Attachment {
         Ok(())
     }
 
-    /// The service has ended while a ring had bytes of a connection that the program closes now: they are sent all the same.
+    /// Nobody empties a ring any more that had bytes of a connection that the program closes now: they are sent all the same.
     pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
         // Without a descriptor there is no way to send them.
         if let Ok(socket) = tcp::program_socket(ring.descriptor).try_clone_to_owned() {
             Undisturbed::new().lock(&self.adopted).push((ring, socket, wish));
+        }
+        // Only the thread that waits for the end can send them. All streams are given to the kernel then, and come again.
+        if !self.is_gone() {
+            self.end();
         }
     }
 
@@ -224,10 +259,10 @@ impl Seat {
         for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, layout::ERROR)] {
             bank.word(place, line, word).store(0, Ordering::Relaxed);
         }
-        for (line, word) in [(WRITER, layout::MESSAGES), (WRITER, layout::KERNEL_MESSAGES), (SHARED, layout::TRANSFERS)]
-        {
-            bank.word(place, line, word).store(0, Ordering::Relaxed);
+        for word in [layout::MESSAGES, layout::KERNEL_MESSAGES, layout::DRAINS] {
+            bank.word(place, WRITER, word).store(0, Ordering::Relaxed);
         }
+        bank.word(place, SHARED, layout::TRANSFERS).store(0, Ordering::Relaxed);
         bank.word(place, SHARED, BASE).store(base, Ordering::Relaxed);
         bank.hold(place).release();
         bank.bell(place).disarm();
@@ -246,13 +281,19 @@ impl Seat {
         self.bank.announced().fetch_or(1 << self.place, Ordering::Release);
         self.of.first.announced_banks().0[(bank / 64) as usize].fetch_or(1 << (bank % 64), Ordering::Release);
         // A handler may have interrupted who is about to ring, and wait for what comes of its own message before that goes on.
-        if self.of.first.doorbell().must_wake() || is_nested() {
+        let others = self.of.ringing.fetch_add(1, Ordering::Relaxed);
+        if self.of.first.doorbell().must_wake() || others > 0 {
             self.of.ringer.ring();
         }
+        self.of.ringing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be.
+    /// The holder is dead: writes how far it came, as the kernel knows it. `None`: what the kernel says cannot be. Of datagrams
+    /// it knows nothing: those that the holder was at may be sent again.
     pub(super) fn recover(&self, socket: BorrowedFd<'_>, tail: u64) -> Option<()> {
+        if self.target.is_some() {
+            return Some(());
+        }
         let head = self.bank.word(self.place, SHARED, HEAD);
         let cursors = Cursors::read(head.load(Ordering::Acquire), tail, self.bank.layout().ring_bytes()).ok()?;
         let base = self.bank.word(self.place, SHARED, BASE).load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What a process has of the service of sockets: at most one connection to it, and its streams.
 
 use super::ask::connect;
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Target};
 use super::protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use super::stream::Stream;
 use crate::environment::trusted_variable;
@@ -9,10 +9,11 @@ use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::thread::{Started, spawn_without_signals};
 use crate::sys::undisturbed::Undisturbed;
-use crate::sys::{clock, tcp};
+use crate::sys::{clock, tcp, udp};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::time::Nanos;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -73,11 +74,34 @@ struct Streams {
 /// # Errors
 /// It stays on the kernel, and why.
 pub fn promote(socket: BorrowedFd<'_>, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
-    if !tcp::is_connected_tcp(socket) {
-        return Err(Why::Special);
+    if tcp::is_connected_tcp(socket) {
+        return enter(socket, None, undisturbed);
     }
+    let packet = if udp::is_connected_udp(socket) { udp::most_bytes(socket, None) } else { None };
+    enter(socket, Some(Target { to: None, packet: packet.ok_or(Why::Special)? }), undisturbed)
+}
+
+/// The same for what is sent to that address, which has no flow and no scope, on a UDP socket that is connected to nobody.
+///
+/// # Errors
+/// As for [`promote`].
+pub fn promote_to(socket: BorrowedFd<'_>, to: SocketAddr, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
+    if !udp::may_send_to(socket, &to) {
+        // It may be connected now, and not for ever.
+        return Err(Why::Few);
+    }
+    let packet = udp::most_bytes(socket, Some(&to)).ok_or(Why::Special)?;
+    enter(socket, Some(Target { to: Some(to), packet }), undisturbed)
+}
+
+fn enter(socket: BorrowedFd<'_>, target: Option<Target>, undisturbed: &Undisturbed) -> Result<&'static Stream, Why> {
     let program = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).map_err(|_| Why::NoService)?;
-    let seat = program.attachment(undisturbed)?.seat(socket).map_err(|_| Why::Refused)?;
+    let attachment = program.attachment(undisturbed)?;
+    let seat = match target {
+        None => attachment.seat(socket),
+        Some(target) => attachment.seat_of_datagrams(socket, target),
+    };
+    let seat = seat.map_err(|_| Why::Refused)?;
     let stream = program.stream(undisturbed);
     stream.begin(seat, socket.as_raw_fd());
     Ok(stream)

@@ -1,6 +1,7 @@
 //! What a program and the service of sockets say to each other: one packet each, `postcard` inside.
 
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Most bytes of a program's name that are kept.
 pub const MAX_NAME: usize = 31;
@@ -36,10 +37,19 @@ pub enum Ask {
         /// Number of the stream, another than that of the one before at this place.
         stream: u32,
     },
-    /// The sockets of this user's programs, of all users for root; from that row on. Only as the first message of a connection.
+    /// The sockets of this user's programs, of all users for root; a part of them. Only as the first message of a connection.
     List {
-        /// Rows to leave out.
-        from: u32,
+        /// Where to go on, as the answer before said; 0: at the beginning.
+        from: u64,
+    },
+    /// As [`Ask::Promote`], on a UDP socket that is connected to nobody: all of the stream's datagrams go to that address.
+    PromoteTo {
+        /// Number of the place among all of the program's banks.
+        place: u32,
+        /// Number of the stream, another than that of the one before at this place.
+        stream: u32,
+        /// Without a flow and a scope.
+        to: SocketAddr,
     },
 }
 
@@ -54,8 +64,13 @@ pub enum Reply {
     },
     /// With the packet comes the memory of the next bank.
     Bank,
-    /// Sockets; none: there are no more.
-    Sockets(Vec<Row>),
+    /// Some sockets, perhaps none.
+    Sockets {
+        /// At most [`MAX_ROWS`].
+        rows: Vec<Row>,
+        /// Where the next answer goes on, which is further than this one began; `None`: there are no more.
+        next: Option<u64>,
+    },
     /// Not done: what is wrong and what to do.
     Refused(String),
 }
@@ -63,12 +78,18 @@ pub enum Reply {
 /// One socket, for people. What the program says of it is what it likes to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
+    /// Number of the program's connection, which no other had since the service began.
+    pub serial: u32,
     /// Number of the process.
     pub pid: u32,
     /// User of the process.
     pub uid: u32,
     /// Its name as it gave it.
     pub program: String,
+    /// Number of its place among those of the program's connection to the service.
+    pub place: u32,
+    /// Number of the stream there: another than that of the one before, whose counts ended with it.
+    pub stream: u32,
     /// Number of the descriptor there.
     pub descriptor: u32,
     /// Address of the peer, while the service has the socket.
@@ -83,6 +104,11 @@ pub struct Row {
     pub bytes: u64,
     /// System calls in which the service moved something.
     pub transfers: u64,
+    /// System calls in which the program itself moved something.
+    pub drains: u64,
     /// Bytes that wait in the ring.
     pub waiting: u64,
+    /// CPU time that fewer system calls have saved so far (ns), see [`sidecore_core::streams::saving`]; below 0: it was moved
+    /// to the service at a price. `None`: not known.
+    pub saved_ns: Option<i64>,
 }

@@ -1,26 +1,34 @@
-//! One connection whose sending goes through a ring.
+//! One connection whose sending goes through a ring, of bytes or of [`datagrams`].
 //!
 //! Objects of this type are never freed but used again, and say on which descriptor they are: a thread that still has one in
 //! its hands when another thread closes the descriptor finds that it is not its stream any more, and calls the kernel.
 
+mod datagrams;
+
+use self::datagrams::{Datagrams, send_datagram};
 use super::attachment::{Attachment, Seat};
 use super::patience::Patience;
+use crate::shm::PlaceMemory;
 use crate::shm::span::Span;
+use crate::sys::lock::{Busy, Guard, ThreadLock};
 use crate::sys::tcp;
 use rustix::io::Errno;
 use sidecore_core::streams::bell::Rung;
-use sidecore_core::streams::cursor::{Cursors, pieces, word};
+use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WISH, WRITER,
 };
 use sidecore_core::streams::place::{Wish, wish_word};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::sync::AtomicU64;
-use std::cell::Cell;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// No descriptor has that number.
+const NO_DESCRIPTOR: RawFd = -1;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +45,17 @@ pub enum Sent {
     Within,
 }
 
+/// What became of a message of one piece that was offered without waiting. A byte: it stays in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// All of it is accepted.
+    Taken,
+    /// The same, and nobody empties the ring any more: [`Stream::go_on_alone`] is to be called.
+    Alone,
+    /// Nothing was done: ask [`Stream::send`].
+    Not,
+}
+
 /// What of a ring is the kernel's by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
@@ -51,7 +70,7 @@ pub enum Drained {
 /// A connection in a ring, or one that was.
 #[derive(Debug, Default)]
 pub struct Stream {
-    seat: Mutex<Option<Ring>>,
+    ring: ThreadLock<Option<Ring>>,
     /// What a handler wished that interrupted whoever is at work on it: another than [`Wish::Stay`] when it left.
     left: AtomicU8,
 }
@@ -60,79 +79,82 @@ pub struct Stream {
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) seat: Seat,
+    /// The seat's memory.
+    at: PlaceMemory,
     pub(super) descriptor: RawFd,
+    /// The same where the ring is of bytes: [`Stream::offer`] asks for both by one comparison.
+    of_bytes: RawFd,
     /// Bytes written.
     tail: u64,
     /// Bytes known to be moved.
     head: u64,
     /// Whether more follows the last message at once.
     more: bool,
-}
-
-/// Streams that this thread is at work on, by address, those of the handlers that interrupted it behind its own; 0: none.
-type Within = [Cell<usize>; 4];
-
-thread_local!(static WITHIN: Within = const { [const { Cell::new(0) }; 4] });
-
-/// That this thread is at work on a stream: said before the stream's lock is taken, and until it is given back, so that
-/// whatever interrupts the thread in between finds it.
-struct Entry<'a> {
-    stream: &'a Stream,
-    depth: usize,
-}
-
-impl<'a> Entry<'a> {
-    /// `None`: it is already, further up its stack.
-    fn new(stream: &'a Stream) -> Option<Self> {
-        let this = std::ptr::from_ref(stream).addr();
-        WITHIN.with(|within| {
-            let depth = within.iter().position(|entry| entry.get() == 0)?;
-            let is_new = within[..depth].iter().all(|entry| entry.get() != this);
-            is_new.then(|| {
-                within[depth].set(this);
-                compiler_fence(Ordering::SeqCst);
-                Self { stream, depth }
-            })
-        })
-    }
-}
-
-impl Drop for Entry<'_> {
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        WITHIN.with(|within| within[self.depth].set(0));
-        compiler_fence(Ordering::SeqCst);
-        // From now on a handler leaves by itself.
-        if self.stream.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
-            self.stream.leave_as_wished();
-        }
-    }
-}
-
-/// Whether this thread is at work on more than one: then this is a handler, and what it interrupted may be half done.
-pub(super) fn is_nested() -> bool {
-    WITHIN.with(|within| within[1].get() != 0)
+    /// It holds those, and not bytes.
+    datagrams: Option<Datagrams>,
 }
 
 /// A stream that this thread is at work on.
 struct Locked<'a> {
-    ring: MutexGuard<'a, Option<Ring>>,
+    ring: Guard<'a, Option<Ring>>,
     /// Dropped last.
-    _entry: Entry<'a>,
+    _after: After<'a>,
+}
+
+/// What comes after a thread's work on a stream, when it has given the lock back.
+struct After<'a>(&'a Stream);
+
+impl Drop for After<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // From now on a handler leaves by itself.
+        compiler_fence(Ordering::SeqCst);
+        if self.0.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
+            self.0.leave_as_wished();
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// The ring of that descriptor, if that is the one that the stream is on.
+    #[inline]
+    fn of(&mut self, socket: BorrowedFd<'_>) -> Option<&mut Ring> {
+        self.ring.as_mut().filter(|ring| ring.descriptor == socket.as_raw_fd())
+    }
+
+    /// Nobody empties the ring any more, and `taken` bytes were just written.
+    #[cold]
+    fn go_on_alone(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+        let Some(ring) = self.of(socket) else { return Sent::Left };
+        let sent = ring.go_on_alone(socket, taken);
+        if ring.is_over(socket) {
+            *self.ring = None;
+        }
+        sent
+    }
 }
 
 impl Stream {
     /// `None`: this thread has it already, further up its stack.
     fn lock(&self) -> Option<Locked<'_>> {
-        let entry = Entry::new(self)?;
-        let ring = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Locked { ring, _entry: entry })
+        let mut patience = Patience::default();
+        loop {
+            match self.try_lock() {
+                Ok(locked) => return Some(locked),
+                Err(Busy::Here) => return None,
+                Err(Busy::Elsewhere) => patience.wait(),
+            };
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Result<Locked<'_>, Busy> {
+        self.ring.try_lock().map(|ring| Locked { ring, _after: After(self) })
     }
 
     /// Whether this thread is at work on it, further up its stack: then this is a handler, and nothing can be done with it.
     pub fn is_within(&self) -> bool {
-        let this = std::ptr::from_ref(self).addr();
-        WITHIN.with(|within| within.iter().any(|entry| entry.get() == this))
+        self.ring.is_here()
     }
 
     /// A handler left while its thread was at work on the stream.
@@ -152,18 +174,45 @@ impl Stream {
     pub(super) fn begin(&self, seat: Seat, descriptor: RawFd) {
         if let Some(mut locked) = self.lock() {
             seat.bank.word(seat.place, ROW, SOCKET).store(descriptor.cast_unsigned().into(), Ordering::Relaxed);
-            *locked.ring = Some(Ring { seat, descriptor, tail: 0, head: 0, more: false });
+            let datagrams = seat.target.map(|target| Datagrams::new(target, seat.bank.layout().ring_bytes()));
+            let at = PlaceMemory::new(seat.bank.clone(), seat.place);
+            let of_bytes = if datagrams.is_some() { NO_DESCRIPTOR } else { descriptor };
+            *locked.ring = Some(Ring { seat, at, descriptor, of_bytes, tail: 0, head: 0, more: false, datagrams });
         }
     }
 
     /// What `act` does with the ring of that descriptor. `None`: it has none any more, or this thread is within another call.
     fn with<T>(&self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Option<Ring>) -> T) -> Option<T> {
         let mut locked = self.lock()?;
-        locked.ring.as_ref().is_some_and(|ring| ring.descriptor == socket.as_raw_fd()).then(|| act(&mut locked.ring))
+        locked.of(socket).is_some().then(|| act(&mut locked.ring))
+    }
+
+    /// Accepts a message of one piece, where there surely is room for it.
+    #[inline]
+    pub fn offer(&self, socket: BorrowedFd<'_>, piece: Span<'_>, more: bool) -> Offered {
+        let Ok(mut locked) = self.try_lock() else { return Offered::Not };
+        let of_bytes = |ring: &&mut Ring| ring.of_bytes == socket.as_raw_fd();
+        let Some(ring) = locked.ring.as_mut().filter(of_bytes) else { return Offered::Not };
+        if (ring.room() as usize) < piece.len() {
+            return Offered::Not;
+        }
+        ring.at.write(ring.tail, &piece);
+        ring.tail += piece.len() as u64;
+        ring.more = more;
+        if ring.publish() { Offered::Taken } else { Offered::Alone }
+    }
+
+    /// After [`Offered::Alone`] for so many bytes: what becomes of them. Whoever came between has sent them as well.
+    #[cold]
+    pub fn go_on_alone(&self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Taken(taken) };
+        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_some()) {
+            return Sent::Taken(taken);
+        }
+        locked.go_on_alone(socket, taken)
     }
 
     /// Accepts what there is room for of a message, whose `pieces` have `len` bytes in all; `more`: more follows at once.
-    #[inline]
     pub fn send<'m>(
         &self,
         socket: BorrowedFd<'_>,
@@ -172,8 +221,10 @@ impl Stream {
         more: bool,
     ) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Sent::Left };
+        let Some(ring) = locked.of(socket) else { return Sent::Left };
+        if ring.datagrams.is_some() {
+            return send_datagram(&mut locked.ring, socket, pieces, len, None);
+        }
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
@@ -183,22 +234,29 @@ impl Stream {
             return sent;
         }
         let taken = ring.write(pieces, len, more);
-        if ring.publish() {
-            return Sent::Taken(taken);
+        if ring.publish() { Sent::Taken(taken) } else { locked.go_on_alone(socket, taken) }
+    }
+
+    /// Accepts a datagram to that address, on a socket that is connected to nobody.
+    pub fn send_to<'m>(
+        &self,
+        socket: BorrowedFd<'_>,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        to: &SocketAddr,
+    ) -> Sent {
+        let Some(mut locked) = self.lock() else { return Sent::Within };
+        if locked.of(socket).is_none_or(|ring| ring.datagrams.is_none()) {
+            return Sent::Left;
         }
-        let sent = ring.go_on_alone(socket, taken);
-        if ring.is_over(socket) {
-            *locked.ring = None;
-        }
-        sent
+        send_datagram(&mut locked.ring, socket, pieces, len, Some(to))
     }
 
     /// Gives to the kernel what waits in the ring, and the connection goes on without one, with nothing between, unless it is
     /// blocked. A handler that interrupted this thread while it was at it finds it blocked.
     pub fn settle(&self, socket: BorrowedFd<'_>) -> Drained {
         let Some(mut locked) = self.lock() else { return Drained::Blocked };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Drained::Empty };
+        let Some(ring) = locked.of(socket) else { return Drained::Empty };
         let drained = ring.drain(socket);
         if drained != Drained::Blocked
             && let Some(ring) = locked.ring.take()
@@ -222,8 +280,7 @@ impl Stream {
     /// The ring could not be emptied, and nothing was called.
     pub fn with_kernel<T>(&self, socket: BorrowedFd<'_>, call: impl FnOnce() -> (T, usize)) -> Result<T, Drained> {
         let Some(mut locked) = self.lock() else { return Err(Drained::Blocked) };
-        let of = |ring: &&mut Ring| ring.descriptor == socket.as_raw_fd();
-        let Some(ring) = locked.ring.as_mut().filter(of) else { return Ok(call().0) };
+        let Some(ring) = locked.of(socket) else { return Ok(call().0) };
         ring.hold(socket);
         let done = match ring.drain_held(socket) {
             Drained::Empty => {
@@ -266,7 +323,7 @@ impl Stream {
 
     /// What the kernel reported to the service for this connection, once.
     pub fn take_error(&self, socket: BorrowedFd<'_>) -> Option<Errno> {
-        self.with(socket, |ring| ring.as_ref().and_then(Ring::take_error)).flatten()
+        self.with(socket, |ring| ring.as_mut().and_then(Ring::take_error)).flatten()
     }
 
     /// Says for people why it is where it is.
@@ -286,39 +343,34 @@ impl Stream {
     /// The service of that attachment has ended: what it had accepted goes to the kernel. `None`: somebody is at work on
     /// the stream, or the kernel takes nothing now; ask again.
     pub(super) fn abandon(&self, of: &Arc<Attachment>) -> Option<()> {
-        let mut ring = match self.seat.try_lock() {
-            Ok(ring) => ring,
-            Err(TryLockError::Poisoned(ring)) => ring.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.seat.of, of)) else { return Some(()) };
         let socket = tcp::program_socket(own.descriptor);
-        if own.drain(socket) == Drained::Blocked {
-            return None;
+        match own.drain(socket) {
+            Drained::Blocked => return None,
+            // The program's next call is told.
+            Drained::Failed(error) if own.keeps(error) => {}
+            Drained::Empty | Drained::Failed(_) => *ring = None,
         }
-        *ring = None;
         Some(())
     }
 }
 
 impl Ring {
+    #[inline]
     fn word(&self, line: usize, word: usize) -> &AtomicU64 {
-        self.seat.bank.word(self.seat.place, line, word)
-    }
-
-    fn count(&self, word: usize) {
-        sidecore_core::words::add(self.word(WRITER, word), 1);
+        self.at.word(line, word)
     }
 
     #[inline]
-    fn size(&self) -> u32 {
-        self.seat.bank.layout().ring_bytes()
+    fn count(&self, word: usize) {
+        sidecore_core::words::add(self.word(WRITER, word), 1);
     }
 
     /// Bytes that surely fit.
     #[inline]
     fn room(&self) -> u32 {
-        self.size() - (self.tail - self.head) as u32
+        self.at.size() - (self.tail - self.head) as u32
     }
 
     /// How far it was moved by now. `None`: the shared word cannot be, as it went back or past what was written.
@@ -327,25 +379,19 @@ impl Ring {
         if !(self.head..=self.tail).contains(&head) {
             return None;
         }
-        let cursors = Cursors::read(head, word(self.tail, self.more), self.size()).ok()?;
+        let cursors = Cursors::read(head, word(self.tail, self.more), self.at.size()).ok()?;
         self.head = head;
         Some(cursors)
     }
 
     /// Copies what fits. Returns how much that is.
-    #[inline]
     fn write<'m>(&mut self, message: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> usize {
         let taken = len.min(self.room() as usize);
         let (mut at, end) = (self.tail, self.tail + taken as u64);
         for piece in message {
-            let mut from = 0;
             let most = piece.len().min((end - at) as usize);
-            for extent in pieces(at, most as u32, self.size()) {
-                let to = self.seat.bank.span(self.seat.place, extent);
-                if let Some(part) = piece.slice(from, to.len()) {
-                    to.copy_span(&part);
-                }
-                from += to.len();
+            if let Some(part) = piece.slice(0, most) {
+                self.at.write(at, &part);
             }
             at += most as u64;
         }
@@ -364,7 +410,7 @@ impl Ring {
 
     #[inline]
     fn ring(&self) -> bool {
-        match self.seat.bank.bell(self.seat.place).ring() {
+        match self.at.bell().ring() {
             Rung::Watched => true,
             Rung::Announce => {
                 self.seat.announce();
@@ -379,7 +425,7 @@ impl Ring {
     fn make_room(&mut self, socket: BorrowedFd<'_>, len: usize) -> Result<(), Sent> {
         // While the sidecore is at it there is room soon, and without a system call of ours.
         let mut patience = Patience::default();
-        while self.seat.bank.hold(self.seat.place).holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
+        while self.at.hold().holder() == Some(Holder::Sidecore) && !self.seat.of.is_gone() {
             if self.cursors().is_some() && self.room() as usize >= len {
                 return Ok(());
             }
@@ -419,7 +465,10 @@ impl Ring {
         self.drain(socket) != Drained::Blocked
     }
 
-    fn take_error(&self) -> Option<Errno> {
+    fn take_error(&mut self) -> Option<Errno> {
+        if let Some(error) = self.datagrams.as_mut().and_then(Datagrams::take_error) {
+            return Some(error);
+        }
         match self.word(SHARED, ERROR).swap(0, Ordering::Relaxed) {
             0 => None,
             error => i32::try_from(error).ok().map(Errno::from_raw_os_error),
@@ -427,7 +476,8 @@ impl Ring {
     }
 
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
-        if self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
+        // Of datagrams there may be something to tell when all are moved.
+        if self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0) {
             return Drained::Empty;
         }
         self.hold(socket);
@@ -438,8 +488,7 @@ impl Ring {
 
     /// Takes the stream from its sidecore, also from one that ended in the middle of a transfer.
     fn hold(&mut self, socket: BorrowedFd<'_>) {
-        let bank = self.seat.bank.clone();
-        let hold = bank.hold(self.seat.place);
+        let hold = self.at.hold();
         let mut patience = Patience::default();
         while !hold.take(Holder::Program) {
             if !patience.wait() {
@@ -460,12 +509,15 @@ impl Ring {
     }
 
     fn release(&mut self) {
-        self.seat.bank.hold(self.seat.place).release();
+        self.at.hold().release();
         // The sidecore may have found it held.
         let _ = self.ring();
     }
 
     fn drain_held(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        if self.datagrams.is_some() {
+            return self.drain_datagrams(socket);
+        }
         loop {
             let Some(cursors) = self.cursors() else {
                 tcp::abort(socket);
@@ -474,9 +526,12 @@ impl Ring {
             if cursors.waiting() == 0 {
                 return Drained::Empty;
             }
-            let spans = cursors.filled(u32::MAX).map(|extent| self.seat.bank.span(self.seat.place, extent));
+            let spans = cursors.filled(u32::MAX).map(|extent| self.at.span(extent));
             match tcp::send(socket, spans, cursors.more()) {
-                Ok(sent) => self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release),
+                Ok(sent) => {
+                    self.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
+                    self.count(DRAINS);
+                }
                 Err(Errno::AGAIN) => return Drained::Blocked,
                 Err(error) => return Drained::Failed(error),
             }
@@ -486,7 +541,7 @@ impl Ring {
     fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
         // Mostly there is nothing, or all of it fits: then whoever waits for the end does not wait for the service.
         let drained = self.drain(socket);
-        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.seat.bank.bell(self.seat.place).is_shut()) {
+        if drained == Drained::Blocked && (self.seat.of.is_gone() || self.at.bell().is_shut()) {
             self.seat.of.clone().adopt(self, wish);
             return;
         }

@@ -1,8 +1,10 @@
 //! A program's streams against services that are slow, dead or gone.
 
+mod datagrams;
+
 use super::attachment::Attachment;
 use super::protocol::{Ask, Reply};
-use super::stream::{Drained, Sent, Stream};
+use super::stream::{Drained, Offered, Sent, Stream};
 use crate::control;
 use crate::shm::BankMemory;
 use crate::shm::span::Span;
@@ -11,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{Bank, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
+use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
 use sidecore_core::wire::Extent;
 use std::io::Read;
@@ -74,10 +76,15 @@ fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     stream
 }
 
-/// Sends bytes whose values say where they belong, from that one on.
+/// Sends bytes whose values say where they belong, from that one on: as programs do, first without waiting.
 fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
     let mut bytes: Vec<u8> = (from..from + len as u64).map(value).collect();
-    stream.send(socket.as_fd(), [Span::of(&mut bytes)].into_iter(), len, false)
+    let piece = Span::of(&mut bytes);
+    match stream.offer(socket.as_fd(), piece, false) {
+        Offered::Taken => Sent::Taken(len),
+        Offered::Alone => stream.go_on_alone(socket.as_fd(), len),
+        Offered::Not => stream.send(socket.as_fd(), [piece].into_iter(), len, false),
+    }
 }
 
 fn value(at: u64) -> u8 {
@@ -139,6 +146,8 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         assert_eq!(stream.with_kernel(here.as_fd(), || ((), 0)), Ok(()));
         assert_eq!(send(&stream, &here, 0, 500), Sent::Taken(500));
         assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(stream.drain(here.as_fd()), Drained::Empty);
+        assert_eq!(service.memory.word(0, WRITER, DRAINS).load(Ordering::Relaxed), 1, "the second moved nothing");
         assert_eq!(send(&stream, &here, 500, 1_200), Sent::Taken(1_200));
         assert!(service.memory.hold(0).take(Holder::Sidecore));
         if moved > 0 {
@@ -186,6 +195,28 @@ fn an_error_that_the_service_met_is_told_once() {
     service.memory.bell(0).shut();
     assert_eq!(send(&stream, &here, 0, 10), Sent::Failed(Errno::CONNRESET));
     assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
+}
+
+#[test]
+fn what_is_accepted_while_the_service_goes_is_sent_once_whoever_sends_it() {
+    for comes_between in [false, true] {
+        let (attachment, service) = attached();
+        let (here, mut there) = connection();
+        let stream = promote(&attachment, &here);
+        let theirs = service.promoted();
+        assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
+        service.memory.bell(0).shut();
+        let mut bytes: Vec<u8> = (100..300).map(value).collect();
+        assert_eq!(stream.offer(here.as_fd(), Span::of(&mut bytes), false), Offered::Alone);
+        if comes_between {
+            assert_eq!(stream.settle(here.as_fd()), Drained::Empty);
+        }
+        assert_eq!(stream.go_on_alone(here.as_fd(), 200), Sent::Taken(200));
+        check(&mut there, 0, 300);
+        assert_eq!(stream.offer(here.as_fd(), Span::of(&mut bytes), false), Offered::Not);
+        drop((here, theirs));
+        assert_eq!(there.read(&mut [0; 1]).unwrap(), 0, "nothing comes twice");
+    }
 }
 
 #[test]

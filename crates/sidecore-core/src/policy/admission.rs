@@ -29,6 +29,11 @@ impl Share {
         Self { weight: weight.clamp(1, Self::MAX_WEIGHT), balance: 0 }
     }
 
+    /// From the next round on it has this weight, brought to 1..=1000.
+    pub fn set_weight(&mut self, weight: u32) {
+        self.weight = weight.clamp(1, Self::MAX_WEIGHT);
+    }
+
     /// A round begins: adds the quantum (ns) times the weight. Credit left from the round before is not kept
     /// beyond it. Keep their product below 1 s, where credit ends.
     #[inline]

@@ -39,6 +39,18 @@ impl Cursors {
         }
     }
 
+    /// How far the ring was moved.
+    #[inline]
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Bytes of the ring.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
     /// Bytes that wait to be moved.
     #[inline]
     pub fn waiting(&self) -> u32 {

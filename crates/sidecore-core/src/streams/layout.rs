@@ -15,7 +15,7 @@
 //!
 //! | Line | Words | Written by |
 //! |---|---|---|
-//! | [`WRITER`] | [`TAIL`], [`WISH`], [`MESSAGES`], [`KERNEL_MESSAGES`] | the program |
+//! | [`WRITER`] | [`TAIL`], [`WISH`], [`MESSAGES`], [`KERNEL_MESSAGES`], [`DRAINS`] | the program |
 //! | [`SHARED`] | [`HOLD`], [`HEAD`], [`BASE`], [`STATE`], [`ERROR`], [`TRANSFERS`] | whoever holds the stream; the state: the service |
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
@@ -23,7 +23,7 @@
 use crate::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// Places of a bank: one for each bit of a word.
 pub const PLACES: u32 = 64;
 /// Most banks of one program.
@@ -57,6 +57,8 @@ pub const WISH: usize = 1;
 pub const MESSAGES: usize = 2;
 /// Of [`WRITER`]: messages that the program gave to the kernel itself.
 pub const KERNEL_MESSAGES: usize = 3;
+/// Of [`WRITER`]: system calls by which the program itself moved something.
+pub const DRAINS: usize = 4;
 
 /// Of [`SHARED`]: who moves bytes, see [`super::hold`].
 pub const HOLD: usize = 0;
@@ -68,7 +70,7 @@ pub const BASE: usize = 2;
 pub const STATE: usize = 3;
 /// Of [`SHARED`]: the error that the kernel reported for the stream, as a number of the system; 0: none.
 pub const ERROR: usize = 4;
-/// Of [`SHARED`]: system calls that moved something.
+/// Of [`SHARED`]: system calls by which the service moved something.
 pub const TRANSFERS: usize = 5;
 
 /// Of [`ROW`]: number of the program's descriptor.
@@ -76,8 +78,10 @@ pub const SOCKET: usize = 0;
 /// Of [`ROW`]: on which path it is and why, see [`super::rule::Why`].
 pub const WHY: usize = 1;
 
+/// Lines of a place.
+pub const PLACE_LINES: usize = 4;
+
 const FIRST_PLACE: usize = 8;
-const PLACE_LINES: usize = 4;
 const PAGE: usize = 4096;
 
 /// Offsets in a bank with rings of one size.

@@ -28,6 +28,11 @@ pub fn state_word(stream: u32, state: State) -> u64 {
     u64::from(stream) << 8 | state as u64
 }
 
+/// The number of the stream that the service's word is about.
+pub fn stream_of(word: u64) -> u32 {
+    (word >> 8) as u32
+}
+
 /// What the service says of the stream of that number. `None`: nothing yet.
 pub fn state_of(word: u64, stream: u32) -> Option<State> {
     [State::Free, State::Open, State::Ended].into_iter().find(|state| state_word(stream, *state) == word)
@@ -53,6 +58,7 @@ mod tests {
         assert_eq!(state_of(state_word(3, State::Open), 3), Some(State::Open));
         assert_eq!(state_of(state_word(3, State::Open), 4), None);
         assert_eq!(state_of(0, 0), Some(State::Free), "fresh memory has free places");
+        assert_eq!(stream_of(state_word(u32::MAX, State::Ended)), u32::MAX);
         assert_eq!(wish_of(wish_word(3, Wish::Leave), 3), Wish::Leave);
         assert_eq!(wish_of(wish_word(3, Wish::Leave), 4), Wish::Stay);
         assert_eq!(wish_of(u64::MAX, 3), Wish::Stay);

@@ -14,6 +14,8 @@ pub const IN_A_ROW: u8 = 6;
 const LARGE_IN_A_ROW: u8 = 4;
 /// Sends between two receives that make an answer, as in an echo.
 const ANSWER: u8 = 2;
+/// Datagrams unlike the one before, more than like it, after which it is left: the kernel takes those of one kind together.
+const UNLIKE: u8 = 16;
 /// Answers in a row after which it is left.
 const ANSWERS_IN_A_ROW: u8 = 16;
 /// How much more often a connection must ask after each time that it left, at most: `IN_A_ROW << MAX_CAUTION`. Each row of
@@ -42,10 +44,12 @@ pub enum Why {
     Refused = 7,
     /// On the kernel: there is no service.
     NoService = 8,
+    /// On the kernel: datagrams of changing sizes.
+    Unlike = 9,
 }
 
 impl Why {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Few,
         Self::Row,
         Self::Large,
@@ -55,6 +59,7 @@ impl Why {
         Self::Special,
         Self::Refused,
         Self::NoService,
+        Self::Unlike,
     ];
 
     /// The reason of that number, as it stands in shared memory.
@@ -74,6 +79,7 @@ impl Why {
             Self::Special => "on the kernel: options or calls of its own",
             Self::Refused => "on the kernel: refused by the service",
             Self::NoService => "on the kernel: no service",
+            Self::Unlike => "on the kernel: datagrams of changing sizes",
         }
     }
 }
@@ -102,20 +108,36 @@ pub struct Rule {
     answers: u8,
     /// How often it left its ring.
     caution: u8,
+    /// Of the last datagram: a few bits of to whom it went, and how long it was.
+    kind: u16,
+    /// Datagrams unlike the one before, without as many that were like it.
+    unlike: u8,
 }
 
 impl Rule {
     /// As it was kept in a word.
     #[inline]
     pub fn from_word(word: u64) -> Self {
-        let [promoted, small, large, answers, caution, ..] = word.to_le_bytes();
-        Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION) }
+        let [promoted, small, large, answers, caution, low, high, unlike] = word.to_le_bytes();
+        let kind = u16::from_le_bytes([low, high]);
+        Self { promoted: promoted != 0, small, large, answers, caution: caution.min(MAX_CAUTION), kind, unlike }
     }
 
     /// To be kept in a word.
     #[inline]
     pub fn to_word(self) -> u64 {
-        u64::from_le_bytes([u8::from(self.promoted), self.small, self.large, self.answers, self.caution, 0, 0, 0])
+        let ([low, high], promoted) = (self.kind.to_le_bytes(), u8::from(self.promoted));
+        u64::from_le_bytes([promoted, self.small, self.large, self.answers, self.caution, low, high, self.unlike])
+    }
+
+    /// The word of a rule of a connection in a ring, after so many bytes; `None`: ask [`Rule::sends`]. What is sent most goes
+    /// this way.
+    #[inline]
+    pub fn sends_in_ring(word: u64, bytes: usize) -> Option<u64> {
+        let mut kept = word.to_le_bytes();
+        let [promoted, small, large, ..] = &mut kept;
+        *small = small.saturating_add(1);
+        (*promoted == 1 && *large == 0 && bytes < LARGE).then_some(u64::from_le_bytes(kept))
     }
 
     /// The program sends so many bytes.
@@ -138,6 +160,21 @@ impl Rule {
         } else {
             Advice::Promote
         }
+    }
+
+    /// The program sends a datagram of so many bytes; `to`: some bits of whom it is for. The kernel takes those together that
+    /// are of one length and for one: with another a row begins anew.
+    #[inline]
+    pub fn sends_datagram(&mut self, bytes: usize, to: u16) -> Advice {
+        let kind = to ^ bytes as u16;
+        if self.kind == kind {
+            self.unlike = self.unlike.saturating_sub(1);
+            return self.sends(bytes);
+        }
+        (self.kind, self.small) = (kind, 0);
+        self.unlike = if self.promoted { self.unlike.saturating_add(1) } else { 0 };
+        let advice = self.sends(bytes);
+        if self.unlike < UNLIKE || advice != Advice::Stay { advice } else { self.leave(Why::Unlike) }
     }
 
     /// The program receives, or asks whether there is something.
@@ -201,6 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_of_one_kind_are_a_row_and_others_are_none() {
+        let mut rule = Rule::default();
+        assert!((0..1_000).all(|at| rule.sends_datagram(64, 1 + at % 2) == Advice::Stay), "to several");
+        assert!((0..1_000).all(|at| rule.sends_datagram(64 + at % 2, 1) == Advice::Stay), "of several lengths");
+        let alike: Vec<Advice> = (0..IN_A_ROW).map(|_| rule.sends_datagram(64, 7)).collect();
+        assert_eq!(alike.last(), Some(&Advice::Promote));
+        assert!(alike[..alike.len() - 1].iter().all(|advice| *advice == Advice::Stay));
+    }
+
+    #[test]
+    fn datagrams_of_changing_lengths_leave_and_a_few_others_do_not() {
+        let mut rule = promoted();
+        assert!((0..10_000).all(|at| rule.sends_datagram(if at % 5 == 0 { 9 } else { 64 }, 7) == Advice::Stay));
+        let left = (0..1_000).find_map(|at| match rule.sends_datagram(64 + at % 3, 7) {
+            Advice::Stay => None,
+            advice => Some(advice),
+        });
+        assert_eq!(left, Some(Advice::Demote(Why::Unlike)));
+    }
+
+    #[test]
     fn an_echo_and_large_sends_never_do() {
         let mut rule = Rule::default();
         for _ in 0..1_000 {
@@ -254,6 +312,24 @@ mod tests {
         let mut rule = promoted();
         rule.sends(64);
         assert!((0..1_000).all(|_| rule.receives() == Advice::Stay));
+    }
+
+    #[test]
+    fn the_short_way_in_a_ring_says_what_the_long_one_does() {
+        let rules = [Rule::default(), promoted()].into_iter().flat_map(|rule| {
+            (0..=u8::MAX)
+                .flat_map(move |small| [0, 1].map(|large| Rule { small, large, answers: 3, caution: 2, ..rule }))
+        });
+        let mut short = 0;
+        for (rule, bytes) in rules.flat_map(|rule| [1, SMALL, LARGE - 1, LARGE].map(|bytes| (rule, bytes))) {
+            let mut long = rule;
+            let advice = long.sends(bytes);
+            if let Some(word) = Rule::sends_in_ring(rule.to_word(), bytes) {
+                assert_eq!((word, advice), (long.to_word(), Advice::Stay), "{rule:?} {bytes}");
+                short += 1;
+            }
+        }
+        assert_eq!(short, 256 * 3, "all small ones in a ring");
     }
 
     #[test]

@@ -141,6 +141,13 @@ impl Sweep {
         self.clients.len() - 1
     }
 
+    /// The client has that weight (1..=1000) from now on.
+    pub fn set_weight(&mut self, client: ClientId, weight: u32) {
+        if let Some(Some(client)) = self.clients.get_mut(client) {
+            client.share.set_weight(weight);
+        }
+    }
+
     /// The client has places for so many streams more.
     pub fn add_places(&mut self, client: ClientId, count: u32) {
         if let Some(Some(client)) = self.clients.get_mut(client) {
@@ -260,7 +267,9 @@ mod tests {
 
     #[test]
     fn time_is_shared_by_weight_whatever_a_transfer_takes() {
-        let mut sweep = sweep(&[(1, 100), (3, 1)]);
+        let mut sweep = sweep(&[(1, 100), (7, 1)]);
+        sweep.set_weight(1, 3);
+        sweep.set_weight(2, 9);
         let mut took = [0; 2];
         for _ in 0..20_000 {
             let (client, stream) = sweep.take().unwrap();

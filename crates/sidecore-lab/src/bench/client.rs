@@ -2,7 +2,7 @@
 
 use super::BenchError;
 use super::series::histogram;
-use super::task::{Answer, Counts, Measured, Task};
+use super::task::{Answer, Counts, Measured, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
 use hdrhistogram::Histogram;
@@ -21,6 +21,7 @@ use std::io::{self, BufRead, Write};
 use std::thread;
 use std::time::Duration;
 
+mod datagrams;
 mod load;
 mod sending;
 mod signing;
@@ -97,6 +98,7 @@ impl Member {
                 let token = self.token.as_ref().ok_or("no token")?;
                 token::sign(token, op, &private_key(op)?, (*start, *ns))?
             }
+            Task::Send(sending) if sending.traffic == Traffic::Datagrams => datagrams::send(sending)?,
             Task::Send(sending) => self.sender.insert(Sender::connect(sending)?).run()?,
         })
     }

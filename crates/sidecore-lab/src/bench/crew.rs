@@ -258,6 +258,11 @@ impl Member {
         Ok(Self { process, answers: BufReader::new(answers) })
     }
 
+    /// The number of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     fn send(&mut self, task: &Task) -> Result<(), BenchError> {
         let orders = self.process.stdin.as_mut().ok_or("a client process without input")?;
         let line = serde_json::to_string(task)?;

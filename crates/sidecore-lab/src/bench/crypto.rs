@@ -79,6 +79,11 @@ fn points(settings: &Settings) -> Vec<Point> {
     points
 }
 
+/// What can be named: also what is not among all.
+pub(super) fn ops() -> Vec<&'static str> {
+    Class::all().map(Class::name).collect()
+}
+
 fn is_asymmetric(op: &str) -> bool {
     ["rsa-", "p-256", "p-384", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
 }

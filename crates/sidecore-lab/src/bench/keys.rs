@@ -16,6 +16,11 @@ use crate::report::Key;
 /// What the rows are measured against.
 const BASELINE: &str = "openssl";
 
+/// What is signed with: the other tables have some of these.
+pub(super) fn ops() -> Vec<&'static str> {
+    grid::OPS.into()
+}
+
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome::default();
     for part in [reach::measure, grid::measure, waiting::measure, packaged::measure] {

@@ -21,6 +21,11 @@ use std::path::Path;
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 const BASELINE: &str = "key in a file";
 
+/// Names of the keys.
+pub(super) fn ops() -> Vec<&'static str> {
+    KEYS.iter().map(|(op, _)| *op).collect()
+}
+
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     if let Err(why) = need(&["nginx", "openssl"], "apt-get install nginx openssl") {
         return Ok(Outcome::left_out(format!("nginx: {why}")));

@@ -1,10 +1,13 @@
-//! Small messages over TCP, sent by a program that knows nothing of sidecore: on the kernel's own path, with its options
-//! that gather messages, and through rings.
+//! Small messages over TCP and UDP, sent by a program that knows nothing of sidecore: on the kernel's own path, with its
+//! options that gather messages, and through rings.
 
 pub(super) mod content;
+mod door;
 pub(super) mod ffi;
+mod idle;
 mod laboratory;
 mod peer;
+mod receiver;
 mod ring;
 
 use super::experiment::{By, Case, Turn, Variant, measure_all};
@@ -16,6 +19,8 @@ use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;
 
+/// What this is called in rows.
+const SCENARIO: &str = "sockets";
 /// What the rows are measured against: as most programs are that send small messages.
 const BASELINE: &str = "direct";
 /// Sent for each message received where replies are pipelined.
@@ -38,26 +43,31 @@ const fn part(name: &'static str, traffic: Traffic, sizes: &'static [usize], con
 const SIZES: &[usize] = &[1, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20];
 const ANSWERED: &[usize] = &[64, 1 << 10, 16 << 10];
 
-const FULL: [Part; 8] = [
+const FULL: [Part; 11] = [
     part("stream", Traffic::Flood, SIZES, &[1]),
     part("fan-out", Traffic::Flood, SIZES, &[16, 64, 256]),
     // Of large messages gigabytes would be under way.
     part("fan-out", Traffic::Flood, &[64, 1 << 10], &[1024]),
     part("paced", Traffic::Paced(PACE), &[64, 1 << 10], &[16, 64, 256, 1024]),
     part("pipelined", Traffic::Answers(ANSWERS), &[64, 1 << 10], &[1, 4, 16, 64]),
-    part("echo", Traffic::Answers(1), ANSWERED, &[1, 4, 16, 64]),
-    part("slow-peer", Traffic::Slow, &[64, 1 << 10], &[16, 256]),
+    part("pipelined", Traffic::Answers(ANSWERS), &[64], &[256, 1024]),
+    // On one connection the curve that NetPIPE draws.
+    part("echo", Traffic::Answers(1), SIZES, &[1]),
+    part("echo", Traffic::Answers(1), ANSWERED, &[4, 16, 64, 256]),
+    part("slow-peer", Traffic::Slow, &[64, 1 << 10], &[16, 256, 1024]),
     part("quiet", Traffic::Quiet, &[64, 1 << 10], &[257]),
+    part("udp", Traffic::Datagrams, &[64, 1 << 10], &[1]),
 ];
 
-const QUICK: [Part; 7] = [
-    part("stream", Traffic::Flood, &[64, 1 << 10], &[1]),
+const QUICK: [Part; 8] = [
+    part("stream", Traffic::Flood, &[64, 256, 1 << 10], &[1]),
     part("fan-out", Traffic::Flood, &[64], &[64, 256]),
     part("paced", Traffic::Paced(PACE), &[64], &[16]),
     part("pipelined", Traffic::Answers(ANSWERS), &[64], &[1, 4]),
     part("echo", Traffic::Answers(1), &[64], &[1, 16]),
     part("slow-peer", Traffic::Slow, &[64], &[16]),
     part("quiet", Traffic::Quiet, &[64], &[257]),
+    part("udp", Traffic::Datagrams, &[64, 1 << 10], &[1]),
 ];
 
 /// What a ring's ratio is at least to be, by traffic, size and connections.
@@ -79,12 +89,15 @@ const PACED_REACH: f64 = 0.1;
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Names of all traffic that is measured.
-pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
-    FULL.iter().map(|part| part.name)
+pub(super) fn ops() -> Vec<&'static str> {
+    let mut names: Vec<_> = FULL.iter().map(|part| part.name).collect();
+    names.dedup();
+    names.push(idle::NAME);
+    names
 }
 
 pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    ffi::raise_descriptors()?;
+    let descriptors = ffi::raise_descriptors()?;
     let mut laboratory = Laboratory::new(settings.check);
     let (repeats, warm_up, ns) = settings.pick((3, 40_000_000, 80_000_000), (5, 100_000_000, 250_000_000));
     let parts = settings.pick(&QUICK[..], &FULL[..]);
@@ -92,16 +105,21 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     let cases = wanted.flat_map(|part| part.cases(&laboratory, (warm_up, ns))).collect();
     let congestion = fs::read_to_string(CONGESTION).unwrap_or_default();
     let outcome = measure_all(&mut laboratory, cases, repeats, progress)?;
-    Ok(outcome.noted(format!(
+    let mut outcome = outcome.noted(format!(
         "sockets: messages a second of a program with one thread over loopback, to one thread that takes all there is without \
          copying it. paced: 100,000 a second together, one to each connection and then a pause; the ratio is of the CPU time in \
          sends, where less is better. pipelined: 16 messages for each received; their times are those of all 16. slow-peer: one \
          connection is read at 1 MB/s and does not count. quiet: times of one connection's messages, one a millisecond, while the \
-         others are flooded; the ratio is of medians, where less is better. Published for IsoStack (Shalev and others, USENIX ATC \
+         others are flooded; the ratio is of medians, where less is better. udp: datagrams to one receiver; what was sent and did \
+         not come is lost. Published for IsoStack (Shalev and others, USENIX ATC \
          2010): 10 Gbit/s with messages of 64 B at 40 % CPU, 11 x the native stack, by a stack of its own on a core of its own. \
          TCP's congestion control here is {}.",
         congestion.trim()
-    )))
+    ));
+    if settings.wants(idle::NAME) {
+        outcome.add(idle::measure(&laboratory, descriptors, settings, progress)?);
+    }
+    Ok(outcome)
 }
 
 impl Part {
@@ -129,20 +147,25 @@ impl Part {
             _ => By::Rate,
         };
         let parks = ring("ring", Notify::Park).against(by, BASELINE);
-        Case::new("sockets")
+        let case = Case::new(SCENARIO)
             .with(Key::Op, self.name)
             .with(Key::Size, load.size)
             .with(Key::Clients, load.connections)
             .with(Key::Pinned, places)
             .payload(true)
-            .variant(kernel(BASELINE, TcpOptions::NoDelay))
-            .variant(kernel("nagle", TcpOptions::Nagle).against(by, BASELINE))
-            .variant(kernel("cork", TcpOptions::Cork).against(by, BASELINE))
-            .variant(match self.reach(&load) {
-                Some((key, reach)) => parks.with(key, reach),
-                None => parks,
-            })
-            .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
+            .variant(kernel(BASELINE, TcpOptions::NoDelay));
+        let case = match load.traffic {
+            // TCP's options.
+            Traffic::Datagrams => case,
+            _ => case
+                .variant(kernel("nagle", TcpOptions::Nagle).against(by, BASELINE))
+                .variant(kernel("cork", TcpOptions::Cork).against(by, BASELINE)),
+        };
+        case.variant(match self.reach(&load) {
+            Some((key, reach)) => parks.with(key, reach),
+            None => parks,
+        })
+        .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
     }
 
     /// What the ratio is to be, where something is promised.
@@ -173,8 +196,6 @@ mod tests {
 
     #[test]
     fn a_short_run_has_all_traffic() {
-        let mut all: Vec<_> = kinds().collect();
-        all.dedup();
-        assert!(QUICK.iter().map(|part| part.name).eq(all));
+        assert!(QUICK.iter().map(|part| part.name).chain([idle::NAME]).eq(ops()));
     }
 }

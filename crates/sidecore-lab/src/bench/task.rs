@@ -29,11 +29,11 @@ pub(crate) enum Task {
     Sign(Signatures),
     /// Signatures by the key that has the operation's name as its label, of a PKCS#11 module's first token.
     Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
-    /// Messages on connections, which last as long as the process.
+    /// Messages; what connections they go on last as long as the process.
     Send(Sending),
 }
 
-/// Messages that a program is to send over TCP.
+/// Messages that a program is to send.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sending {
     /// Who takes them.
@@ -54,6 +54,15 @@ pub(crate) struct Sending {
     pub(crate) ns: u64,
 }
 
+#[cfg(test)]
+impl Sending {
+    /// Messages of 64 B on one connection.
+    pub(crate) fn example(to: SocketAddr) -> Self {
+        let (traffic, options) = (Traffic::Flood, TcpOptions::NoDelay);
+        Self { to, connections: 1, size: 64, traffic, options, checked: false, warm_up: 0, ns: 0 }
+    }
+}
+
 /// When messages are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Traffic {
@@ -67,6 +76,10 @@ pub(crate) enum Traffic {
     Paced(u64),
     /// So many for each message received.
     Answers(usize),
+    /// Over UDP, to one receiver, as fast as they are taken. Each begins with its number.
+    Datagrams,
+    /// A row of messages to each connection, and then nothing for as long as the process lasts.
+    Silence,
 }
 
 impl Traffic {
@@ -117,7 +130,7 @@ pub(crate) struct Measured {
     pub(crate) cpu_ns: u64,
     /// Of that what went into sending alone, where messages are paced.
     pub(crate) send_cpu_ns: u64,
-    /// Bytes sent over TCP, also in messages that do not count, and before it is measured.
+    /// Bytes sent over TCP or UDP, also in messages that do not count, and before it is measured.
     pub(crate) bytes: u64,
     /// Looks that found nothing.
     pub(crate) empty_polls: u64,

@@ -145,10 +145,12 @@ columns! {
     Load = set("load", 0, plain);
     /// Completed operations a second, of all clients together.
     OpsPerS = found("ops_per_s", "ops/s", 0, More, rate);
+    /// Operations a second that were begun, where not all are completed.
+    SentPerS = found("sent_per_s", "sent", 2, Depends, rate);
+    /// Share of what was sent that did not come.
+    Lost = found("lost", "lost", 2, Less, |share| format!("{} %", digits(share * 100.0)));
     /// Payload, in million bits a second.
     MbitPerS = found("mbit_per_s", "payload", 3, More, throughput);
-    /// Share of datagrams that did not come through.
-    Lost = found("lost", "lost", 2, Less, percent);
     /// Packets a second at the near end, both ways.
     PacketsPerS = found("packets_per_s", "packets/s", 5, Depends, rate);
     /// CPU time of the whole machine for each packet, us.
@@ -217,6 +219,12 @@ columns! {
     ClientCpu = found("cpu_us_per_op.client", "client CPU", 4, Less, micros);
     /// The same in the service.
     ServiceCpu = found("cpu_us_per_op.service", "service CPU", 4, Less, micros);
+    /// CPU time in a second in which nothing happens: of the processes that ask, us.
+    ClientIdle = found("idle_us_per_s.client", "client idle CPU", 4, Less, micros);
+    /// The same of the service.
+    ServiceIdle = found("idle_us_per_s.service", "service idle CPU", 4, Less, micros);
+    /// How often a thread of either woke meanwhile.
+    IdleWakeups = found("idle_wakeups", "woke", 4, Less, |woke| count(woke as u64));
     /// Polls that found nothing.
     EmptyPolls = found("empty_polls", "empty polls", 9, Less, |polls| count(polls as u64));
     /// Wake-ups sent.

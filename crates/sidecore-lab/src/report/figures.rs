@@ -30,7 +30,7 @@ pub(crate) struct Figure {
 pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
     let mut groups = match scenario {
         "crypto" | "keys" => vec![by_operation(rows)],
-        "sockets" => vec![by_operation(rows), payload_curve(rows)],
+        "sockets" => vec![by_operation(rows), payload_curves(rows)],
         "keys-waiting" => vec![bare(rows), stages(&short(rows))],
         "ocf" => vec![by_size(rows)],
         "notify" => vec![against_load(rows), stages(rows)],
@@ -80,12 +80,17 @@ fn by_operation(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Sockets: payload over sizes on one connection, as `NetPIPE` draws it.
-fn payload_curve(rows: &[&Row]) -> Group {
-    let rows: Vec<_> = rows.iter().copied().filter(|row| row.text(Key::Op) == Some("stream")).collect();
-    let mut series = Series::of(&rows, &[Key::Size]);
-    let svg = series.line_plot(LARGE, &rows, SIZE, PAYLOAD);
-    Group { legend: series.names, figures: vec![figure("Payload on one connection", svg)] }
+/// Sockets: payload over sizes on one connection, all one way and there and back, which is what `NetPIPE` draws.
+fn payload_curves(rows: &[&Row]) -> Group {
+    let mut rows = rows.to_vec();
+    rows.retain(|row| row.number(Key::Clients) == Some(1.0));
+    let mut series = Series::of(&rows, &[Key::Op, Key::Size]);
+    let curves = [("stream", "Payload on one connection"), ("echo", "Payload of echoes on one connection")];
+    let figures = curves.map(|(op, title)| {
+        let rows: Vec<_> = rows.iter().copied().filter(|row| row.text(Key::Op) == Some(op)).collect();
+        figure(title, series.line_plot(LARGE, &rows, SIZE, PAYLOAD))
+    });
+    Group { legend: series.names, figures: figures.into() }
 }
 
 /// OCF: payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline has the
@@ -288,6 +293,20 @@ mod tests {
             };
             assert_eq!(titles(&groups), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn sockets_get_a_curve_one_way_and_one_there_and_back() {
+        let row = |op: &str, clients: u32, size: u32| {
+            let row = Row::new("sockets", "direct").with(Key::Op, op).with(Key::Clients, clients).with(Key::Size, size);
+            row.with(Key::OpsPerS, 1e3).with(Key::MbitPerS, f64::from(size) * 8e-3)
+        };
+        let rows: Vec<_> = ["stream", "echo"].iter().flat_map(|op| [row(op, 1, 64), row(op, 1, 128)]).collect();
+        let all: Vec<_> = rows.iter().collect();
+        let curves = ["Payload on one connection", "Payload of echoes on one connection"];
+        assert_eq!(titles(&figures("sockets", &all))[2..], curves);
+        let several = [row("echo", 4, 64), row("echo", 4, 128)];
+        assert_eq!(titles(&figures("sockets", &several.iter().collect::<Vec<_>>())), ["echo"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ const KNOWN: [(&str, &str, &str); 15] = [
     (
         "sockets",
         "Sockets: small messages of an unmodified program",
-        "Messages a second that arrive over TCP, against the same program on the kernel's own path without \
+        "Messages a second that arrive over TCP or UDP, against the same program on the kernel's own path without \
          delay. Of paced traffic the ratio is of the CPU time in sends, of quiet connections of latencies: there less is better.",
     ),
     (

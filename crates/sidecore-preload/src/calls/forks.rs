@@ -12,7 +12,7 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use sidecore_client::sockets::program;
 use sidecore_client::sys::own::out_of_the_way;
-use sidecore_client::sys::tcp;
+use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::rule::Why;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
@@ -137,7 +137,8 @@ pub(crate) fn is_child() -> bool {
 /// The process gave a connection of its parent's a way into another program, or another process.
 pub(crate) fn passed_on(fd: RawFd) {
     let parents = || TO_PARENTS.iter().map(|to| to.load(Ordering::Relaxed)).filter(|to| *to != NONE);
-    if parents().next().is_some() && tcp::is_connected_tcp(socket::borrowed(fd)) {
+    let is_socket = |fd| tcp::is_connected_tcp(fd) || udp::is_udp(fd);
+    if parents().next().is_some() && is_socket(socket::borrowed(fd)) {
         for writer in parents() {
             let _ = rustix::io::write(socket::borrowed(writer), &[PASSED_ON]);
         }

@@ -22,6 +22,8 @@ pub(crate) const FIONCLEX: c_ulong = 0x5450;
 const FIOCLEX: c_ulong = 0x5451;
 const FIOASYNC: c_ulong = 0x5452;
 const FIONBIO: c_ulong = 0x5421;
+/// Only of what is received.
+const UDP_GRO: c_int = 104;
 /// What asks whether it is a terminal.
 const TCGETS: c_ulong = 0x5401;
 const TCGETS2: c_ulong = 0x802C_542A;
@@ -84,6 +86,18 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     }
 }
 
+/// Of `setsockopt` on a socket that sends datagrams: what changes how these are sent is for those that follow.
+pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
+    match (level, name) {
+        (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_SNDBUF) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => {
+            Needs::Drained
+        }
+        (libc::IPPROTO_UDP, UDP_GRO) => Needs::Nothing,
+        _ => option(level, name),
+    }
+}
+
 /// Of `getsockopt`.
 pub(crate) fn question(level: c_int, name: c_int) -> Needs {
     match (level, name) {
@@ -106,6 +120,20 @@ mod tests {
         for name in [libc::TCP_CORK, libc::TCP_ULP, libc::TCP_REPAIR, libc::TCP_NOTSENT_LOWAT] {
             assert_eq!(option(libc::IPPROTO_TCP, name), Needs::Kernel);
         }
+    }
+
+    #[test]
+    fn what_makes_more_of_a_datagram_than_its_packet_is_the_kernels() {
+        const UDP_CORK: c_int = 1;
+        const UDP_SEGMENT: c_int = 103;
+        for name in [UDP_CORK, UDP_SEGMENT] {
+            assert_eq!(option_of_datagrams(libc::IPPROTO_UDP, name), Needs::Kernel);
+        }
+        for name in [libc::SO_ZEROCOPY, libc::SO_TXTIME, libc::SO_TIMESTAMPING, libc::SO_PRIORITY] {
+            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name), Needs::Kernel);
+        }
+        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_RECVERR), Needs::Kernel);
+        assert_eq!(option_of_datagrams(libc::IPPROTO_IP, libc::IP_TTL), Needs::Drained, "it is for what follows");
     }
 
     #[test]

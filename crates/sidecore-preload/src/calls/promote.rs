@@ -9,6 +9,7 @@ use sidecore_client::sockets::stream::Stream;
 use sidecore_client::sys::undisturbed::Undisturbed;
 use sidecore_core::streams::place::Wish;
 use sidecore_core::streams::rule::{Rule, Why};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -42,14 +43,14 @@ pub(crate) fn after_fork_in_child() {
     BUSY.store(false, Ordering::SeqCst);
 }
 
-/// A thread that is counted in the slot sent enough. With a ring it is not counted any more.
+/// A thread that is counted in the slot sent enough, to that address if it named one. With a ring it is not counted any more.
 #[cold]
-pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+pub(crate) fn promote(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
     if NEVER.load(Ordering::Relaxed) || !pause() {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
-    let promoted = if passes == 0 { enter(fd, slot) } else { None };
+    let promoted = if passes == 0 { enter(fd, slot, to) } else { None };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
     resume();
     if promoted.is_none() {
@@ -58,7 +59,7 @@ pub(crate) fn promote(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream>
     promoted
 }
 
-fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
+fn enter(fd: RawFd, slot: &'static Slot, to: Option<&SocketAddr>) -> Option<&'static Stream> {
     if !forks::is_attached() && has_rings_of_its_own() {
         never();
         return None;
@@ -72,7 +73,10 @@ fn enter(fd: RawFd, slot: &'static Slot) -> Option<&'static Stream> {
     if !slot.is_alone() {
         return None;
     }
-    let stream = match program::promote(socket::borrowed(fd), &undisturbed) {
+    let socket = socket::borrowed(fd);
+    let promoted =
+        to.map_or_else(|| program::promote(socket, &undisturbed), |to| program::promote_to(socket, *to, &undisturbed));
+    let stream = match promoted {
         Ok(stream) => stream,
         Err(why) => {
             if why == Why::NoService {

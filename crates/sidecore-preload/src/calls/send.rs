@@ -8,12 +8,14 @@ use crate::interpose::slot::{Path, Slot, State};
 use crate::interpose::socket;
 use libc::c_int;
 use rustix::io::Errno;
-use sidecore_client::sockets::stream::{Drained, Sent, Stream};
+use sidecore_client::shm::span::Span;
+use sidecore_client::sockets::stream::{Drained, Offered, Sent, Stream};
 use sidecore_core::streams::rule::{Advice, Rule, Why};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-/// Flags that a ring understands.
-const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// Flags that any ring understands.
+const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// How a call goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +45,59 @@ impl Next {
     }
 }
 
-/// One with nothing beside its bytes but these flags.
+/// What became of a message of one piece at first sight. It stays in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtOnce {
+    /// All of it is accepted.
+    Sent,
+    /// The same, in a ring that nobody empties any more: [`alone`] goes on.
+    Alone(&'static Stream),
+    /// Nothing was done: [`send`] is to be asked.
+    Not,
+}
+
+/// A message of one piece through a ring that has room for it, as most are.
 #[inline]
+pub(crate) fn at_once(fd: RawFd, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
+    let Some((stream, rule)) = slot.ring_for(piece.len()) else { return AtOnce::Not };
+    match stream.offer(socket::borrowed(fd), piece, flags & libc::MSG_MORE != 0) {
+        Offered::Taken => {
+            slot.remember(rule);
+            AtOnce::Sent
+        }
+        Offered::Alone => AtOnce::Alone(stream),
+        Offered::Not => AtOnce::Not,
+    }
+}
+
+/// One that is in a ring that nobody empties any more.
+#[cold]
+pub(crate) fn alone(
+    fd: RawFd,
+    slot: &'static Slot,
+    message: &Message<'_>,
+    flags: c_int,
+    stream: &'static Stream,
+) -> Next {
+    let sent = stream.go_on_alone(socket::borrowed(fd), message.len());
+    through(fd, slot, message, flags, Some((stream, sent)))
+}
+
+/// One with nothing beside its bytes but these flags.
 pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
     match slot.enter() {
         Path::Kernel => Next::Kernel,
-        Path::Counted => match count(slot, message.len()) {
+        Path::Counted => match count(slot, message) {
             Advice::Promote => first(fd, slot, message, flags),
             _ => Next::Counted,
         },
-        Path::Ring(stream) => match count(slot, message.len()) {
+        Path::Ring(stream) => match count(slot, message) {
             Advice::Demote(why) => {
-                settle(fd, slot, why);
-                through(fd, slot, message, flags, None)
+                match settle(fd, slot, why) {
+                    // Of a connection the kernel says it again.
+                    Settled::Failed(error) if slot.is_of_datagrams() => Next::of(0, error),
+                    _ => through(fd, slot, message, flags, None),
+                }
             }
             _ => match into(fd, stream, message, 0, flags) {
                 Sent::Taken(taken) if taken == message.len() => Next::Accepted(taken),
@@ -70,16 +112,22 @@ pub(crate) fn send(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags:
 /// The first one into a ring, if it is entered.
 #[cold]
 fn first(fd: RawFd, slot: &'static Slot, message: &Message<'_>, flags: c_int) -> Next {
-    promote(fd, slot).map_or(Next::Counted, |stream| {
+    promote(fd, slot, message.to()).map_or(Next::Counted, |stream| {
         let sent = into(fd, stream, message, 0, flags);
         through(fd, slot, message, flags, Some((stream, sent)))
     })
 }
 
-/// Whether a ring understands these flags.
+/// Whether the ring of that socket understands these flags.
 #[inline]
-pub(crate) fn is_plain(flags: c_int) -> bool {
-    flags & !UNDERSTOOD == 0
+pub(crate) fn is_plain(slot: &Slot, flags: c_int) -> bool {
+    let other = flags & !UNDERSTOOD;
+    other == 0 || other == if slot.is_of_datagrams() { libc::MSG_CONFIRM } else { libc::MSG_MORE }
+}
+
+/// Whether `sendmmsg` of datagrams, of which this is the first, on a socket that is not in a ring is made as one call.
+pub(crate) fn is_one_call(slot: &Slot, first: &Message<'_>) -> bool {
+    count(slot, first) != Advice::Promote
 }
 
 /// One with something that only the kernel understands. `call` makes it, and must not block: where the program's own may, it is
@@ -92,14 +140,14 @@ pub(crate) fn direct(
 ) -> Next {
     match slot.path() {
         Path::Ring(stream) | Path::Leaving(stream) if !stream.is_within() && !may_block(fd, flags) => {
-            at_once(fd, stream, call)
+            behind_the_ring(fd, stream, call)
         }
         _ => on_the_kernel(fd, slot, flags),
     }
 }
 
 /// What is in the ring, and then this call with nothing between.
-fn at_once(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
+fn behind_the_ring(fd: RawFd, stream: &Stream, call: impl FnOnce() -> Result<usize, Errno>) -> Next {
     let called = stream.with_kernel(socket::borrowed(fd), || {
         let result = call();
         (result, result.unwrap_or(0))
@@ -151,17 +199,31 @@ pub(crate) fn before(fd: RawFd, slot: &'static Slot, why: Why) -> Result<(), Err
     }
 }
 
-/// The program receives.
+/// The program receives. What the kernel reports for datagrams that were sent before, which it says once.
 #[inline]
-pub(crate) fn receives(fd: RawFd, slot: &'static Slot) {
-    if let Advice::Demote(why) = slot.ask(Rule::receives) {
-        settle(fd, slot, why);
+pub(crate) fn receives(fd: RawFd, slot: &'static Slot) -> Option<Errno> {
+    let Advice::Demote(why) = slot.ask(Rule::receives) else { return None };
+    match settle(fd, slot, why) {
+        Settled::Failed(error) if slot.is_of_datagrams() => Some(error),
+        _ => None,
     }
 }
 
 #[inline]
-fn count(slot: &Slot, bytes: usize) -> Advice {
-    slot.ask(|rule| rule.sends(bytes))
+fn count(slot: &Slot, message: &Message<'_>) -> Advice {
+    if slot.is_of_datagrams() {
+        return slot.ask(|rule| rule.sends_datagram(message.len(), message.to().map_or(0, bits)));
+    }
+    slot.ask(|rule| rule.sends(message.len()))
+}
+
+/// A few bits of an address.
+fn bits(of: &SocketAddr) -> u16 {
+    let ip = match of.ip() {
+        IpAddr::V4(ip) => ip.to_bits(),
+        IpAddr::V6(ip) => ip.segments().into_iter().fold(0, |bits: u32, part| bits.rotate_left(5) ^ u32::from(part)),
+    };
+    (ip ^ ip >> 16) as u16 ^ of.port()
 }
 
 /// How a call goes on after what the ring said to its message; `None`: it is being left.
@@ -222,8 +284,10 @@ fn through(
     }
 }
 
-#[inline]
 fn into(fd: RawFd, stream: &Stream, message: &Message<'_>, skip: usize, flags: c_int) -> Sent {
+    if let Some(to) = message.to() {
+        return stream.send_to(socket::borrowed(fd), message.spans(skip), message.len() - skip, to);
+    }
     let more = flags & libc::MSG_MORE != 0;
     stream.send(socket::borrowed(fd), message.spans(skip), message.len() - skip, more)
 }

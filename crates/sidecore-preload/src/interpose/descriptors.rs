@@ -45,6 +45,11 @@ fn before_copy(fd: c_int) {
     errno::kept(|| forks::passed_on(fd));
 }
 
+/// Whether all that was sent before is the kernel's, after a while at most.
+pub(super) fn is_settled(fd: c_int, slot: &Slot, why: Why) -> bool {
+    settle::settle_until(fd, slot, why, Instant::now() + PATIENCE) != settle::Settled::Blocked
+}
+
 /// Whether there is something to copy: else what it would replace stays as it is.
 fn is_open(fd: c_int) -> bool {
     fd >= 0 && fcntl_getfd(socket::borrowed(fd)).is_ok()
@@ -115,10 +120,18 @@ fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_
 intercept! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         // The lowest bits are the kind, the others are flags.
-        if matches!(domain, libc::AF_INET | libc::AF_INET6) && kind & 0xf == libc::SOCK_STREAM {
-            return made(None, || pass!(socket(domain, kind, protocol)));
+        let is_internet = matches!(domain, libc::AF_INET | libc::AF_INET6);
+        match kind & 0xf {
+            libc::SOCK_STREAM if is_internet => made(None, || pass!(socket(domain, kind, protocol))),
+            libc::SOCK_DGRAM if is_internet && matches!(protocol, 0 | libc::IPPROTO_UDP) => {
+                let fd = made(None, || pass!(socket(domain, kind, protocol)));
+                if let Some(slot) = table::watched(fd) {
+                    slot.sends_datagrams();
+                }
+                fd
+            }
+            _ => pass!(socket(domain, kind, protocol)),
         }
-        pass!(socket(domain, kind, protocol))
     }
 
     fn accept(fd: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> c_int {
@@ -131,7 +144,13 @@ intercept! {
 
     fn connect(fd: c_int, to: *const sockaddr, to_len: socklen_t) -> c_int {
         if let Some(slot) = table::watched(fd).filter(|slot| slot.is_in_ring()) {
-            let _ = errno::kept(|| before(fd, slot, Why::Special));
+            if !slot.is_of_datagrams() {
+                let _ = errno::kept(|| before(fd, slot, Why::Special));
+            } else if !errno::kept(|| is_settled(fd, slot, Why::Special)) {
+                // What is in the ring would go to another peer.
+                errno::set(libc::EAGAIN);
+                return -1;
+            }
         }
         pass!(connect(fd, to, to_len))
     }

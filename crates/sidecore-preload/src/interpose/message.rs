@@ -1,7 +1,8 @@
 //! What a program sends, where it lies in the program's memory.
 
-use libc::{c_void, iovec};
+use libc::{c_int, c_void, iovec, sockaddr, sockaddr_in, sockaddr_in6};
 use sidecore_client::shm::span::Span;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr::NonNull;
 
 /// The most pieces that the kernel takes.
@@ -12,6 +13,8 @@ const MOST: usize = 1024;
 pub(crate) struct Message<'a> {
     pieces: &'a [iovec],
     len: usize,
+    /// To whom, if the call says so.
+    to: Option<&'a SocketAddr>,
 }
 
 impl<'a> Message<'a> {
@@ -33,7 +36,7 @@ impl<'a> Message<'a> {
             }
             len = len.checked_add(piece.iov_len).filter(|len| isize::try_from(*len).is_ok())?;
         }
-        (len > 0).then_some(Self { pieces, len })
+        (len > 0).then_some(Self { pieces, len, to: None })
     }
 
     /// The same of one piece.
@@ -43,13 +46,32 @@ impl<'a> Message<'a> {
     #[inline]
     pub(super) unsafe fn of(piece: &'a iovec) -> Option<Self> {
         let is_right = !piece.iov_base.is_null() && piece.iov_len > 0 && isize::try_from(piece.iov_len).is_ok();
-        is_right.then_some(Self { pieces: std::slice::from_ref(piece), len: piece.iov_len })
+        is_right.then_some(Self { pieces: std::slice::from_ref(piece), len: piece.iov_len, to: None })
+    }
+
+    /// The same message to somebody.
+    pub(super) fn sent_to(self, to: &'a SocketAddr) -> Self {
+        Self { to: Some(to), ..self }
+    }
+
+    /// To whom, if the call says so.
+    #[inline]
+    pub(crate) fn to(&self) -> Option<&'a SocketAddr> {
+        self.to
     }
 
     /// Bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// All of it, if it is one piece.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<Span<'a>> {
+        let [piece] = self.pieces else { return None };
+        // SAFETY: `new` was promised that the bytes stay there.
+        unsafe { span(piece.iov_base, piece.iov_len) }
     }
 
     /// Its pieces, without its first `skip` bytes.
@@ -67,10 +89,48 @@ impl<'a> Message<'a> {
     }
 }
 
+/// An address that a program names. `None`: the kernel is to say what is wrong with it, or it has a flow or a scope.
+///
+/// # Safety
+/// There are so many bytes at `address`, or it is null.
+pub(super) unsafe fn address(address: *const sockaddr, len: usize) -> Option<SocketAddr> {
+    if address.is_null() || len < size_of::<sockaddr_in>() {
+        return None;
+    }
+    // SAFETY: as the caller promised, and there are enough for each type; all bytes are right for them.
+    unsafe {
+        match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
+            libc::AF_INET => {
+                let four = address.cast::<sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(four.sin_addr.s_addr.to_ne_bytes());
+                Some(SocketAddr::new(ip.into(), u16::from_be(four.sin_port)))
+            }
+            libc::AF_INET6 if len >= size_of::<sockaddr_in6>() => {
+                let six = address.cast::<sockaddr_in6>().read_unaligned();
+                let is_plain = six.sin6_flowinfo == 0 && six.sin6_scope_id == 0;
+                let ip = Ipv6Addr::from(six.sin6_addr.s6_addr);
+                is_plain.then(|| SocketAddr::new(ip.into(), u16::from_be(six.sin6_port)))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// One piece.
 #[inline]
 pub(super) fn piece(buffer: *const c_void, len: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: len }
+}
+
+/// The same as bytes. `None`: there are none, or the kernel is to say what is wrong.
+///
+/// # Safety
+/// They stay there for `'a`, if the address is not null.
+#[inline]
+pub(super) unsafe fn span<'a>(buffer: *const c_void, len: usize) -> Option<Span<'a>> {
+    let start = NonNull::new(buffer.cast_mut().cast::<u8>()).filter(|_| len > 0 && isize::try_from(len).is_ok())?;
+    // SAFETY: as the caller promised; nobody here writes to them.
+    Some(unsafe { Span::new(start, len) })
 }
 
 #[cfg(test)]
@@ -89,7 +149,36 @@ mod tests {
         let message = message(&[b"abc", b"", b"defg"], &mut keep).unwrap();
         let lens = |skip| message.spans(skip).map(|span| span.len()).filter(|len| *len > 0).collect::<Vec<_>>();
         assert_eq!(message.len(), 7);
+        assert!(message.only().is_none());
         assert_eq!((lens(0), lens(2), lens(3), lens(6)), (vec![3, 4], vec![1, 4], vec![4], vec![1]));
+    }
+
+    #[test]
+    fn addresses_are_those_that_the_program_names() {
+        let four = sockaddr_in {
+            sin_family: libc::AF_INET as _,
+            sin_port: 514_u16.to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 9]) },
+            sin_zero: [1; 8],
+        };
+        let mut six = sockaddr_in6 {
+            sin6_family: libc::AF_INET6 as _,
+            sin6_port: 514_u16.to_be(),
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr { s6_addr: Ipv6Addr::LOCALHOST.octets() },
+            sin6_scope_id: 0,
+        };
+        // SAFETY: each has so many bytes, or more.
+        unsafe {
+            let (from, len) = ((&raw const four).cast(), size_of::<sockaddr_in>());
+            assert_eq!(address(from, len), Some("127.0.0.9:514".parse().unwrap()));
+            assert_eq!((address(from, len - 1), address(std::ptr::null(), len)), (None, None));
+            let len = size_of::<sockaddr_in6>();
+            assert_eq!(address((&raw const six).cast(), len), Some("[::1]:514".parse().unwrap()));
+            assert_eq!(address((&raw const six).cast(), len - 1), None);
+            six.sin6_scope_id = 3;
+            assert_eq!(address((&raw const six).cast(), len), None, "the service is not told of scopes");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Options of sockets.
 
 use super::catalogue::Opaque;
+use super::descriptors::is_settled;
 use super::{errno, intercept, pass, socket};
-use crate::calls::kinds::{Needs, option, question};
+use crate::calls::kinds::{Needs, option, option_of_datagrams, question};
 use crate::calls::send::before;
 use crate::calls::settle;
 use crate::interpose::slot::Path;
@@ -13,10 +14,22 @@ use sidecore_core::streams::rule::Why;
 
 intercept! {
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
-        if let Some(slot) = table::watched(fd)
-            && option(level, name) == Needs::Kernel
-        {
-            errno::kept(|| settle::pin(fd, slot, Why::Special));
+        if let Some(slot) = table::watched(fd) {
+            let needs = if slot.is_of_datagrams() { option_of_datagrams(level, name) } else { option(level, name) };
+            match needs {
+                Needs::Nothing => {}
+                Needs::Drained => {
+                    let _ = errno::kept(|| before(fd, slot, Why::Special));
+                }
+                Needs::Kernel => {
+                    errno::kept(|| settle::pin(fd, slot, Why::Special));
+                    if slot.is_of_datagrams() && !errno::kept(|| is_settled(fd, slot, Why::Special)) {
+                        // Datagrams of the ring would become part of others.
+                        errno::set(libc::EAGAIN);
+                        return -1;
+                    }
+                }
+            }
         }
         pass!(setsockopt(fd, level, name, value, len))
     }

@@ -14,8 +14,18 @@ use sidecore_core::streams::rule::Why;
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(slot) = table::watched(fd) else { return kernel() };
-    errno::kept(|| receives(fd, slot));
+    if slot.is_of_datagrams()
+        && let Path::Ring(stream) | Path::Leaving(stream) = slot.path()
+        && let Some(error) = errno::kept(|| stream.take_error(socket::borrowed(fd)))
+    {
+        // The kernel tells it before anything that was received.
+        return errno::failed(error);
+    }
+    if let Some(error) = errno::kept(|| receives(fd, slot)) {
+        return errno::failed(error);
+    }
     match kernel() {
+        0 if slot.is_of_datagrams() => 0,
         0 => ended(fd, slot),
         -1 if !matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
             // The program knows that the connection is broken: what it sends now is not to be accepted by a ring.

@@ -1,22 +1,25 @@
 //! Functions that send.
 
-use super::message::{Message, piece};
+use super::message::{Message, address, piece, span};
 use super::{errno, intercept, pass, signals, socket};
-use crate::calls::send::{Next, before, direct, is_plain, on_the_kernel, send as decide};
+use crate::calls::send::{
+    AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, send as decide,
+};
 use crate::calls::{forks, settle};
-use crate::interpose::slot::Slot;
+use crate::interpose::slot::{Path, Slot};
 use crate::table;
 use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
+use sidecore_client::shm::span::Span;
 use sidecore_core::streams::rule::Why;
 use std::mem::offset_of;
+use std::net::SocketAddr;
 use syscalls::{Sysno, syscall};
 
-/// Sends a message; `kernel` makes the program's own call.
+/// Sends a message in pieces; `kernel` makes the program's own call.
 ///
 /// # Safety
 /// The message is what `kernel` would send.
-#[inline]
 unsafe fn carry(
     fd: c_int,
     slot: &'static Slot,
@@ -24,9 +27,38 @@ unsafe fn carry(
     flags: c_int,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
-    let Some(message) = message else { return kernel() };
+    let Some(message) = message else { return strange(fd, slot, flags, kernel) };
+    match message.only().map_or(AtOnce::Not, |piece| by_itself(fd, slot, piece, flags)) {
+        AtOnce::Sent => message.len().cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { carry_on(fd, slot, &message, flags, first, kernel) },
+    }
+}
+
+/// The only piece of a message.
+#[inline(never)]
+fn by_itself(fd: c_int, slot: &'static Slot, piece: Span<'_>, flags: c_int) -> AtOnce {
+    at_once(fd, slot, piece, flags)
+}
+
+/// Sends a message that was not sent at once. `first`: what was found then.
+///
+/// # Safety
+/// As for [`carry`].
+unsafe fn carry_on(
+    fd: c_int,
+    slot: &'static Slot,
+    message: &Message<'_>,
+    flags: c_int,
+    first: AtOnce,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let mut next = match first {
+        AtOnce::Alone(stream) => alone(fd, slot, message, flags, stream),
+        AtOnce::Sent | AtOnce::Not => decide(fd, slot, message, flags),
+    };
     loop {
-        match decide(fd, slot, &message, flags) {
+        match next {
             Next::Accepted(sent) => return sent.cast_signed(),
             Next::Counted => {
                 let result = kernel();
@@ -34,11 +66,30 @@ unsafe fn carry(
                 return result;
             }
             Next::Kernel => return kernel(),
-            Next::Rest(0) => {}
-            Next::Rest(sent) => return rest(fd, slot, &message, sent, flags),
+            Next::Rest(0) => next = decide(fd, slot, message, flags),
+            Next::Rest(sent) => return rest(fd, slot, message, sent, flags),
             Next::Failed(error) => return errno::failed(error),
             Next::Pipe => return broken(flags),
         }
+    }
+}
+
+/// A message that is empty, or that the kernel is to refuse.
+#[cold]
+fn strange(fd: c_int, slot: &'static Slot, flags: c_int, kernel: impl Fn() -> ssize_t) -> ssize_t {
+    if !slot.is_of_datagrams() {
+        return kernel();
+    }
+    // A datagram of no bytes is one.
+    match on_the_kernel(fd, slot, flags) {
+        Next::Counted => {
+            let result = kernel();
+            slot.exit();
+            result
+        }
+        Next::Failed(error) => errno::failed(error),
+        Next::Pipe => broken(flags),
+        _ => kernel(),
     }
 }
 
@@ -80,6 +131,11 @@ fn special(
     unblocked: impl FnOnce() -> Result<usize, Errno>,
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    if flags & libc::MSG_MORE != 0 && slot.is_of_datagrams() {
+        // The kernel makes one datagram of this message and those that follow.
+        slot.pin();
+        return strange(fd, slot, flags, kernel);
+    }
     match direct(fd, slot, flags, unblocked) {
         Next::Accepted(sent) => sent.cast_signed(),
         Next::Failed(error) => errno::failed(error),
@@ -160,6 +216,16 @@ fn pinned(fd: c_int) {
     forks::passed_on(fd);
 }
 
+/// To whom a datagram goes that has nothing beside its bytes but that.
+///
+/// # Safety
+/// As for [`address`].
+#[inline]
+unsafe fn named(slot: &Slot, flags: c_int, to: *const sockaddr, len: usize) -> Option<SocketAddr> {
+    // SAFETY: as the caller promised.
+    if slot.is_of_datagrams() && is_plain(slot, flags) { unsafe { address(to, len) } } else { None }
+}
+
 /// One message of `sendmsg`.
 ///
 /// # Safety
@@ -171,7 +237,15 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
     let Some(slot) = table::watched(fd) else { return kernel() };
     // SAFETY: as the caller promised.
     let Some(header) = (unsafe { message.as_ref() }) else { return kernel() };
-    if !is_plain(flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
+    // SAFETY: as the caller promised.
+    let named = unsafe { named(slot, flags, header.msg_name.cast_const().cast(), header.msg_namelen as usize) };
+    if let Some(to) = named.filter(|_| header.msg_controllen == 0) {
+        // SAFETY: as the caller promised.
+        let message = unsafe { Message::new(header.msg_iov, header.msg_iovlen) };
+        // SAFETY: as the caller promised.
+        return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+    }
+    if !is_plain(slot, flags) || header.msg_controllen > 0 || !header.msg_name.is_null() {
         let unblocked = || {
             // SAFETY: the program's own call, with a flag more.
             system(unsafe { syscall!(Sysno::sendmsg, fd, message, flags | libc::MSG_DONTWAIT) })
@@ -187,20 +261,56 @@ pub(super) unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_in
 // Not inline: what is no connection does not pay for it.
 #[inline(never)]
 unsafe fn write_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: as the caller promised.
+    match unsafe { span(buffer, len) }.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, 0)) {
+        AtOnce::Sent => len.cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { write_slowly(fd, slot, buffer, len, first) },
+    }
+}
+
+/// # Safety
+/// As for `write`.
+#[cold]
+unsafe fn write_slowly(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, first: AtOnce) -> ssize_t {
     let (piece, kernel) = (piece(buffer, len), || pass!(write(fd, buffer, len)));
     // SAFETY: as the caller promised.
-    unsafe { carry(fd, slot, Message::of(&piece), 0, kernel) }
+    let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, 0, kernel) };
+    // SAFETY: as the caller promised.
+    unsafe { carry_on(fd, slot, &message, 0, first, kernel) }
 }
 
 /// # Safety
 /// As for `send`.
 #[inline(never)]
 unsafe fn send_watched(fd: c_int, slot: &'static Slot, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: as the caller promised.
+    let piece = unsafe { span(buffer, len) }.filter(|_| is_plain(slot, flags));
+    match piece.map_or(AtOnce::Not, |piece| at_once(fd, slot, piece, flags)) {
+        AtOnce::Sent => len.cast_signed(),
+        // SAFETY: as the caller promised.
+        first => unsafe { send_slowly(fd, slot, buffer, len, flags, first) },
+    }
+}
+
+/// # Safety
+/// As for `send`.
+#[cold]
+unsafe fn send_slowly(
+    fd: c_int,
+    slot: &'static Slot,
+    buffer: *const c_void,
+    len: size_t,
+    flags: c_int,
+    first: AtOnce,
+) -> ssize_t {
     let kernel = || pass!(send(fd, buffer, len, flags));
-    if is_plain(flags) {
+    if is_plain(slot, flags) {
         let piece = piece(buffer, len);
         // SAFETY: as the caller promised.
-        return unsafe { carry(fd, slot, Message::of(&piece), flags, kernel) };
+        let Some(message) = (unsafe { Message::of(&piece) }) else { return strange(fd, slot, flags, kernel) };
+        // SAFETY: as the caller promised.
+        return unsafe { carry_on(fd, slot, &message, flags, first, kernel) };
     }
     let unblocked = || {
         // SAFETY: the program's own call, with a flag more.
@@ -251,7 +361,16 @@ intercept! {
     ) -> ssize_t {
         let kernel = move || pass!(sendto(fd, buffer, len, flags, to, to_len));
         let Some(slot) = table::watched(fd) else { return kernel() };
-        if !is_plain(flags) || !to.is_null() {
+        // SAFETY: as the caller promised.
+        let named = unsafe { named(slot, flags, to, to_len as usize) };
+        if let Some(to) = named {
+            let piece = piece(buffer, len);
+            // SAFETY: as the caller promised.
+            let message = unsafe { Message::of(&piece) };
+            // SAFETY: as the caller promised.
+            return unsafe { carry(fd, slot, message.map(|message| message.sent_to(&to)), flags, kernel) };
+        }
+        if !is_plain(slot, flags) || !to.is_null() {
             let unblocked = || {
                 // SAFETY: the program's own call, with a flag more.
                 system(unsafe { syscall!(Sysno::sendto, fd, buffer, len, flags | libc::MSG_DONTWAIT, to, to_len) })
@@ -275,6 +394,18 @@ intercept! {
                 unsafe { let_pass_of(messages, at) };
             }
             return pass!(sendmmsg(fd, messages, count, flags));
+        }
+        // SAFETY: as the caller promised.
+        let is_at_once = |slot: &&'static Slot| slot.is_of_datagrams() && unsafe { is_at_once(slot, messages, count) };
+        match table::watched(fd).filter(is_at_once).map(|slot| (slot, slot.enter())) {
+            Some((slot, Path::Counted)) => {
+                let result = pass!(sendmmsg(fd, messages, count, flags));
+                slot.exit();
+                return result;
+            }
+            Some((_, Path::Kernel)) => return pass!(sendmmsg(fd, messages, count, flags)),
+            // One by one, also where another thread has put it into a ring meanwhile.
+            Some((_, Path::Ring(_) | Path::Leaving(_) | Path::Shut)) | None => {}
         }
         let mut done = 0;
         while done < count.min(1024) {
@@ -303,6 +434,23 @@ intercept! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, rest: *mut c_void) -> c_int {
         before_printing(fd);
         pass!(vdprintf_chk(fd, flag, format, rest))
+    }
+}
+
+/// Whether these messages are given to the kernel by one call, as they came.
+///
+/// # Safety
+/// As for `sendmmsg`.
+unsafe fn is_at_once(slot: &Slot, messages: *const mmsghdr, count: c_uint) -> bool {
+    // SAFETY: as the caller promised.
+    unsafe {
+        for at in 0..count.min(1024) as usize {
+            let_pass_of(messages, at);
+        }
+        let Some(first) = messages.as_ref().filter(|_| count > 0) else { return true };
+        let message = Message::new(first.msg_hdr.msg_iov, first.msg_hdr.msg_iovlen);
+        !slot.is_in_ring()
+            && (!first.msg_hdr.msg_name.is_null() || message.is_none_or(|message| is_one_call(slot, &message)))
     }
 }
 

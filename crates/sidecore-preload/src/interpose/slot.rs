@@ -33,6 +33,8 @@ const DISTURBED: u64 = 1 << 3;
 const PINNED: u64 = 1 << 4;
 /// It was in a ring since it was made: the service may still have it open.
 const PROMOTED: u64 = 1 << 5;
+/// It sends datagrams.
+const DATAGRAMS: u64 = 1 << 6;
 /// From which bit on the epoch stands in which it was made.
 const BORN: u32 = 8;
 /// One thread that sends on it by the kernel.
@@ -131,6 +133,26 @@ impl Slot {
         answer
     }
 
+    /// The ring that so many bytes of a connection go through, if it is in one and the rule has nothing to say to them; and what the rule
+    /// remembers then, for [`Slot::remember`].
+    #[inline]
+    pub(crate) fn ring_for(&self, bytes: usize) -> Option<(&'static Stream, u64)> {
+        // Of datagrams the rule asks more.
+        if self.word.load(Ordering::Acquire) & (STATE | DATAGRAMS) != State::Ring as u64 {
+            return None;
+        }
+        let after = Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)?;
+        Some((self.stream()?, after))
+    }
+
+    /// What [`Slot::ring_for`] was asked about was sent.
+    #[inline]
+    pub(crate) fn remember(&self, rule: u64) {
+        if self.rule.load(Ordering::Relaxed) != rule {
+            self.rule.store(rule, Ordering::Relaxed);
+        }
+    }
+
     /// A thread is about to send.
     #[inline]
     pub(crate) fn enter(&self) -> Path {
@@ -225,6 +247,17 @@ impl Slot {
         let _ = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, make);
     }
 
+    /// What was made there sends datagrams.
+    pub(crate) fn sends_datagrams(&self) {
+        self.word.fetch_or(DATAGRAMS, Ordering::SeqCst);
+    }
+
+    /// Whether it sends datagrams.
+    #[inline]
+    pub(crate) fn is_of_datagrams(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & DATAGRAMS != 0
+    }
+
     /// Nothing is known of it any more.
     pub(crate) fn forget(&self) {
         let _ = self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |word| Some(word & USERS));
@@ -269,6 +302,13 @@ mod tests {
         assert!(slot.is_alone() && slot.is_entered(stream()));
         assert!(matches!(slot.enter(), Path::Ring(_)));
         assert_eq!(slot.born(), 7);
+        assert!(slot.ring_for(64).is_none(), "the rule does not know of it");
+        slot.ask(Rule::promoted);
+        let (_, one) = slot.ring_for(64).unwrap();
+        assert_eq!(slot.ring_for(64).unwrap().1, one, "it was not sent");
+        slot.remember(one);
+        assert_ne!(slot.ring_for(64).unwrap().1, one);
+        assert!(slot.change(State::Ring, State::Leaving) && slot.ring_for(64).is_none());
     }
 
     #[test]

@@ -76,10 +76,20 @@ fn same(expected: &str, found: &str) {
 
 #[test]
 fn every_call_does_the_same_with_the_library() {
+    is_the_same_with_the_library(&["calls.c", "more.c", "last.c"], "one more: heard all");
+}
+
+#[test]
+fn every_datagram_is_sent_as_without_the_library() {
+    is_the_same_with_the_library(&["datagrams.c"], "heard of all sizes: 20000");
+}
+
+/// What that program finds, which has to be in it; and that messages of it went through rings.
+fn is_the_same_with_the_library(files: &[&str], expected: &str) {
     let directory = TempDir::new().unwrap();
-    let program = compiled(directory.path(), &["calls.c", "more.c", "last.c"]);
+    let program = compiled(directory.path(), files);
     let plain = found(&program, None);
-    assert!(plain.contains("one more: heard all"), "{plain}");
+    assert!(plain.contains(expected), "{plain}");
     same(&plain, &found(&program, Some(Path::new("/nowhere"))));
     same(&plain, &found_through_rings(&program, directory.path()));
 }
@@ -107,10 +117,23 @@ fn a_process_enters_namespaces_as_one_without_another_thread() {
 
 #[test]
 fn no_byte_is_lost_while_services_come_and_go() {
+    assert_eq!(found_while_services_come_and_go("flow.c"), "heard all: 1\n".repeat(6));
+}
+
+#[test]
+fn no_datagram_is_lost_while_services_come_and_go() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("receive buffers that are large enough take root's rights");
+    }
+    assert_eq!(found_while_services_come_and_go("datagram_flow.c"), "heard all: 1\n".repeat(4));
+}
+
+/// What that program finds.
+fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
-    let (program, socket) = (compiled(directory.path(), &["flow.c"]), directory.path().join("socket"));
+    let (program, socket) = (compiled(directory.path(), &[file]), directory.path().join("socket"));
     let done = AtomicBool::new(false);
-    let found = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let service = started(&socket);
@@ -119,8 +142,7 @@ fn no_byte_is_lost_while_services_come_and_go() {
             }
         });
         until_done(scope.spawn(|| found(&program, Some(&socket))), &done)
-    });
-    assert_eq!(found, "heard all: 1\n".repeat(6));
+    })
 }
 
 fn until_done(running: ScopedJoinHandle<'_, String>, done: &AtomicBool) -> String {

@@ -2,7 +2,16 @@
 
 use super::{Config, DeviceConfig, KeysConfig, require, within};
 use serde::Deserialize;
+use sidecore_client::sockets::protocol::MAX_NAME;
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// Keys that mean something to a service of sockets. Of `notify` one only.
+const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandbox", "sockets"];
+const NOTIFY: &str = "service";
+/// Largest weight of a program.
+const MAX_WEIGHT: u32 = 100;
 
 /// The section `[sockets]`. A service has either this or keys and devices.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -18,11 +27,20 @@ pub struct SocketsConfig {
     pub max_programs: u32,
     /// Most users at a time.
     pub max_users: u32,
+    /// Shares of programs among those of one user, by the name that each gives itself; 1 where it is not named.
+    pub weights: BTreeMap<String, u32>,
 }
 
 impl Default for SocketsConfig {
     fn default() -> Self {
-        Self { ring_kib: 32, max_sockets: 4096, max_mib: 512, max_programs: 256, max_users: 64 }
+        Self {
+            ring_kib: 32,
+            max_sockets: 4096,
+            max_mib: 512,
+            max_programs: 256,
+            max_users: 64,
+            weights: BTreeMap::new(),
+        }
     }
 }
 
@@ -30,6 +48,11 @@ impl SocketsConfig {
     /// Bytes of each ring.
     pub(crate) fn ring_bytes(&self) -> u32 {
         self.ring_kib << 10
+    }
+
+    /// The share of a program that gives itself this name.
+    pub(crate) fn weight_of(&self, name: &str) -> u32 {
+        self.weights.get(name).copied().unwrap_or(1)
     }
 
     /// Checks the numbers, and that nothing of the service of keys stands beside them.
@@ -42,6 +65,14 @@ impl SocketsConfig {
         within("sockets.max_mib", self.max_mib, 1, 1 << 20)?;
         within("sockets.max_programs", self.max_programs, 1, 16_384)?;
         within("sockets.max_users", self.max_users, 1, 4096)?;
+        for (name, weight) in &self.weights {
+            require((1..=MAX_NAME).contains(&name.len()), || {
+                format!(
+                    "sockets.weights: no program is named {name:?}: use names of 1 to {MAX_NAME} bytes, as `sidecore sockets` shows them"
+                )
+            })?;
+            within(&format!("sockets.weights.{name:?}"), *weight, 1, MAX_WEIGHT)?;
+        }
         let others = [
             ("[keys]", beside.keys != KeysConfig::default()),
             ("[[device]]", beside.devices != [DeviceConfig::inline("inline")]),
@@ -55,4 +86,22 @@ impl SocketsConfig {
             None => Ok(()),
         }
     }
+}
+
+/// Finds a key in the text of a service of sockets that such a service has no use for: whoever wrote it expects something.
+pub(super) fn check_keys(text: &str) -> Result<(), String> {
+    let keys: Table = toml::from_str(text).unwrap_or_default();
+    let notify = keys.get("notify").and_then(Value::as_table);
+    let idle_hop = notify.and_then(|hops| hops.keys().find(|hop| *hop != NOTIFY)).map(|hop| format!("notify.{hop}"));
+    let idle_key = keys.iter().find(|(key, _)| !APPLY.contains(&key.as_str())).map(|(key, value)| match value {
+        Value::Table(_) => format!("[{key}]"),
+        Value::Array(_) => format!("[[{key}]]"),
+        _ => key.clone(),
+    });
+    idle_key.or(idle_hop).map_or(Ok(()), |idle| {
+        Err(format!(
+            "[sockets] and {idle} in one file: it has no effect on sockets; leave it out. Beside [sockets] these apply: \
+             socket, socket_mode, [sidecores], notify.{NOTIFY}, [sandbox]"
+        ))
+    })
 }

@@ -195,9 +195,51 @@ fn a_service_of_sockets_has_a_socket_and_limits_of_its_own() {
 }
 
 #[test]
+fn programs_have_weights_by_name() {
+    let config = Config::parse("[sockets.weights]\nmosquitto = 4\n'redis-server *:6379' = 100").unwrap();
+    let sockets = config.sockets.unwrap();
+    let weights = ["mosquitto", "redis-server *:6379", "another"].map(|name| sockets.weight_of(name));
+    assert_eq!(weights, [4, 100, 1]);
+    for (wrong, hint) in [
+        ("mosquitto = 0", "sockets.weights.\"mosquitto\" = 0: use 1 to 100"),
+        ("mosquitto = 101", "use 1 to 100"),
+        ("mosquitto = -1", "line 2"),
+        ("mosquitto = 'most'", "line 2"),
+        ("'' = 2", "names of 1 to 31 bytes"),
+        ("a-name-that-is-cut-where-it-is-told = 2", "names of 1 to 31 bytes"),
+    ] {
+        let error = error(&format!("[sockets.weights]\n{wrong}"));
+        assert!(error.contains(hint), "{error}");
+    }
+    assert!(error("[sockets]\nweight = 3").contains("did you mean \"weights\"?"));
+}
+
+#[test]
 fn sockets_and_what_has_keys_are_two_services() {
     for other in ["[keys]\ndirectory = '/k'", "[[device]]\nname = 'w'\nkind = 'worker'", "[[client]]\nuid = 7"] {
         let error = error(&format!("[sockets]\n{other}"));
         assert!(error.contains("write two files") && error.contains(other.lines().next().unwrap()), "{error}");
     }
+}
+
+#[test]
+fn what_has_no_effect_on_sockets_is_refused_beside_them() {
+    let idle = [
+        ("[limits]\nlanes = 7", "[limits]"),
+        ("[limits]", "[limits]"),
+        ("[keys]", "[keys]"),
+        ("[[device]]\nname = 'inline'\nkind = 'inline'", "[[device]]"),
+        ("[notify]\nservice = 'park'\nclient = 'park'", "notify.client"),
+    ];
+    for (other, name) in idle {
+        let error = error(&format!("[sockets]\n{other}"));
+        assert!(error.contains(name) && error.contains("these apply: socket, socket_mode"), "{error}");
+    }
+    for (other, name) in [("balance = 'sed'", "balance"), ("order = 'fifo'", "order"), ("counters = '/c'", "counters")]
+    {
+        assert!(error(&format!("{other}\n[sockets]")).contains(&format!("and {name} in one file")));
+    }
+    let all = "socket = 's'\nsocket_mode = '0666'\n[sidecores]\ncpus = [0]\n[notify]\nservice = 'park'\n[sandbox]\n\
+               seccomp = true\n[sockets]";
+    assert!(Config::parse(all).is_ok());
 }

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::ledger::Ledger;
+use super::meter::Meter;
 use crate::sys::poller::Poller;
 use sidecore_core::streams::sweep::Sweep;
 use std::any::Any;
@@ -19,6 +20,7 @@ pub(super) struct Desk {
     pub(super) ledger: Arc<Ledger>,
     pub(super) poller: Poller,
     pub(super) sweep: Sweep,
+    pub(super) meter: Meter,
     /// To the user's closing thread: a socket may linger, and what is no socket may do worse.
     pub(super) closing: Sender<Remains>,
 }

@@ -1,27 +1,37 @@
-//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody; before Linux 6.16,
-//! where connections that it declines can take long to close, it has 64 of them closed elsewhere at a time.
+//! The thread that accepts programs, and hands each to the thread of its user. It waits for nobody: before Linux 6.16, where
+//! descriptors come with connections that it declines and can take long to close, each user's are closed by a thread of
+//! theirs. Where the system lacks the means to accept it pauses.
 
 use super::Shared;
 use super::ledger::Kind;
 use super::user::{Alive, User};
 use crate::control;
+use crate::service::closer::Closer;
+use crate::sys::packet::MAX_PACKET;
 use crate::sys::poller::Poller;
-use crate::sys::{message, packet, peer, wake};
+use crate::sys::{clock, message, packet, peer, wake};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use sidecore_client::sockets::protocol::Reply;
+use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, SyncSender};
-use std::thread;
+use std::sync::mpsc::SyncSender;
 
 /// Numbers among the poller's sources.
 const LISTENER: u64 = 0;
 const WAKE: u64 = 1;
-/// Connections that were declined and are not closed yet, at most.
-const DECLINED: usize = 64;
+/// How long nobody is accepted where the system lacked the means, ns.
+const PAUSE: Nanos = 100_000_000;
+/// People are told of that so often at most, ns.
+const WARN_EVERY: Nanos = 60_000_000_000;
+/// Messages of a connection that is declined, which are looked at for descriptors.
+const HEARD: usize = 16;
+/// The user of a connection of whom the kernel does not say whose it is.
+const NOBODY: u32 = u32::MAX;
 
 /// The thread's state.
 #[derive(Debug)]
@@ -34,49 +44,102 @@ pub(super) struct Listener {
     /// Given up for a moment where there is no other descriptor left, to say so.
     spare: Option<OwnedFd>,
     /// Where the kernel lets descriptors through to a connection that is declined: who closes it may have to wait.
-    declined: Option<SyncSender<OwnedFd>>,
+    declined: Option<Closer>,
+    /// The end of a pause.
+    resumes: Option<Nanos>,
+    /// To people, who may be slow to hear.
+    warnings: SyncSender<String>,
+    /// When they were told last.
+    warned: Option<Nanos>,
 }
 
 impl Listener {
     /// # Errors
     /// Those of the system.
-    pub(super) fn new(socket: OwnedFd, shared: Arc<Shared>, alive: Alive) -> io::Result<Self> {
+    pub(super) fn new(
+        socket: OwnedFd,
+        shared: Arc<Shared>,
+        alive: Alive,
+        warnings: SyncSender<String>,
+    ) -> io::Result<Self> {
         let poller = Poller::new()?;
-        poller.add_level(&socket, LISTENER)?;
+        poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&shared.wake, WAKE)?;
-        let declined = if message::refuses_descriptors(&socket) { None } else { Some(closes_declined()?) };
-        Ok(Self { shared, socket, poller, users: HashMap::new(), alive, spare: wake::event().ok(), declined })
+        let declined = if message::refuses_descriptors(&socket) { None } else { Some(Closer::of_uncounted()?) };
+        let (users, spare) = (HashMap::new(), wake::event().ok());
+        Ok(Self { shared, socket, poller, users, alive, spare, declined, resumes: None, warnings, warned: None })
     }
 
     /// Accepts until the service ends, and has all threads end.
     pub(super) fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
-            if self.poller.wait(None).any(|number| number == LISTENER) {
-                self.accept();
+            let pause = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
+            let came = self.poller.wait(pause).any(|number| number == LISTENER);
+            if came || self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
+                self.resumes = None;
+                if let Err(error) = self.accept().and_then(|()| self.listen_again()) {
+                    self.pause(error);
+                }
             }
         }
         self.users.values().for_each(|user| user.ring());
     }
 
-    fn accept(&mut self) {
-        match packet::accept(&self.socket) {
+    fn listen_again(&self) -> Result<(), Errno> {
+        let error = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        self.poller.watch_again(&self.socket, LISTENER).map_err(error)
+    }
+
+    /// The next program, if one is there.
+    ///
+    /// # Errors
+    /// The system lacks the means. The program still waits, and would be announced again at once.
+    fn accept(&mut self) -> Result<(), Errno> {
+        let accepted = match packet::accept(&self.socket) {
+            Err(error @ (Errno::MFILE | Errno::NFILE)) => self.accept_without_descriptors(error),
+            Err(Errno::AGAIN | Errno::CONNABORTED) => Ok(()),
+            Err(error) => Err(error),
             Ok(socket) => {
                 if let Err((socket, why)) = self.admit(socket) {
                     self.decline(socket, why);
                 }
+                Ok(())
             }
-            // Left alone, the next program would be announced again and again, and never know.
-            Err(Errno::MFILE | Errno::NFILE) => {
-                drop(self.spare.take());
-                if let Ok(socket) = packet::accept(&self.socket) {
-                    self.decline(socket, "the service has no descriptor left: end some programs".to_owned());
-                }
-                self.spare = wake::event().ok();
-            }
-            // Gone again.
-            Err(_) => {}
-        }
+        };
         self.spare = self.spare.take().or_else(|| wake::event().ok());
+        accepted
+    }
+
+    /// Left alone, the program would never know.
+    fn accept_without_descriptors(&mut self, error: Errno) -> Result<(), Errno> {
+        drop(self.spare.take());
+        let socket = packet::accept(&self.socket)?;
+        self.decline(socket, "the service has no descriptor left: end some programs".to_owned());
+        self.warn(error);
+        Ok(())
+    }
+
+    /// Nobody is announced until it is over, but the service may end.
+    fn pause(&mut self, error: Errno) {
+        self.resumes = Some(clock::now().saturating_add(PAUSE));
+        self.warn(error);
+    }
+
+    fn warn(&mut self, error: Errno) {
+        let now = clock::now();
+        if self.warned.is_some_and(|warned| now < warned.saturating_add(WARN_EVERY)) {
+            return;
+        }
+        self.warned = Some(now);
+        let remedy = match error {
+            Errno::MFILE => "raise its limit on files (LimitNOFILE= in its unit), or lower sockets.max_sockets",
+            Errno::NFILE => "raise the system's limit on files, fs.file-max",
+            _ => "the machine needs more memory, or fewer programs",
+        };
+        // Who has not heard the one before hears the next.
+        let _ = self.warnings.try_send(format!(
+            "the service cannot accept programs: {error}; their connections stay on the kernel; {remedy}"
+        ));
     }
 
     fn admit(&mut self, socket: OwnedFd) -> Result<(), (OwnedFd, String)> {
@@ -121,15 +184,119 @@ impl Listener {
     /// Says why there is no connection. Nothing to do where the program does not even take that.
     fn decline(&self, socket: OwnedFd, why: String) {
         let _ = control::send(&socket, &Reply::Refused(why), &[]);
-        if let Some(declined) = &self.declined {
-            // Where that many wait to be closed, programs wait to be accepted.
-            let _ = declined.send(socket);
+        if let Some(declined) = self.declined.as_ref().filter(|_| may_hold_descriptors(&socket)) {
+            declined.close_uncounted(peer::credentials(&socket).map_or(NOBODY, |peer| peer.uid), socket);
         }
     }
 }
 
-fn closes_declined() -> io::Result<SyncSender<OwnedFd>> {
-    let (send, declined) = mpsc::sync_channel(DECLINED);
-    thread::Builder::new().name("closes-declined".to_owned()).spawn(move || declined.iter().for_each(drop))?;
-    Ok(send)
+/// Whether there may be descriptors in what was said on a connection. Nothing more is said there from now on.
+fn may_hold_descriptors(socket: &OwnedFd) -> bool {
+    if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
+        return true;
+    }
+    let mut buffer = [0; MAX_PACKET];
+    for _ in 0..HEARD {
+        match message::receive(socket, &mut buffer) {
+            // A message without content has a speaker all the same.
+            Ok(heard) if heard.len == 0 && heard.speaker.is_none() => return false,
+            Ok(_) => {}
+            // The program ended without having read that it is declined. What it said before that comes next.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sidecores, SocketsConfig};
+    use crate::sockets::cores::Cores;
+    use crate::sockets::rows::Registry;
+    use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
+    use sidecore_client::sys::packet::{connect_by, send, socket};
+    use sidecore_client::sys::poll::wait_readable;
+    use sidecore_core::policy::notify::Notify;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// What takes longer does not happen any more, ns.
+    const PATIENCE: Nanos = 60_000_000_000;
+    /// Connections of an attacker: more than wait anywhere.
+    const HOSTILE: usize = 100;
+
+    /// A socket that takes a day to close, and its peer.
+    fn lingering() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Little is enough where the peer has room for less.
+        sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let there = listener.accept().unwrap().0;
+        sockopt::set_socket_send_buffer_size(&here, 32_768).unwrap();
+        here.set_nonblocking(true).unwrap();
+        while (&here).write(&[7; 8192]).is_ok() {}
+        sockopt::set_socket_linger(&here, Some(Duration::from_secs(86_400))).unwrap();
+        (here, there)
+    }
+
+    /// The next program at `path` hears that it is declined.
+    fn declined(path: &Path) -> bool {
+        let program = connect_by(path, clock::now() + PATIENCE).unwrap();
+        assert!(wait_readable(program.as_fd(), Some(PATIENCE)).unwrap(), "nobody accepts");
+        matches!(control::receive(&program), Ok((Reply::Refused(_), _)))
+    }
+
+    /// On a socket whose kernel lets descriptors pass: those of before 6.16, and here one that was not told otherwise.
+    #[test]
+    fn who_comes_with_descriptors_that_take_long_to_close_keeps_no_other_from_being_accepted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let listening = socket().unwrap();
+        sockopt::set_socket_passcred(&listening, true).unwrap();
+        bind(&listening, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listening, 1024).unwrap();
+        rustix::io::ioctl_fionbio(&listening, true).unwrap();
+        let shared = Arc::new(Shared {
+            limits: SocketsConfig { max_programs: 1, ..SocketsConfig::default() },
+            notify: Notify::Park,
+            park_cost: 2000,
+            cores: Cores::new(&Sidecores::default()),
+            registry: Registry::default(),
+            serials: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            wake: wake::event().unwrap(),
+        });
+        let ((alive, running), (warnings, _)) = (mpsc::channel(), mpsc::sync_channel(1));
+        let listener = Listener::new(listening, shared.clone(), alive, warnings).unwrap();
+        // All that this user may have: whoever comes after it is declined.
+        let _one = connect_by(&path, clock::now() + PATIENCE).unwrap();
+        let peers: Vec<TcpStream> = (0..HOSTILE)
+            .map(|_| {
+                let (here, there) = lingering();
+                let program = connect_by(&path, clock::now() + PATIENCE).unwrap();
+                // Among others, behind a message without content.
+                let with_it: [(&[u8], &[BorrowedFd<'_>]); 3] = [(b"one", &[]), (b"", &[]), (b"two", &[here.as_fd()])];
+                for (said, fds) in with_it {
+                    send(&program, said, fds).unwrap();
+                }
+                there
+            })
+            .collect();
+        let accepts = thread::spawn(move || listener.run());
+        assert!(declined(&path));
+        // They close when their peers are gone.
+        drop(peers);
+        shared.stop.store(true, Ordering::Release);
+        wake::ring(&shared.wake);
+        accepts.join().unwrap();
+        assert!(running.recv_timeout(Duration::from_nanos(PATIENCE)).is_err());
+    }
 }

@@ -3,6 +3,7 @@
 //! It is heard until it hangs up. What its rings hold then is sent all the same, and after that it is forgotten. One that
 //! breaks the protocol is hung up on, which does it no harm: it goes on itself, from where the service stopped.
 
+use super::content::Content;
 use super::desk::Desk;
 use super::ledger::{Kind, Permit};
 use super::rows::Listed;
@@ -12,12 +13,11 @@ use crate::control;
 use crate::shm::BankMemory;
 use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{message, peer, wake};
-use rustix::net::getpeername;
 use sidecore_client::sockets::protocol::{Ask, MAX_NAME, Reply};
-use sidecore_client::sys::tcp;
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -183,7 +183,12 @@ impl Program {
         }
         let ask = control::decode(&buffer[..len]).ok().filter(|_| only_one);
         match (ask, socket) {
-            (Some(Ask::Promote { place, stream }), Some(socket)) => self.promote(desk, place, stream, socket)?,
+            (Some(Ask::Promote { place, stream }), Some(socket)) => {
+                self.promote(desk, (place, stream), socket, None)?;
+            }
+            (Some(Ask::PromoteTo { place, stream, to }), Some(socket)) => {
+                self.promote(desk, (place, stream), socket, Some(to))?;
+            }
             (Some(ask), None) => self.answer(desk, ask)?,
             (_, socket) => {
                 if let Some(socket) = socket {
@@ -205,8 +210,8 @@ impl Program {
             },
             (Ask::List { from }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
-                let rows = desk.shared.registry.rows(desk.uid, from);
-                self.reply(&Reply::Sockets(rows), &[]).map_err(End::Refused)
+                let (rows, next) = desk.shared.registry.page(desk.uid, from);
+                self.reply(&Reply::Sockets { rows, next }, &[]).map_err(End::Refused)
             }
             _ => Err(End::Refused("out of turn: connect, say hello, and ask for sockets or about them".to_owned())),
         }
@@ -236,7 +241,9 @@ impl Program {
         // From Linux 6.5 on.
         let process = peer::process(&self.socket).ok();
         let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
-        let listed = Arc::new(Listed::new(desk.uid, peer.pid, cut(name)));
+        let name = cut(name);
+        desk.sweep.set_weight(self.client, desk.shared.limits.weight_of(&name));
+        let listed = Arc::new(Listed::new(desk.uid, peer.pid, name, desk.meter.price().clone()));
         desk.shared.registry.add(self.serial, listed.clone());
         let given = reader.try_clone();
         self.role = Role::Sending(Sending { listed, doorbell: reader, process });
@@ -269,7 +276,13 @@ impl Program {
     }
 
     /// A stream begins, if that is the socket of one.
-    fn promote(&mut self, desk: &mut Desk, place: u32, number: u32, socket: OwnedFd) -> Result<(), End> {
+    fn promote(
+        &mut self,
+        desk: &mut Desk,
+        (place, number): (u32, u32),
+        socket: OwnedFd,
+        to: Option<SocketAddr>,
+    ) -> Result<(), End> {
         let refused = |why: &str| Err(End::Refused(why.to_owned()));
         let Some(slot) = self.slots.get_mut(place as usize).filter(|slot| slot.stream.is_none()) else {
             desk.close(socket);
@@ -288,13 +301,13 @@ impl Program {
         };
         slot.number = number;
         let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
-        if !tcp::is_connected_tcp(&socket) {
+        let Some(content) = Content::of(&socket, to) else {
             at.refuse(number);
             desk.close((socket, permit));
             return Ok(());
-        }
-        let peer = getpeername(&socket).ok().flatten().and_then(|peer| peer.try_into().ok());
-        slot.stream = Some(Stream::begin(at, number, socket, permit, desk.ledger.sockets_exceed()));
+        };
+        let peer = content.peer(&socket);
+        slot.stream = Some(Stream::begin(at, number, (socket, content), permit, desk.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
             sending.listed.set_peer(place, peer);
@@ -308,7 +321,7 @@ impl Program {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = At { memory, place: id % PLACES };
         let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
-        let turn = stream.serve(at);
+        let turn = stream.serve(at, &mut desk.meter);
         let moved = stream.moved();
         let outcome = match turn {
             Turn::More => Outcome::More,
@@ -317,7 +330,7 @@ impl Program {
                 let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
                 let known = stream.now_polled();
                 if desk.poller.watch_writable(stream.socket(), number, known).is_err() {
-                    let over = stream.give_back(at);
+                    let over = stream.give_back(at, &mut desk.meter);
                     self.end(desk, id, over);
                 }
                 Outcome::Blocked
@@ -375,7 +388,7 @@ impl Program {
         if let Some(why) = why {
             let _ = self.reply(&Reply::Refused(why), &[]);
         }
-        self.each(desk, |_, _, stream, at| Some(stream.give_back(at)));
+        self.each(desk, |desk, _, stream, at| Some(stream.give_back(at, &mut desk.meter)));
     }
 
     /// Takes what was announced.

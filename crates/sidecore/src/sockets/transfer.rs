@@ -3,11 +3,17 @@
 //! Each turn takes the stream's hold for one system call that does not block. Who finds the ring empty arms the bell and
 //! looks once more; after that the program announces the stream. What the program writes is read once and checked.
 
+mod datagrams;
+
+use super::content::Content;
 use super::ledger::Permit;
+use super::meter::Meter;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
-use sidecore_client::sys::tcp;
+use sidecore_client::sockets::datagrams::Mover;
+use sidecore_client::sys::{tcp, udp};
 use sidecore_core::streams::cursor::{Cursors, recovered};
+use sidecore_core::streams::datagrams::HEADER;
 use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::layout::{BASE, ERROR, HEAD, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER};
 use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
@@ -19,7 +25,7 @@ use std::time::Duration;
 
 /// Most bytes of one transfer.
 const MOST: u32 = 64 * 1024;
-/// Most turns of a stream that is given back: what its program writes meanwhile may be without end.
+/// Most turns of a stream of bytes that is given back: what its program writes meanwhile may be without end.
 const PARTING_TURNS: u32 = 64;
 
 /// A place in a bank.
@@ -45,6 +51,8 @@ pub(super) struct Stream {
     moved: u32,
     /// The poller knows the socket.
     polled: bool,
+    /// It sends datagrams, and not bytes.
+    datagrams: Option<Mover>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,13 +141,23 @@ impl At<'_> {
 impl Stream {
     /// The program's bell is not armed: it is served at once. `beyond`: there is no room for it, and it goes back to its
     /// program as soon as its ring is empty.
-    pub(super) fn begin(at: At<'_>, number: u32, socket: OwnedFd, permit: Permit, beyond: bool) -> Self {
+    pub(super) fn begin(
+        at: At<'_>,
+        number: u32,
+        (socket, content): (OwnedFd, Content),
+        permit: Permit,
+        beyond: bool,
+    ) -> Self {
         if beyond {
             at.memory.bell(at.place).shut();
         }
         at.say(number, State::Open);
         let life = if beyond { Life::Ending } else { Life::Open };
-        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false }
+        let datagrams = match content {
+            Content::Bytes => None,
+            Content::Datagrams(to) => Some(Mover::new(to)),
+        };
+        Self { socket, _permit: permit, number, life, armed: false, tail: 0, moved: 0, polled: false, datagrams }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
@@ -156,15 +174,17 @@ impl Stream {
     }
 
     /// One turn.
-    pub(super) fn serve(&mut self, at: At<'_>) -> Turn {
+    pub(super) fn serve(&mut self, at: At<'_>, meter: &mut Meter) -> Turn {
         if !self.hold(at) {
             return match self.life {
+                // The program cannot empty it now, and may not come back when it can.
+                Life::Ending if self.datagrams.is_some() && udp::is_full(&self.socket) => Turn::Blocked,
                 Life::Ending => Turn::Over(Over::GivenBack),
                 // Whoever holds it announces it, or dies.
                 Life::Open | Life::Orphan { .. } => Turn::Empty,
             };
         }
-        let moved = self.move_some(at);
+        let moved = self.move_some(at, meter);
         at.hold().release();
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
@@ -179,11 +199,13 @@ impl Stream {
 
     /// The service ends, or has done with the program while that lives: it shall go on itself. What the kernel takes now is
     /// still moved.
-    pub(super) fn give_back(&mut self, at: At<'_>) -> Over {
+    pub(super) fn give_back(&mut self, at: At<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
-        for _ in 0..PARTING_TURNS {
-            match self.serve(at) {
+        // Each turn may move no more than one datagram, the smallest of which is its length alone.
+        let datagrams = at.memory.layout().ring_bytes() / HEADER;
+        for _ in 0..if self.datagrams.is_some() { datagrams } else { PARTING_TURNS } {
+            match self.serve(at, meter) {
                 Turn::More => {}
                 Turn::Over(over) => return over,
                 Turn::Empty | Turn::Blocked => break,
@@ -232,7 +254,7 @@ impl Stream {
         self.moved
     }
 
-    fn move_some(&mut self, at: At<'_>) -> Moved {
+    fn move_some(&mut self, at: At<'_>, meter: &mut Meter) -> Moved {
         self.moved = 0;
         // The wish first: what was written before it is seen by the look at the ring.
         let wish = at.wish(self.number);
@@ -242,8 +264,12 @@ impl Stream {
         if asked == 0 {
             return Moved::Nothing(wish);
         }
+        if self.datagrams.is_some() {
+            return self.move_datagrams(at, &cursors);
+        }
         let spans = cursors.filled(asked).map(|extent| at.memory.span(at.place, extent));
-        match tcp::send(&self.socket, spans, cursors.more() || asked < cursors.waiting()) {
+        let more = cursors.more() || asked < cursors.waiting();
+        match meter.measure(|| tcp::send(&self.socket, spans, more)) {
             Ok(sent) => {
                 at.word(SHARED, HEAD).store(cursors.moved(sent as u32), Ordering::Release);
                 words::add(at.word(SHARED, TRANSFERS), 1);
@@ -285,7 +311,8 @@ impl Stream {
     /// How far its program came that died while it had the stream.
     fn recover(&self, at: At<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
-        if cursors.waiting() == 0 {
+        // Of datagrams nobody knows: those that it was at are sent again.
+        if cursors.waiting() == 0 || self.datagrams.is_some() {
             return Some(());
         }
         let count = tcp::accepted(&self.socket).ok()?;

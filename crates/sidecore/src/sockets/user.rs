@@ -6,6 +6,7 @@
 use super::Shared;
 use super::desk::{Desk, Remains};
 use super::ledger::{Ledger, Permit};
+use super::meter::Meter;
 use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
 use super::source::{Source, WAKE, What};
 use crate::sys::poller::Poller;
@@ -56,7 +57,8 @@ impl User {
         let builder = thread::Builder::new().name(format!("closes-{uid}"));
         builder.spawn(move || closes.close(&remains, &running))?;
         let ledger = user.ledger.clone();
-        let desk = Desk { shared: shared.clone(), uid, ledger, poller, sweep: Sweep::new(), closing };
+        let (shared, sweep, meter) = (shared.clone(), Sweep::new(), Meter::new());
+        let desk = Desk { shared, uid, ledger, poller, sweep, meter, closing };
         let (serves, running) = (user.clone(), alive.clone());
         thread::Builder::new()
             .name(format!("sockets-{uid}"))

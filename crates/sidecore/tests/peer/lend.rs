@@ -15,6 +15,7 @@ use sidecore_client::sys::poll::wait_readable;
 use std::io::stdin;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
 
 /// Connects as that user, and hands the connection over through standard input, which is a socket.
 pub(crate) fn run(socket: &str, uid: u32) {
@@ -45,7 +46,9 @@ pub(crate) fn hold_up(socket: &str, uid: u32) {
 /// Serves until killed or told to end.
 pub(crate) fn serve(socket: &str, config: &str) {
     let config = Config { socket: socket.into(), ..Config::parse(config).expect("a good configuration") };
-    let _service = Sockets::start(&config).expect("a service");
+    let mut service = Sockets::start(&config).expect("a service");
+    let warnings = service.take_warnings().expect("nobody has them");
     println!("serving");
+    thread::spawn(move || warnings.iter().for_each(|warning| println!("{warning}")));
     wait_for_line();
 }

@@ -2,6 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::control;
 use sidecore::core::policy::notify::Notify;
@@ -17,7 +18,7 @@ use sidecore_client::shm::BankMemory;
 use sidecore_client::sockets::protocol::{Ask, Reply, Row};
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
-use sidecore_client::sys::{clock, tcp};
+use sidecore_client::sys::{clock, tcp, udp};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,7 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,8 +63,8 @@ impl Running {
 }
 
 /// Lets programs of other users in.
-pub(crate) fn open_to_all(service: &Sockets) {
-    for (path, mode) in [(service.socket(), 0o666), (service.socket().parent().unwrap(), 0o755)] {
+pub(crate) fn open_to_all(socket: &Path) {
+    for (path, mode) in [(socket, 0o666), (socket.parent().unwrap(), 0o755)] {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 }
@@ -87,6 +88,8 @@ pub(crate) fn start(config: Config) -> Running {
 /// A service in a process of its own. Killed when dropped.
 pub(crate) struct Apart {
     process: Child,
+    /// What it says.
+    said: BufReader<ChildStdout>,
     socket: PathBuf,
     _directory: TempDir,
 }
@@ -99,10 +102,29 @@ impl Apart {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
         command.args(["sockets", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
+        let said = BufReader::new(process.stdout.take().unwrap());
+        let mut service = Self { process, said, socket, _directory: directory };
+        assert_eq!(service.says(), "serving\n");
+        service
+    }
+
+    /// The next line that it says.
+    pub(crate) fn says(&mut self) -> String {
+        until("a word of the service", || self.has_said());
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "serving\n");
-        Self { process, socket, _directory: directory }
+        self.said.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Whether it has said something more.
+    pub(crate) fn has_said(&self) -> bool {
+        !self.said.buffer().is_empty() || readable(self.said.get_ref())
+    }
+
+    /// So many descriptors may it have from now on; `None`: as many as this process.
+    pub(crate) fn limit_descriptors(&self, most: Option<u64>) {
+        let (process, own) = (Pid::from_child(&self.process), getrlimit(Resource::Nofile).maximum);
+        prlimit(Some(process), Resource::Nofile, Rlimit { current: most.or(own), maximum: own }).unwrap();
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -113,6 +135,28 @@ impl Apart {
     pub(crate) fn end(&mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().unwrap().success());
+    }
+
+    /// Kills it, and does not wait for its end.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// The names of its threads that have not ended, each with the letter of its state.
+    pub(crate) fn threads(&self) -> Vec<(String, char)> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        // One may end just now.
+        let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        let read = |stat: String| {
+            let (name, rest) = stat.rsplit_once(") ")?;
+            Some((name.split_once('(')?.1.to_owned(), rest.chars().next()?))
+        };
+        stats.filter_map(read).filter(|(_, state)| !"ZX".contains(*state)).collect()
     }
 
     /// Its descriptors.
@@ -186,14 +230,27 @@ pub(crate) fn rows(socket: &Path) -> Vec<Row> {
 
 /// The rows that whoever made this connection may see.
 pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
-    let mut all = Vec::new();
-    loop {
-        say(control, &Ask::List { from: all.len() as u32 }, &[]);
-        match answer(control) {
-            Some((Reply::Sockets(rows), _)) if rows.is_empty() => return all,
-            Some((Reply::Sockets(rows), _)) => all.extend(rows),
-            other => panic!("{other:?}"),
-        }
+    rows_from(control, 0)
+}
+
+/// Those from there on.
+pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
+    let (mut all, mut next) = (Vec::new(), Some(from));
+    while let Some(from) = next {
+        let (rows, further) = page(control, from);
+        assert!(further.is_none_or(|further| further > from));
+        all.extend(rows);
+        next = further;
+    }
+    all
+}
+
+/// One answer, and where the next one begins.
+pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
+    say(control, &Ask::List { from }, &[]);
+    match answer(control) {
+        Some((Reply::Sockets { rows, next }, _)) => (rows, next),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -204,6 +261,15 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Looks without a pause until it holds.
+pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
+    let mut holds = holds;
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
     }
 }
 
@@ -294,7 +360,12 @@ impl Program {
 
     /// On a connection that somebody made.
     pub(crate) fn hello(control: OwnedFd) -> Self {
-        say(&control, &Ask::Hello { abi: ABI, name: "a test".to_owned() }, &[]);
+        Self::named(control, "a test")
+    }
+
+    /// One that gives itself this name.
+    pub(crate) fn named(control: OwnedFd, name: &str) -> Self {
+        say(&control, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]);
         let Some((Reply::Welcome { ring_bytes }, fds)) = answer(&control) else { panic!("not welcome") };
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).unwrap();
         let bank = BankMemory::open(memory, Bank::new(ring_bytes).unwrap()).unwrap();
@@ -319,21 +390,23 @@ impl Program {
         }
     }
 
-    /// A stream on that connection at that place, which the service is told of.
-    pub(crate) fn promote(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+    /// A stream on that socket at that place, which the service is told of.
+    pub(crate) fn promote(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let stream = self.begin(place, number, socket);
         say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);
         stream
     }
 
     /// A stream that the service is not told of.
-    pub(crate) fn begin(&self, place: u32, number: u32, socket: &TcpStream) -> Stream<'_> {
+    pub(crate) fn begin(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let bank = &self.banks[(place / PLACES) as usize];
         let stream = Stream { program: self, bank, place, number, tail: 0 };
         for (line, word) in [(WRITER, TAIL), (WRITER, WISH), (SHARED, HEAD), (SHARED, ERROR), (SHARED, TRANSFERS)] {
             stream.word(line, word).store(0, Ordering::Relaxed);
         }
-        stream.word(SHARED, BASE).store(tcp::accepted(socket).unwrap(), Ordering::Relaxed);
+        // The kernel does not count datagrams.
+        let base = if udp::is_connected_udp(socket) { 0 } else { tcp::accepted(socket).unwrap() };
+        stream.word(SHARED, BASE).store(base, Ordering::Relaxed);
         bank.hold(place % PLACES).release();
         bank.bell(place % PLACES).disarm();
         stream

@@ -1,9 +1,10 @@
 //! Whatever a program writes, says or sends harms itself at most.
 
 use crate::common::{
-    Lender, Program, all, answer, config, connect, connection, got, hung_up, limited, own_user, pattern, rows, say,
-    start, until,
+    Lender, OTHER, Program, all, answer, config, connect, connection, got, hung_up, limited, open_to_all, own_user,
+    pattern, rows, say, start, until,
 };
+use crate::skipped::skipped;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
 use sidecore::config::SocketsConfig;
@@ -18,13 +19,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 /// Rounds of garbage.
 const ROUNDS: u32 = 300;
+/// Programs that ask without end, one after the other.
+const FLOODS: u32 = 50;
 
 /// Not a good one.
 struct Random(u64);
@@ -49,6 +53,14 @@ impl Random {
 fn unconnected() -> OwnedFd {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+/// One that is connected and sends UDP's packets as they are. `None`: not by this user.
+fn raw() -> Option<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
+    let raw = socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::UDP)).ok()?;
+    connect(&raw, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1)).unwrap();
+    Some(raw)
 }
 
 /// A connection that is no more.
@@ -80,24 +92,28 @@ fn serves(neighbour: &Program, number: u32) {
 }
 
 #[test]
-fn only_connected_tcp_sockets_are_taken() {
+fn only_connected_tcp_and_udp_sockets_are_taken() {
     let service = start(config());
     let program = Program::attach(&service);
     let (here, _there) = connection();
     let (reader, writer) = pipe().unwrap();
     let (unix, _other) = UnixStream::pair().unwrap();
-    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-    udp.connect(udp.local_addr().unwrap()).unwrap();
-    let others: [(&str, OwnedFd); 8] = [
+    let (unix_datagrams, _other) = UnixDatagram::pair().unwrap();
+    let mut others: Vec<(&str, OwnedFd)> = vec![
         ("a file", File::open("/proc/self/status").unwrap().into()),
         ("a pipe to read", reader),
         ("a pipe to write", writer),
         ("a Unix socket", unix.into()),
         ("a socket that listens", TcpListener::bind("127.0.0.1:0").unwrap().into()),
-        ("a UDP socket", udp.into()),
+        ("a UDP socket that is connected to nobody", UdpSocket::bind("127.0.0.1:0").unwrap().into()),
+        ("a Unix socket of datagrams", unix_datagrams.into()),
         ("a socket without a connection", unconnected()),
         ("a connection that is no more", reset().into()),
     ];
+    match raw() {
+        Some(raw) => others.push(("a raw socket", raw)),
+        None => skipped("a raw socket takes rights that this user lacks"),
+    }
     for ((what, socket), number) in others.iter().zip(1..) {
         let mut stream = program.begin(9, number, &here);
         say(&program.control, &Ask::Promote { place: 9, stream: number }, &[socket]);
@@ -193,7 +209,7 @@ fn who_has_not_said_hello_has_no_streams() {
     // Nor who asks for the list. What comes with its messages is not taken, or closed.
     let control = connect(service.socket());
     say(&control, &Ask::List { from: 0 }, &[]);
-    assert!(matches!(answer(&control), Some((Reply::Sockets(_), _))));
+    assert!(matches!(answer(&control), Some((Reply::Sockets { .. }, _))));
     let _ = control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]);
     say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
     assert!(hung_up(&control).is_some());
@@ -280,14 +296,34 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
 #[test]
 fn a_flood_of_questions_keeps_nobody_waiting() {
     let service = start(config());
-    let [neighbour, flooding] = [Program::attach(&service), Program::attach(&service)];
-    for number in 1..20 {
-        let asking = connect(service.socket());
-        // Until the service hangs up because nobody reads the answers, or the socket is full.
-        while control::send(&flooding.control, &Ask::Bank, &[]).is_ok() {}
-        while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
-        serves(&neighbour, number);
-    }
+    open_to_all(service.socket());
+    // One of another user, and one that shares its thread with those that flood.
+    let socket = service.socket();
+    let (_process, control) = Lender::start(socket, if own_user() == 0 { OTHER } else { own_user() });
+    let neighbours = [Program::attach(&service), Program::hello(control)];
+    thread::scope(|scope| {
+        // None of them hangs up before the end.
+        let flood = scope.spawn(|| (0..FLOODS).map(|_| flood(socket)).collect::<Vec<_>>());
+        for number in 1.. {
+            let is_over = flood.is_finished();
+            for neighbour in &neighbours {
+                serves(neighbour, number);
+            }
+            if is_over {
+                break;
+            }
+        }
+    });
+}
+
+/// Asks until the service hangs up because nobody reads the answers, or the connection is full.
+fn flood(socket: &Path) -> [OwnedFd; 2] {
+    let [sending, asking] = [connect(socket), connect(socket)];
+    // It may be declined before it has said anything.
+    let _ = control::send(&sending, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+    while control::send(&sending, &Ask::Bank, &[]).is_ok() {}
+    while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
+    [sending, asking]
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! What one user may take is limited, each refusal names the key, and what is given back is there again.
 
-use crate::common::{Program, answer, connect, connection, got, hung_up, limited, say, until};
+use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::ABI;
 use sidecore::core::streams::place::{State, Wish};
 use sidecore_client::sockets::protocol::{Ask, Reply};
+use std::thread;
+use std::time::Duration;
+
+/// Clock ticks of CPU time, 10 ms each, that a service may take in a second of which it accepts nobody. A tenth of a core.
+const TICKS: u64 = 10;
 
 #[test]
 fn programs_are_limited() {
@@ -60,6 +65,36 @@ fn a_stream_beyond_the_limit_goes_back_with_all_that_was_written() {
         say(&program.control, &Ask::Promote { place: 1, stream: number }, &[&other]);
         second.is_taken()
     });
+}
+
+#[test]
+fn a_service_that_cannot_accept_says_so_once_and_does_not_try_without_end() {
+    let mut service = Apart::start("[sockets]");
+    let program = Program::hello(connect(service.socket()));
+    let (here, mut there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    stream.until_armed();
+    // Not even for the one that is kept to say so.
+    service.limit_descriptors(Some(3));
+    let waiting = [connect(service.socket()), connect(service.socket())];
+    let said = service.says();
+    assert!(said.contains("cannot accept programs") && said.contains("LimitNOFILE="), "{said}");
+    // Once of three times: a neighbour of this machine makes CPU time longer, never shorter.
+    let took = || {
+        let before = service.ticks();
+        thread::sleep(Duration::from_secs(1));
+        service.ticks() - before
+    };
+    let took: Vec<u64> = (0..3).map(|_| took()).take_while(|took| *took > TICKS).collect();
+    assert!(took.len() < 3, "{took:?} ticks");
+    assert!(stream.write(b"served as before"));
+    assert_eq!(got(&mut there, 16), b"served as before");
+    service.limit_descriptors(None);
+    for program in waiting {
+        drop(Program::hello(program));
+    }
+    assert!(!service.has_said(), "{}", service.says());
+    service.end();
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Programs and a service of sockets, over rings and TCP connections of this machine.
+//! Programs and a service of sockets, over rings, TCP connections and UDP sockets of this machine.
 
 mod common;
+mod datagrams;
 mod hostile;
 mod idle;
 mod limits;
@@ -10,3 +11,4 @@ mod shares;
 #[path = "../service/skipped.rs"]
 mod skipped;
 mod users;
+mod weights;

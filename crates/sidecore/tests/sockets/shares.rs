@@ -1,6 +1,6 @@
 //! Who is served when: counted in transfers of others, so that a slow machine changes nothing.
 
-use crate::common::{Program, connection, got, limited, until};
+use crate::common::{Program, connection, got, limited, until, until_at_once};
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::cursor::word;
 use sidecore::core::streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
@@ -45,10 +45,10 @@ fn a_quiet_connection_does_not_wait_behind_flooded_ones() {
             stream.word(WRITER, TAIL).store(word(EACH * round, false), Ordering::Release);
         }
         assert!(flooded.iter().all(|(stream, _)| stream.ring()));
-        while transfers(&program) < start + u64::from(FLOODED) {}
+        until_at_once("a round of the flooded", || transfers(&program) >= start + u64::from(FLOODED));
         let before = transfers(&program);
         assert!(quiet.write(b"q"));
-        while quiet.read(SHARED, HEAD) < quiet.tail {}
+        until_at_once("the quiet one's turn", || quiet.read(SHARED, HEAD) >= quiet.tail);
         let after = transfers(&program);
         assert_eq!(got(&mut quiet_peer, 1), b"q");
         for (stream, peer) in &mut flooded {

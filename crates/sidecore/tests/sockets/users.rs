@@ -1,8 +1,14 @@
 //! What one user does is felt by no other.
 
-use crate::common::{OTHER, Program, config, connection, got, held_up, open_to_all, own_user, rows, start};
+use crate::common::{
+    Apart, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start, until,
+};
 use crate::skipped::skipped;
+use sidecore::config::Config;
 use sidecore::core::streams::place::State;
+use sidecore::service::StartError;
+use sidecore::sockets::Sockets;
+use std::fs;
 
 #[test]
 fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
@@ -11,7 +17,7 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
         return;
     }
     let mut service = start(config());
-    open_to_all(&service);
+    open_to_all(service.socket());
     let Some(mut holding) = held_up(service.socket(), OTHER) else {
         skipped("userfaultfd, which this kernel does not have");
         return;
@@ -34,4 +40,40 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
     assert_eq!(got(&mut there, 4), b"next");
     holding.kill().unwrap();
     holding.wait().unwrap();
+}
+
+/// What `docs/threat-model.md` says that people can do about it.
+#[test]
+fn a_killed_service_that_a_user_holds_up_gives_its_place_back_by_hand() {
+    if own_user() != 0 {
+        skipped("only root can: have another user wait for pages that never come");
+        return;
+    }
+    let mut killed = Apart::start("[sockets]");
+    open_to_all(killed.socket());
+    let Some(mut holding) = held_up(killed.socket(), OTHER) else {
+        skipped("userfaultfd, which this kernel does not have");
+        return;
+    };
+    let held = [(format!("sockets-{OTHER}"), 'D')];
+    until("its thread is held up", || killed.threads().contains(&held[0]));
+    killed.kill();
+    until("its other threads have ended", || killed.threads() == held);
+    let socket = killed.socket().to_owned();
+    let start = || Sockets::start(&Config { socket: socket.clone(), ..config() });
+    assert!(matches!(start(), Err(StartError::AlreadyRunning(_))), "it has lock and socket");
+    for end in ["", ".lock"] {
+        fs::remove_file(format!("{}{end}", socket.display())).unwrap();
+    }
+    let service = start().unwrap();
+    let program = Program::attach(&service);
+    let (here, mut there) = connection();
+    assert!(program.promote(0, 1, &here).write(b"next"));
+    assert_eq!(got(&mut there, 4), b"next");
+    assert!(!killed.has_ended());
+    holding.kill().unwrap();
+    holding.wait().unwrap();
+    until("it has ended", || killed.has_ended());
+    // What it takes with it is not the next one's.
+    drop(Program::hello(connect(&socket)));
 }

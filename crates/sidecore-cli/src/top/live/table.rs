@@ -14,7 +14,7 @@ const NAME: u16 = 12;
 
 /// Draws the columns and rows that have room, and says how many rows have not. The last line stays empty. Passes over
 /// so many columns after the first and so many rows; returns how many of them there were to pass over.
-pub(super) fn draw_table(
+pub(in crate::top) fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
     rows: &Rows,

@@ -12,7 +12,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// The clock is read after so many messages.
-const CLOCK_EVERY: usize = 64;
+pub(super) const CLOCK_EVERY: usize = 64;
+/// Messages in a row on a connection before it is silent: more than it takes to enter a ring.
+const LAST_WORDS: usize = 32;
 /// A cork is let go after so many messages.
 const UNCORK_EVERY: u64 = 64;
 /// Between two messages of a quiet connection, ns.
@@ -68,6 +70,8 @@ impl Sender {
             Traffic::Quiet => self.flood(begin, Some(begin))?,
             Traffic::Paced(per_s) => self.pace(begin, per_s)?,
             Traffic::Answers(each) => self.answer(begin, each)?,
+            Traffic::Silence => self.fall_silent(begin)?,
+            Traffic::Datagrams => return Err("datagrams have no connections".into()),
         }
         let Start { at, cpu, sent } = self.measured.ok_or("it ended before it was measured")?;
         let (ns, cpu_ns) = (clock::now() - at, clock::process_cpu() - cpu);
@@ -121,10 +125,21 @@ impl Sender {
                 }
                 if let Some(due) = quiet.as_mut().filter(|due| **due <= now) {
                     *due += QUIET_GAP;
-                    self.links[0].send_time(size)?;
+                    self.links[0].send_time(&self.content, size)?;
                 }
             }
         }
+    }
+
+    /// A row of messages to each, and then nothing.
+    fn fall_silent(&mut self, begin: u64) -> io::Result<()> {
+        self.is_over(begin, clock::now());
+        for link in &mut self.links {
+            for _ in 0..LAST_WORDS {
+                link.send(&self.content, self.sending.size)?;
+            }
+        }
+        Ok(())
     }
 
     /// One to each, then a pause, so that there are so many a second.
@@ -212,9 +227,9 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a message that says when. Whoever is quiet has room.
-    fn send_time(&mut self, size: usize) -> io::Result<()> {
-        let mut message = vec![0; size];
+    /// Sends a message that begins with the time. Whoever is quiet has room.
+    fn send_time(&mut self, content: &Content, size: usize) -> io::Result<()> {
+        let mut message = content.at(self.sent, size).to_vec();
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
         message[..size_of::<u64>()].copy_from_slice(&(time.as_nanos() as u64).to_le_bytes());
         self.socket.write_all(&message)?;

@@ -12,6 +12,8 @@ pub(in crate::bench) struct Run {
     /// Operations a second of all clients, run by run; none: this cannot be measured here.
     pub(super) rates: Vec<f64>,
     pub(super) missing: Option<String>,
+    /// Operations begun a second, run by run, where not all of them are completed.
+    begun: Vec<f64>,
     /// What is compared instead of the rate: its name among the metrics, and its values.
     merit: Option<&'static str>,
     merits: Vec<f64>,
@@ -50,23 +52,26 @@ impl Run {
         Self { merit: Some(name), merits: vec![value], ..self }
     }
 
+    /// With so many operations begun a second, of which not all were completed.
+    pub(in crate::bench) fn begun(self, per_s: f64) -> Self {
+        Self { begun: vec![per_s], ..self }
+    }
+
     /// With another run of the same variant.
     pub(super) fn add(&mut self, more: Self) {
         self.rates.extend(more.rates);
         self.missing = more.missing.or(self.missing.take());
         self.merit = more.merit.or(self.merit);
         self.merits.extend(more.merits);
+        self.begun.extend(more.begun);
         self.measured.extend(more.measured);
         if let Some(more) = more.counted {
             let own = self.counted.get_or_insert_default();
             own.cpu_ns += more.cpu_ns;
             own.add_stages(&more.stages);
-            if let Some(more) = more.by_ring {
-                own.by_ring.get_or_insert_default().iter_mut().zip(more).for_each(|(own, more)| *own += more);
-            }
-            if let Some(more) = more.waits {
-                own.waits.get_or_insert_default().iter_mut().zip(more).for_each(|(own, more)| *own += more);
-            }
+            add(&mut own.by_ring, more.by_ring);
+            add(&mut own.waits, more.waits);
+            add(&mut own.lost, more.lost);
         }
     }
 
@@ -119,6 +124,7 @@ impl Run {
         let service = self.counted.as_ref().map_or(0, |counted| counted.cpu_ns);
         let waits = self.counted.as_ref().and_then(|counted| counted.waits);
         let by_ring = self.counted.as_ref().and_then(|counted| counted.by_ring).map(|counts| counts.map(|n| n as f64));
+        let lost = self.counted.as_ref().and_then(|counted| counted.lost).map(|counts| counts.map(|n| n as f64));
         row.with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
             .with(Key::ServiceCpu, us_per_op(service))
             .with(Key::EmptyPolls, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
@@ -129,6 +135,8 @@ impl Run {
                 by_ring.filter(|[_, sends, _]| *sends > 0.0).map(|[messages, sends, _]| messages / sends),
             )
             .with(Key::RingShare, by_ring.map(|[messages, _, all]| messages / all))
+            .with(Key::SentPerS, lost.map(|_| median(&self.begun)))
+            .with(Key::Lost, lost.map(|[lost, all]| lost / all.max(1.0)))
     }
 
     /// How long programs waited for an operation, from call to return, and what is compared instead of the rate.
@@ -152,6 +160,15 @@ pub(in crate::bench) struct Counted {
     waits: Option<[u64; 3]>,
     /// Messages that went through rings, the system calls that moved them, and all messages.
     by_ring: Option<[u64; 3]>,
+    /// Datagrams that did not come, and all that were sent.
+    lost: Option<[u64; 2]>,
+}
+
+/// Adds what more was counted.
+fn add<const N: usize>(own: &mut Option<[u64; N]>, more: Option<[u64; N]>) {
+    if let Some(more) = more {
+        own.get_or_insert([0; N]).iter_mut().zip(more).for_each(|(own, more)| *own += more);
+    }
 }
 
 impl Counted {
@@ -163,6 +180,11 @@ impl Counted {
     /// With so many messages through rings, moved by so many system calls; of so many messages in all.
     pub(in crate::bench) fn by_ring(self, counts: [u64; 3]) -> Self {
         Self { by_ring: Some(counts), ..self }
+    }
+
+    /// With so many datagrams that did not come, of so many that were sent.
+    pub(in crate::bench) fn lost(self, lost: u64, all: u64) -> Self {
+        Self { lost: Some([lost, all]), ..self }
     }
 
     /// All that the service itself knows.

@@ -7,7 +7,7 @@ use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
 use crate::report::Key;
 
-const OPS: [&str; 6] =
+pub(super) const OPS: [&str; 6] =
     ["rsa-1024-sign", "rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
 const QUICK_OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const PROCESSES: [usize; 5] = [1, 2, 4, 8, 16];

@@ -35,6 +35,21 @@ impl Content {
         let start = if self.walks { (sent % PERIOD) as usize } else { 0 };
         &self.bytes[start..start + len]
     }
+
+    /// Makes that the datagram of this number: it begins with the number, and has the bytes of its place where each has.
+    #[inline]
+    pub(in crate::bench) fn number(&self, number: u64, datagram: &mut [u8]) {
+        if self.walks {
+            datagram.copy_from_slice(self.at(number * datagram.len() as u64, datagram.len()));
+        }
+        datagram[..size_of::<u64>()].copy_from_slice(&number.to_le_bytes());
+    }
+
+    /// Whether the bytes behind the number are those of the datagram of this number.
+    pub(in crate::bench) fn is_numbered(&self, number: u64, datagram: &[u8]) -> bool {
+        let place = number.wrapping_mul(datagram.len() as u64);
+        datagram[size_of::<u64>()..] == self.at(place, datagram.len())[size_of::<u64>()..]
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::ptr;
 
 /// Most connections that one wait tells of.
 const MOST_READY: u8 = 255;
+/// Most datagrams that one call takes.
+const MOST_DATAGRAMS: usize = 64;
 /// Room for one control message with a time stamp.
 const CONTROL_WORDS: usize = 8;
 
@@ -73,6 +75,62 @@ pub(in crate::bench) fn discard(socket: impl AsFd, most: usize) -> io::Result<us
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
+/// Room for datagrams that one call takes.
+pub(in crate::bench) struct Batch {
+    bytes: Vec<u8>,
+    /// Bytes of each place: one more than a datagram is to have, so that a longer one is seen.
+    stride: usize,
+    lens: [usize; MOST_DATAGRAMS],
+}
+
+impl Batch {
+    /// For datagrams of that size.
+    pub(in crate::bench) fn new(size: usize) -> Self {
+        Self { bytes: vec![0; (size + 1) * MOST_DATAGRAMS], stride: size + 1, lens: [0; MOST_DATAGRAMS] }
+    }
+
+    /// Waits for one, as long as the socket's own time-out lets it, and takes all that are there. How many.
+    pub(in crate::bench) fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
+        let mut pieces: [libc::iovec; MOST_DATAGRAMS] = std::array::from_fn(|place| {
+            let bytes = &mut self.bytes[place * self.stride..(place + 1) * self.stride];
+            libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+        });
+        // SAFETY: all-zero bytes are valid headers without addresses, data and control messages.
+        let mut headers: [libc::mmsghdr; MOST_DATAGRAMS] = unsafe { std::mem::zeroed() };
+        for (header, piece) in headers.iter_mut().zip(&mut pieces) {
+            (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (ptr::from_mut(piece), 1);
+        }
+        let (socket, most) = (socket.as_fd().as_raw_fd(), MOST_DATAGRAMS as u32);
+        // SAFETY: headers, pieces and the bytes that they name are writable for as long as the call lasts.
+        let count =
+            unsafe { libc::recvmmsg(socket, headers.as_mut_ptr(), most, libc::MSG_WAITFORONE, ptr::null_mut()) };
+        let count = done(count)? as usize;
+        for (len, header) in self.lens.iter_mut().zip(&headers[..count]) {
+            *len = header.msg_len as usize;
+        }
+        Ok(count)
+    }
+
+    /// The first `count` of those that were taken last.
+    pub(in crate::bench) fn datagrams(&self, count: usize) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks_exact(self.stride).zip(self.lens).take(count).map(|(bytes, len)| &bytes[..len])
+    }
+}
+
+/// Lets so many bytes wait at a socket, by the kernel's own account, or as many as the system permits this user.
+pub(in crate::bench) fn receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    // The kernel doubles what it is told, for its own part.
+    let value = i32::try_from(bytes / 2).unwrap_or(i32::MAX);
+    set(&socket, (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE), value)
+        .or_else(|_| set(&socket, (libc::SOL_SOCKET, libc::SO_RCVBUF), value))
+}
+
+/// Lets so many connections wait to be accepted, or as many as the system permits: one more is refused for a second.
+pub(in crate::bench) fn backlog(listener: impl AsFd, most: i32) -> io::Result<()> {
+    // SAFETY: the call takes numbers only; of a socket that listens it changes how many may wait.
+    done(unsafe { libc::listen(listener.as_fd().as_raw_fd(), most) }).map(drop)
+}
+
 /// `TCP_CORK`.
 pub(in crate::bench) fn set_cork(socket: impl AsFd, on: bool) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_CORK), i32::from(on))
@@ -107,14 +165,15 @@ pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) ->
     Ok((count, at))
 }
 
-/// Lets this process and those that it starts have as many descriptors as the system permits it.
-pub(in crate::bench) fn raise_descriptors() -> io::Result<()> {
+/// Lets this process and those that it starts have as many descriptors as the system permits it. How many.
+pub(in crate::bench) fn raise_descriptors() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one limit.
     done(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: the call reads one limit.
-    done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
+    done(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(limit.rlim_cur)
 }
 
 fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {

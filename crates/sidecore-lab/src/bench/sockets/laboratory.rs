@@ -1,6 +1,8 @@
 //! One measurement: a program that sends, started for it, its peer in this process, and the service where there is one.
 
-use super::peer::{Heard, Peer};
+use super::door::Door;
+use super::peer::Heard;
+use super::receiver::UNKNOWN;
 use super::ring::{self, Ring};
 use crate::bench::BenchError;
 use crate::bench::crew::{Member, Pinning};
@@ -9,8 +11,8 @@ use crate::bench::task::{Measured, Sending, Task, TcpOptions, Traffic};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// The name under which the CPU time of a paced message's send is among the metrics.
@@ -85,17 +87,13 @@ impl Laboratory {
 
     /// One run, all of whose bytes arrived. The first one through a ring follows a short one, in which they are compared.
     pub(super) fn run(&self, load: &Load, way: Way, turn: &Turn<'_>) -> Result<Run, BenchError> {
-        let (waits, library) = match (way, &self.library) {
-            (Way::Kernel(options), _) => return self.measure(load, options, self.checked, None),
-            (Way::Ring(_), Err(why)) => return Ok(Run::missing(why)),
-            (Way::Ring(Notify::Spin), _) if self.places.service.is_none() => {
-                return Ok(Run::missing("a service that spins takes a second core"));
-            }
-            (Way::Ring(waits), Ok(library)) => (waits, library),
+        let waits = match way {
+            Way::Kernel(options) => return self.measure(load, options, self.checked, None),
+            Way::Ring(waits) => waits,
         };
-        let by_ring = |load: &Load, checked| {
-            let ring = Ring::start(library, self.places.service, waits)?;
-            self.measure(load, TcpOptions::NoDelay, checked, Some(&ring))
+        let by_ring = |load: &Load, checked| match self.ring(waits)? {
+            Ok(ring) => self.measure(load, TcpOptions::NoDelay, checked, Some(&ring)),
+            Err(why) => Ok(Run::missing(why)),
         };
         if turn.is_first() && !self.checked {
             by_ring(&Load { ns: CHECK, ..*load }, true)?;
@@ -110,11 +108,11 @@ impl Laboratory {
         checked: bool,
         ring: Option<&Ring<'_>>,
     ) -> Result<Run, BenchError> {
-        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         let Load { traffic, connections, size, warm_up, ns } = *load;
-        let sending = Sending { to: listener.local_addr()?, connections, size, traffic, options, checked, warm_up, ns };
+        let door = Door::open(traffic)?;
+        let sending = Sending { to: door.address()?, connections, size, traffic, options, checked, warm_up, ns };
         let (process, own) = (clock::process_cpu(), clock::thread_cpu());
-        let (measured, heard, by_ring) = self.exchange(&listener, &sending, ring)?;
+        let (measured, heard, by_ring) = self.exchange(&door, &sending, ring)?;
         let service = (clock::process_cpu() - process).saturating_sub(clock::thread_cpu() - own + heard.cpu_ns);
         let counted = match by_ring {
             // Its threads ran from the first message to the last: as much of it as of the messages is counted.
@@ -125,28 +123,48 @@ impl Laboratory {
             }
             None => Counted::cpu(0),
         };
-        Ok(found(&sending, measured, &heard)?.counted(counted))
+        if traffic != Traffic::Datagrams {
+            return Ok(found(&sending, measured, &heard)?.counted(counted));
+        }
+        let (all, begun) = (measured.bytes / size as u64, measured.per_s());
+        let counted = counted.lost(all.saturating_sub(heard.bytes / size as u64), all);
+        Ok(found(&sending, measured, &heard)?.counted(counted).begun(begun))
     }
 
-    /// What the program sent, what came, and how much of it through a ring.
-    fn exchange(
-        &self,
-        listener: &TcpListener,
-        sending: &Sending,
-        ring: Option<&Ring<'_>>,
-    ) -> Result<Exchanged, BenchError> {
+    /// The program, at its place, before it does anything.
+    pub(super) fn start(&self, ring: Option<&Ring<'_>>) -> Result<Member, BenchError> {
         let environment = ring.map(Ring::environment);
         let mut program = Member::start(environment.as_ref().map_or(&[], |both| &both[..]))?;
         if let Some(cpu) = self.places.program {
             program.measure(&Task::Pin { cpu })?;
         }
+        Ok(program)
+    }
+
+    /// A service that waits like this, or why there is none.
+    pub(super) fn ring(&self, waits: Notify) -> Result<Result<Ring<'_>, String>, BenchError> {
+        match &self.library {
+            Err(why) => Ok(Err(why.clone())),
+            Ok(_) if waits == Notify::Spin && self.places.service.is_none() => {
+                Ok(Err("a service that spins takes a second core".to_owned()))
+            }
+            Ok(library) => Ok(Ok(Ring::start(library, self.places.service, waits)?)),
+        }
+    }
+
+    /// What the program sent, what came, and how much of it through a ring.
+    fn exchange(&self, door: &Door, sending: &Sending, ring: Option<&Ring<'_>>) -> Result<Exchanged, BenchError> {
+        let mut program = self.start(ring)?;
+        let sent = AtomicU64::new(UNKNOWN);
         thread::scope(|scope| {
             let peer = thread::Builder::new().name("peer".to_owned());
-            let peer = peer.spawn_scoped(scope, || hear(listener, sending, self.places.peer))?;
+            let peer = peer.spawn_scoped(scope, || hear(door, sending, &sent, self.places.peer))?;
             let measured = program.measure(&Task::Send(sending.clone()));
             let by_ring = ring.map(Ring::counted).transpose();
             // The program ends, and its connections with it: what it sent arrives all the same.
             drop(program);
+            // Only who takes datagrams cannot see that by itself.
+            sent.store(measured.as_ref().map_or(0, |measured| measured.bytes), Ordering::Release);
             let heard = peer.join().map_err(|_| "the program's peer panicked")?;
             match (measured, heard) {
                 (Ok(measured), Ok(heard)) => Ok((measured, heard, by_ring?)),
@@ -162,16 +180,17 @@ impl Laboratory {
 /// What the program measured, what came, and messages through rings with the system calls that moved them.
 type Exchanged = (Measured, Heard, Option<[u64; 2]>);
 
-fn hear(listener: &TcpListener, sending: &Sending, place: Option<usize>) -> io::Result<Heard> {
+fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) -> io::Result<Heard> {
     if let Some(cpu) = place {
         cpu::pin(cpu)?;
     }
-    Peer::accept(listener, sending)?.run()
+    door.hear(sending, sent)
 }
 
 /// What a run found. The rate is that at which bytes arrived meanwhile: what is under way at both ends does not count.
 fn found(sending: &Sending, mut measured: Measured, heard: &Heard) -> Result<Run, BenchError> {
-    if heard.bytes != measured.bytes {
+    let may_be_lost = sending.traffic == Traffic::Datagrams && heard.bytes < measured.bytes;
+    if heard.bytes != measured.bytes && !may_be_lost {
         return Err(format!("{} bytes were sent, and {} came", measured.bytes, heard.bytes).into());
     }
     if !matches!(sending.traffic, Traffic::Answers(_)) {

@@ -18,6 +18,8 @@ const SLOW_BYTES: usize = 10_000;
 const SLOW_GAP: u64 = 10_000_000;
 /// Longest silence while a connection is open, ns.
 const PATIENCE: u64 = 10_000_000_000;
+/// To so many questions at least that were asked after the warm-up: by the second one the program has begun to measure.
+const LEAST_ANSWERS: u64 = 2;
 /// How often is noted how much had come, ns.
 const LOG_EVERY: u64 = 500_000;
 /// How long one wait lasts at most, ms.
@@ -55,6 +57,30 @@ pub(super) struct Heard {
 }
 
 impl Heard {
+    /// Nothing so far.
+    pub(super) fn new() -> Self {
+        Self { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: vec![(clock::now(), 0)] }
+    }
+
+    /// So many bytes more, all of which count.
+    pub(super) fn came(&mut self, now: u64, bytes: u64) {
+        self.bytes += bytes;
+        self.count(now, bytes);
+    }
+
+    /// So many more of the bytes that count. Notes now and then how many there are.
+    fn count(&mut self, now: u64, bytes: u64) {
+        self.counted += bytes;
+        if self.log.last().is_none_or(|(logged, _)| now > logged + LOG_EVERY) {
+            self.log.push((now, self.counted));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn ended(&mut self, now: u64) {
+        self.log.push((now, self.counted));
+    }
+
     /// Bytes that count that came between two times.
     pub(super) fn between(&self, from: u64, to: u64) -> f64 {
         until(&self.log, to) - until(&self.log, from)
@@ -86,9 +112,8 @@ impl Peer {
         }
         poll.remove(listener)?;
         let content = Content::new(MOST_BYTES, sending.checked);
-        let heard = Heard { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: Vec::new() };
         let (open, buffer) = (links.len(), vec![0; MOST_BYTES]);
-        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard })
+        Ok(Self { links, poll, content, sending: sending.clone(), buffer, open, heard: Heard::new() })
     }
 
     /// Takes all that comes until the program ends, or is its clients.
@@ -103,6 +128,7 @@ impl Peer {
                 self.take_rest(0)?;
             }
             Traffic::Quiet => self.take_beside_quiet()?,
+            Traffic::Datagrams | Traffic::Silence => return Err(failed("no traffic of connections that are read")),
         }
         self.heard.cpu_ns += clock::thread_cpu();
         Ok(self.heard)
@@ -114,7 +140,6 @@ impl Peer {
             self.poll.add(&link.socket, number, Interest::Readable)?;
         }
         let (mut ready, mut heard_at) = (Vec::new(), clock::now());
-        self.heard.log.push((heard_at, 0));
         while self.open > first {
             self.poll.wait(&mut ready, WAIT_MS)?;
             for number in &ready {
@@ -127,11 +152,9 @@ impl Peer {
             }
             between(self)?;
             heard_at = self.patient(heard_at, !ready.is_empty())?;
-            if self.heard.log.last().is_some_and(|(logged, _)| heard_at > logged + LOG_EVERY) {
-                self.heard.log.push((heard_at, self.heard.counted));
-            }
+            self.heard.count(heard_at, 0);
         }
-        self.heard.log.push((clock::now(), self.heard.counted));
+        self.heard.ended(clock::now());
         Ok(())
     }
 
@@ -191,11 +214,11 @@ impl Peer {
 
     /// All but the first connection, which has a thread of its own, so that its messages are taken one by one.
     fn take_beside_quiet(&mut self) -> io::Result<()> {
-        let (quiet, size, warm_up) = (self.links[0].socket.try_clone()?, self.sending.size, self.sending.warm_up);
+        let (quiet, sending) = (self.links[0].socket.try_clone()?, self.sending.clone());
         stamp(&quiet)?;
         thread::scope(|scope| {
             let listens = thread::Builder::new().name("quiet peer".to_owned());
-            let listens = listens.spawn_scoped(scope, || listen(&quiet, size, warm_up))?;
+            let listens = listens.spawn_scoped(scope, || listen(&quiet, &sending))?;
             let taken = self.take_all(1, |_| Ok(()));
             let (bytes, latencies, cpu_ns) =
                 listens.join().map_err(|_| failed("the thread of the quiet connection panicked"))??;
@@ -209,8 +232,7 @@ impl Peer {
     /// Clients that each ask, wait for so many messages, and ask again.
     fn ask(&mut self, each: usize) -> io::Result<()> {
         let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
-        let start = clock::now() + self.sending.warm_up;
-        let end = start + self.sending.ns;
+        let mut start = None;
         for (number, link) in self.links.iter_mut().enumerate() {
             link.socket.set_nodelay(true)?;
             self.poll.add(&link.socket, number, Interest::Readable)?;
@@ -225,10 +247,12 @@ impl Peer {
                 }
                 let (link, now) = (&mut self.links[*number], clock::now());
                 if link.received.is_multiple_of(answer) {
+                    // The program's own time began before its first answer.
+                    let start = *start.get_or_insert(now + self.sending.warm_up);
                     if link.asked >= start {
                         self.heard.latencies.saturating_record(now - link.asked);
                     }
-                    if now < end {
+                    if now < start + self.sending.ns || self.heard.latencies.len() < LEAST_ANSWERS {
                         link.ask(&question)?;
                     } else {
                         link.socket.shutdown(Shutdown::Write)?;
@@ -249,21 +273,26 @@ impl Link {
     }
 }
 
-/// Messages of that size with the time in them, until the connection ends: their bytes, how long they took to reach this
-/// socket, and the CPU time of this thread, ns.
-fn listen(quiet: &TcpStream, size: usize, warm_up: u64) -> io::Result<(u64, Histogram<u64>, u64)> {
-    let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; size], 0, histogram());
-    let start = clock::now() + warm_up;
+/// Messages with the time in them, until the connection ends: their bytes, how long they took to reach this socket, and the
+/// CPU time of this thread, ns.
+fn listen(quiet: &TcpStream, sending: &Sending) -> io::Result<(u64, Histogram<u64>, u64)> {
+    let content = Content::new(sending.size, sending.checked);
+    let (mut bytes, mut message, mut filled, mut latencies) = (0, vec![0; sending.size], 0, histogram());
+    let start = clock::now() + sending.warm_up;
     loop {
         let (count, at) = receive_stamped(quiet, &mut message[filled..])?;
         if count == 0 {
             return Ok((bytes, latencies, clock::thread_cpu()));
         }
-        bytes += count as u64;
         filled += count;
-        if filled == size {
+        if filled == sending.size {
+            let (time, rest) = message.split_at(size_of::<u64>());
+            if sending.checked && *rest != content.at(bytes, filled)[time.len()..] {
+                return Err(failed(format!("other bytes than were sent, after {bytes} on the quiet connection")));
+            }
+            bytes += filled as u64;
             filled = 0;
-            let sent = message.first_chunk().map(|sent| u64::from_le_bytes(*sent));
+            let sent = time.first_chunk().map(|sent| u64::from_le_bytes(*sent));
             // The kernel begins to note times a little after it is asked to.
             if let Some((at, sent)) = at.zip(sent).filter(|_| clock::now() >= start) {
                 latencies.saturating_record(at.saturating_sub(sent).max(1));
@@ -284,13 +313,33 @@ fn until(log: &[(u64, u64)], time: u64) -> f64 {
     }
 }
 
-fn failed(why: impl Into<String>) -> io::Error {
+pub(super) fn failed(why: impl Into<String>) -> io::Error {
     io::Error::other(why.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_message_of_a_quiet_connection_is_compared() {
+        let sending =
+            Sending { traffic: Traffic::Quiet, checked: true, ..Sending::example("127.0.0.1:0".parse().unwrap()) };
+        let content = Content::new(64, true);
+        let heard = |places: &[u64]| {
+            let listener = TcpListener::bind(sending.to).unwrap();
+            let mut here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            for place in places {
+                here.write_all(&[&7_u64.to_le_bytes(), &content.at(*place, 64)[8..]].concat()).unwrap();
+            }
+            drop(here);
+            listen(&listener.accept().unwrap().0, &sending).map(|(bytes, ..)| bytes)
+        };
+        assert_eq!(heard(&[0, 64, 128]).unwrap(), 192);
+        for wrong in [&[64][..], &[0, 0], &[0, 128, 64]] {
+            assert!(heard(wrong).unwrap_err().to_string().contains("other bytes"));
+        }
+    }
 
     #[test]
     fn between_two_notes_bytes_come_evenly() {

@@ -4,6 +4,7 @@ use crate::bench::BenchError;
 use crate::beside;
 use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
+use sidecore::core::streams::rule::Why;
 use sidecore::sockets::Sockets;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,10 @@ pub(super) fn library() -> Result<PathBuf, String> {
     })
 }
 
+/// More connections than a measurement has, and MiB of memory for their rings.
+const MOST: u32 = 20_000;
+const MOST_MIB: u32 = 1024;
+
 /// A service with nothing in it yet.
 pub(super) struct Ring<'l> {
     service: Sockets,
@@ -37,7 +42,7 @@ impl<'l> Ring<'l> {
             socket: directory.path().join("sockets"),
             sidecores: Sidecores { cpus: cpu.into_iter().collect(), owned: waits == Notify::Spin },
             notify: NotifyConfig::all(waits),
-            sockets: Some(SocketsConfig::default()),
+            sockets: Some(SocketsConfig { max_sockets: MOST, max_mib: MOST_MIB, ..SocketsConfig::default() }),
             ..Config::default()
         };
         Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })
@@ -46,6 +51,12 @@ impl<'l> Ring<'l> {
     /// What makes an unmodified program use it.
     pub(super) fn environment(&self) -> [(&'static str, &OsStr); 2] {
         [("LD_PRELOAD", self.library.as_os_str()), ("SIDECORE_SOCKETS", self.service.socket().as_os_str())]
+    }
+
+    /// Connections that are in rings with nothing to send.
+    pub(super) fn silent(&self) -> Result<usize, BenchError> {
+        let rows = sidecore::sockets::ask::rows(self.service.socket())?;
+        Ok(rows.iter().filter(|row| row.why == Why::Row as u8 && row.waiting == 0).count())
     }
 
     /// Messages that went through rings so far, of the connections that are in one, and the system calls that moved them.

@@ -1,0 +1,192 @@
+//! Programs whose small messages go through the service of sockets, by their names: that service is asked for its list.
+//!
+//! It tells a user of that user's programs, and root of all. The list costs it time, on the thread of the user who asks: so
+//! it is asked once a second at most, however often somebody scrapes.
+
+use super::family::{Family, Labels, Value};
+use super::{OTHERS, families};
+use crate::args::SocketsService;
+use crate::sockets::listed;
+use crate::sockets::programs::{Counts, Seen, Way};
+use crate::users::Users;
+use sidecore::counters::Kind;
+use sidecore::sockets::protocol::Row;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How old a list may be.
+const AGE: Duration = Duration::from_secs(1);
+
+/// What is known from one list to the next.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    socket: PathBuf,
+    /// Somebody named it: that it is not there is told.
+    named: bool,
+    asked: Option<Instant>,
+    /// Whether the service answered. `None`: there is none.
+    is_up: Option<bool>,
+    seen: Seen,
+    programs: BTreeMap<Labels, Account>,
+    /// Of all that have no metrics of their own.
+    others: Account,
+    limit: usize,
+    users: Users,
+}
+
+/// What came of asking.
+#[derive(Debug)]
+pub(super) enum List {
+    Rows(Vec<Row>),
+    /// The service does not answer.
+    Silence,
+    /// There is none, and nobody said that there is.
+    Nobody,
+}
+
+/// One program, or all of a name.
+#[derive(Debug, Default)]
+struct Account {
+    sum: Counts,
+    in_rings: u64,
+    on_kernel: BTreeMap<&'static str, u64>,
+    waiting: u64,
+}
+
+impl Account {
+    fn take(&mut self, row: &Row, recent: &Counts) {
+        self.sum.add(recent);
+        self.waiting = self.waiting.saturating_add(row.waiting);
+        match Way::of(row) {
+            Some(Way::Ring) => self.in_rings += 1,
+            Some(Way::Kernel(why)) => *self.on_kernel.entry(why).or_default() += 1,
+            None => {}
+        }
+    }
+
+    /// What it has now is not known any more; what it counted stays.
+    fn clear_levels(&mut self) {
+        *self = Self { sum: self.sum, ..Self::default() };
+    }
+}
+
+impl Sockets {
+    /// At most so many programs have metrics of their own.
+    pub(super) fn new(service: &SocketsService, limit: usize) -> Self {
+        Self {
+            socket: service.path(),
+            named: service.is_named(),
+            asked: None,
+            is_up: None,
+            seen: Seen::default(),
+            programs: BTreeMap::new(),
+            others: Account::default(),
+            limit,
+            users: Users::default(),
+        }
+    }
+
+    /// Asks the service, unless that was done just now.
+    pub(super) fn ask(&mut self, now: Instant) {
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGE) {
+            return;
+        }
+        let list = match listed(&self.socket) {
+            Ok(rows) => List::Rows(rows),
+            Err(_) if self.named || self.socket.exists() => List::Silence,
+            Err(_) => List::Nobody,
+        };
+        self.take(list);
+        self.asked = Some(now);
+    }
+
+    /// Takes what came of asking.
+    pub(super) fn take(&mut self, list: List) {
+        let rows = match list {
+            List::Rows(rows) => rows,
+            // What was counted before is not counted again when it answers.
+            List::Silence => return self.is_up = Some(false),
+            List::Nobody => return self.is_up = None,
+        };
+        self.is_up = Some(true);
+        let label = |row: &Row| vec![("program", row.program.clone()), ("user", self.users.name(row.uid))];
+        let owners: Vec<Labels> = rows.iter().map(label).collect();
+        self.programs.retain(|owner, _| owners.contains(owner));
+        self.programs.values_mut().chain([&mut self.others]).for_each(Account::clear_levels);
+        for ((row, owner), recent) in rows.iter().zip(owners).zip(self.seen.take(&rows)) {
+            self.account(owner).take(row, &recent);
+        }
+    }
+
+    fn account(&mut self, owner: Labels) -> &mut Account {
+        if self.programs.len() >= self.limit && !self.programs.contains_key(&owner) {
+            return &mut self.others;
+        }
+        self.programs.entry(owner).or_default()
+    }
+
+    /// All of its metrics.
+    pub(super) fn families(&self) -> Vec<Family> {
+        let Some(is_up) = self.is_up else { return Vec::new() };
+        let help = "Whether the service of sockets answers: 1 or 0.";
+        let mut all = vec![families::single("sockets_up", help, Kind::Level, is_up.into())];
+        if is_up {
+            all.extend(self.levels());
+            all.extend(self.sums());
+        }
+        all
+    }
+
+    fn levels(&self) -> [Family; 3] {
+        let on_kernel = self.each(|account| {
+            let reasons = account.on_kernel.iter();
+            reasons.map(|(why, count)| (Some(("why", (*why).to_owned())), Value::Number(*count))).collect()
+        });
+        let help = "Connections on the kernel that had a ring before, and why.";
+        [
+            self.number("in_rings", "Connections in rings.", Kind::Level, |account| account.in_rings),
+            Family::new("sockets_on_kernel", help, Kind::Level, on_kernel),
+            self.number("waiting_bytes", "Bytes that wait in rings.", Kind::Level, |account| account.waiting),
+        ]
+    }
+
+    fn sums(&self) -> [Family; 6] {
+        let (through, beside) = (
+            "Messages through rings, as the program says.",
+            "Messages that the program gave to the kernel, as it says.",
+        );
+        let drains = "System calls by which the program itself moved something out of its rings, as it says.";
+        let saved = "CPU time that fewer system calls saved, an estimate; below 0 where work was only moved.";
+        let seconds =
+            self.each(|account| account.sum.saved_ns.map(|nanos| (None, Value::Balance(nanos))).into_iter().collect());
+        [
+            self.number("messages", through, Kind::Count, |account| account.sum.messages),
+            self.number("kernel_messages", beside, Kind::Count, |account| account.sum.kernel_messages),
+            self.number("transfers", "System calls by which the service moved something.", Kind::Count, |account| {
+                account.sum.transfers
+            }),
+            self.number("drains", drains, Kind::Count, |account| account.sum.drains),
+            self.number("sent", "Bytes through rings.", Kind::Bytes, |account| account.sum.bytes),
+            Family::new("sockets_cpu_saved", saved, Kind::TimeLevel, seconds),
+        ]
+    }
+
+    fn number(&self, name: &str, help: &'static str, kind: Kind, of: fn(&Account) -> u64) -> Family {
+        let samples = self.each(|account| vec![(None, Value::Number(of(account)))]);
+        Family::new(format!("sockets_{name}"), help, kind, samples)
+    }
+
+    /// Samples of each account, with a label more perhaps.
+    fn each(&self, of: impl Fn(&Account) -> Vec<(Option<(&'static str, String)>, Value)>) -> Vec<(Labels, Value)> {
+        let others = vec![("program", OTHERS.to_owned()), ("user", String::new())];
+        let seen = self.others.sum != Counts::default();
+        let all = self.programs.iter().map(|(owner, account)| (owner.clone(), account));
+        let all = all.chain(seen.then_some((others, &self.others)));
+        let samples = |(owner, account): (Labels, &Account)| {
+            let labelled = |(label, value)| (owner.iter().cloned().chain(label).collect(), value);
+            of(account).into_iter().map(labelled).collect::<Vec<_>>()
+        };
+        all.flat_map(samples).collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! Sums over sockets, and what they counted since somebody looked last.
+//!
+//! A socket counts anew with each stream at its place. What programs say of themselves may be any number, so sums stop at
+//! their ends.
+
+use sidecore::core::streams::rule::Why;
+use sidecore::sockets::protocol::Row;
+use std::collections::HashMap;
+
+/// What one socket or several counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Through rings, as programs say.
+    pub(crate) messages: u64,
+    /// Given to the kernel, as programs say.
+    pub(crate) kernel_messages: u64,
+    /// Through rings.
+    pub(crate) bytes: u64,
+    /// System calls of the service.
+    pub(crate) transfers: u64,
+    /// Those by which programs emptied their rings themselves.
+    pub(crate) drains: u64,
+    /// CPU time saved, ns. `None`: not known.
+    pub(crate) saved_ns: Option<i64>,
+}
+
+/// What was counted when it was looked at last, by connection, place and stream.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(HashMap<(u32, u32, u32), Counts>);
+
+impl Counts {
+    /// Since the stream began.
+    pub(crate) fn of(row: &Row) -> Self {
+        Self {
+            messages: row.messages,
+            kernel_messages: row.kernel_messages,
+            bytes: row.bytes,
+            transfers: row.transfers,
+            drains: row.drains,
+            saved_ns: row.saved_ns,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let saved = [self.saved_ns, other.saved_ns].into_iter().flatten().reduce(i64::saturating_add);
+        *self = Self { saved_ns: saved, ..self.with(other, u64::saturating_add) };
+    }
+
+    /// Messages that went with one system call, whoever made it.
+    pub(crate) fn messages_a_send(&self) -> Option<f64> {
+        let calls = self.transfers.saturating_add(self.drains);
+        (calls > 0).then(|| self.messages as f64 / calls as f64)
+    }
+
+    /// What came after that. All of it, where it began anew.
+    fn since(&self, earlier: &Self) -> Self {
+        if earlier.bytes > self.bytes || earlier.messages > self.messages {
+            return *self;
+        }
+        let saved = self.saved_ns.map(|now| now.saturating_sub(earlier.saved_ns.unwrap_or(0)));
+        Self { saved_ns: saved, ..self.with(earlier, u64::saturating_sub) }
+    }
+
+    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            messages: of(self.messages, other.messages),
+            kernel_messages: of(self.kernel_messages, other.kernel_messages),
+            bytes: of(self.bytes, other.bytes),
+            transfers: of(self.transfers, other.transfers),
+            drains: of(self.drains, other.drains),
+            saved_ns: self.saved_ns,
+        }
+    }
+}
+
+impl Seen {
+    /// What each of these counted since it was looked at last; one that is new, since it began. Who is not among them is
+    /// forgotten.
+    pub(crate) fn take(&mut self, rows: &[Row]) -> Vec<Counts> {
+        let before = std::mem::take(&mut self.0);
+        let since = |row: &Row| {
+            let (key, now) = ((row.serial, row.place, row.stream), Counts::of(row));
+            self.0.insert(key, now);
+            before.get(&key).map_or(now, |earlier| now.since(earlier))
+        };
+        rows.iter().map(since).collect()
+    }
+}
+
+/// Where a socket is now. `None`: nowhere, as it was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In a ring: the service has it.
+    Ring,
+    /// On the kernel, for that reason.
+    Kernel(&'static str),
+}
+
+impl Way {
+    /// What is known of a socket that had a ring once.
+    pub(crate) fn of(row: &Row) -> Option<Self> {
+        if row.peer.is_some() {
+            return Some(Self::Ring);
+        }
+        let words = Why::of(row.why.into()).map_or("unknown", Why::words);
+        // One whose last word is that it is in a ring, and is not.
+        (words != Why::Row.words()).then(|| Self::Kernel(words.trim_start_matches("on the kernel: ")))
+    }
+}
+
+/// Rows as a service tells them.
+#[cfg(test)]
+pub(crate) mod made_up {
+    use super::Row;
+
+    /// That of a program's socket at that place: in a ring, of a thousand messages.
+    pub(crate) fn row(program: &str, pid: u32, place: u32) -> Row {
+        Row {
+            serial: pid,
+            pid,
+            uid: 0,
+            program: program.to_owned(),
+            place,
+            stream: 1,
+            descriptor: place + 3,
+            peer: Some("[::1]:1883".to_owned()),
+            why: 1,
+            messages: 1000,
+            kernel_messages: 6,
+            bytes: 64_000,
+            transfers: 6,
+            drains: 2,
+            waiting: 640,
+            saved_ns: Some(3_968_000),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made_up::row;
+    use super::*;
+
+    #[test]
+    fn what_was_counted_meanwhile_is_known_stream_by_stream() {
+        let mut seen = Seen::default();
+        let first = [row("a", 7, 0), row("a", 7, 1), row("a", 7, 2)];
+        assert_eq!(seen.take(&first), first.each_ref().map(Counts::of), "all is new");
+        let mut then = first.clone();
+        (then[0].messages, then[0].saved_ns) = (1500, Some(3_960_000));
+        // Another stream at its place, and one that began anew.
+        (then[1].stream, then[1].messages) = (2, 2000);
+        (then[2].messages, then[2].bytes) = (10, 640);
+        let counts = seen.take(&then);
+        assert_eq!(counts.iter().map(|counts| counts.messages).collect::<Vec<_>>(), [500, 2000, 10]);
+        assert_eq!((counts[0].transfers, counts[0].saved_ns), (0, Some(-8_000)));
+        seen.take(&[]);
+        assert_eq!(seen.take(&first[..1])[0].messages, 1000, "it was forgotten");
+    }
+
+    #[test]
+    fn sums_stop_at_their_ends_and_what_is_not_known_adds_nothing() {
+        let mut sum = Counts { messages: u64::MAX, saved_ns: Some(i64::MIN), ..Counts::default() };
+        sum.add(&Counts { messages: 1, saved_ns: Some(-1), transfers: 2, ..Counts::default() });
+        sum.add(&Counts { bytes: 3, ..Counts::default() });
+        let all = Counts { messages: u64::MAX, saved_ns: Some(i64::MIN), transfers: 2, bytes: 3, ..Counts::default() };
+        assert_eq!(sum, all);
+        assert_eq!(
+            (Counts::of(&row("a", 7, 0)).messages_a_send(), Counts::default().messages_a_send()),
+            (Some(125.0), None)
+        );
+    }
+
+    #[test]
+    fn a_socket_is_in_a_ring_as_long_as_the_service_has_it() {
+        let way = |peer: bool, why| Way::of(&Row { peer: peer.then(String::new), why, ..row("a", 7, 0) });
+        assert_eq!((way(true, 1), way(true, 4)), (Some(Way::Ring), Some(Way::Ring)));
+        assert_eq!((way(false, 4), way(false, 99)), (Some(Way::Kernel("forked")), Some(Way::Kernel("unknown"))));
+        assert_eq!(way(false, 1), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! Datagrams in a ring: each goes there whole or not at all, and what the kernel reports is told once.
+
+use super::{Drained, Ring, Sent};
+use crate::shm::span::Span;
+use crate::sockets::attachment::Target;
+use crate::sockets::datagrams::{Mover, Step};
+use crate::sys::udp::{self, Pieces};
+use rustix::io::Errno;
+use sidecore_core::streams::cursor::{Fault, word};
+use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
+use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
+use sidecore_core::streams::place::Wish;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+
+/// What is known of a ring of datagrams.
+#[derive(Debug)]
+pub(super) struct Datagrams {
+    /// Bytes of the largest that goes through the ring.
+    most: u32,
+    mover: Mover,
+    /// What the kernel reported to this program while it moved some, and nobody was told.
+    error: Option<Errno>,
+}
+
+impl Datagrams {
+    /// Of a ring of `size` bytes.
+    pub(super) fn new(target: Target, size: u32) -> Self {
+        // Several fit: a ring of one would be no faster than the kernel.
+        let most = target.packet.min(MOST_BYTES).min(size / 4);
+        Self { most, mover: Mover::new(target.to), error: None }
+    }
+
+    pub(super) fn take_error(&mut self) -> Option<Errno> {
+        self.error.take()
+    }
+}
+
+/// Accepts a datagram of `len` bytes, or nothing of it. The ring is no more where that was its end.
+pub(super) fn send_datagram<'m>(
+    seat: &mut Option<Ring>,
+    socket: BorrowedFd<'_>,
+    message: impl Iterator<Item = Span<'m>>,
+    len: usize,
+    to: Option<&SocketAddr>,
+) -> Sent {
+    let Some(ring) = seat else { return Sent::Left };
+    let became = ring.send_datagram(socket, message, len, to);
+    if !matches!(became, Sent::Taken(_) | Sent::Full) {
+        *seat = None;
+    }
+    became
+}
+
+impl Ring {
+    fn send_datagram<'m>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        message: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        to: Option<&SocketAddr>,
+    ) -> Sent {
+        let Some(datagrams) = &self.datagrams else { return Sent::Left };
+        // To somebody else by the kernel, after all before. What the kernel reported is told instead of a datagram that nobody
+        // takes any more.
+        if datagrams.mover.to() != to || datagrams.error.is_some() || self.at.bell().is_shut() {
+            return self.end(socket);
+        }
+        let Some(header_word) = u32::try_from(len).ok().filter(|len| *len <= datagrams.most) else {
+            return self.send_around(socket, message, len);
+        };
+        let bytes = record(header_word);
+        if self.room() < bytes
+            && let Err(sent) = self.make_room(socket, bytes as usize)
+        {
+            return sent;
+        }
+        if self.room() < bytes {
+            return Sent::Full;
+        }
+        let start = self.tail;
+        let at = header(start, self.at.size());
+        self.seat.bank.span(self.seat.place, at).copy_from(&header_word.to_le_bytes());
+        self.tail = start + u64::from(HEADER);
+        self.write(message, len, false);
+        self.tail = start + u64::from(bytes);
+        if self.publish() { Sent::Taken(len) } else { self.take_back(socket, start, len) }
+    }
+
+    /// Nobody empties the ring any more, and a datagram of `len` bytes was just written from `start` on.
+    #[cold]
+    fn take_back(&mut self, socket: BorrowedFd<'_>, start: u64, len: usize) -> Sent {
+        self.hold(socket);
+        let is_moved = self.cursors().is_none_or(|cursors| cursors.head() > start);
+        if !is_moved {
+            self.tail = start;
+            self.word(WRITER, TAIL).store(word(start, false), Ordering::Release);
+            self.word(WRITER, MESSAGES).fetch_sub(1, Ordering::Relaxed);
+        }
+        self.release();
+        // Where it is the kernel's already the next call learns of the rest.
+        if is_moved { Sent::Taken(len) } else { self.end(socket) }
+    }
+
+    /// The stream ends here, unless the kernel takes nothing now; its socket may enter a ring again.
+    #[cold]
+    fn end(&mut self, socket: BorrowedFd<'_>) -> Sent {
+        match self.drain(socket) {
+            Drained::Blocked => Sent::Full,
+            Drained::Failed(error) => self.failed(error),
+            Drained::Empty => {
+                self.tell(Wish::Leave);
+                Sent::Left
+            }
+        }
+    }
+
+    /// Keeps for the next call what the kernel reported. `false`: this ring is of bytes.
+    pub(super) fn keeps(&mut self, error: Errno) -> bool {
+        self.datagrams.as_mut().map(|datagrams| datagrams.error = Some(error)).is_some()
+    }
+
+    /// A datagram that is too large for the ring, after all that is in it.
+    #[cold]
+    fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
+        let Some(pieces) = Pieces::new(message) else { return self.end(socket) };
+        self.hold(socket);
+        let sent = match self.drain_held(socket) {
+            Drained::Blocked => Err(Errno::AGAIN),
+            Drained::Failed(error) => Err(error),
+            Drained::Empty => {
+                let to = self.datagrams.as_ref().and_then(|datagrams| datagrams.mover.to());
+                udp::send(socket, &pieces, None, to)
+            }
+        };
+        self.release();
+        match sent {
+            Ok(()) => {
+                self.count(KERNEL_MESSAGES);
+                Sent::Taken(len)
+            }
+            Err(Errno::AGAIN) => Sent::Full,
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// Gives to the kernel what the ring holds, which the program has. What the kernel reports meanwhile is told when that is
+    /// done: nothing that was accepted is lost for it.
+    pub(super) fn drain_datagrams(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        loop {
+            let Some(cursors) = self.cursors() else { return Drained::Failed(Errno::PROTO) };
+            if cursors.waiting() == 0 {
+                return self.take_error().map_or(Drained::Empty, Drained::Failed);
+            }
+            let Some(datagrams) = &mut self.datagrams else { return Drained::Empty };
+            match datagrams.mover.step(socket, &self.seat.bank, self.seat.place, &cursors) {
+                Ok(Step::Moved(_)) => self.count(DRAINS),
+                Ok(Step::Again) => {}
+                Ok(Step::Noted(error)) => datagrams.error = Some(error),
+                Ok(Step::Blocked) => return Drained::Blocked,
+                Err(Fault) => return Drained::Failed(Errno::PROTO),
+            }
+        }
+    }
+}

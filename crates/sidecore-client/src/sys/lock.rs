@@ -1,0 +1,132 @@
+//! A lock that knows which thread has it: so a signal's handler finds that the thread which it interrupted does, and taking
+//! the lock is one locked instruction, giving it back none.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Instead of a thread: nobody has it.
+const FREE: usize = 0;
+
+/// Who has a lock that could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// This thread, further up its stack.
+    Here,
+    /// Another one.
+    Elsewhere,
+}
+
+/// A value that one thread at a time has.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadLock<T> {
+    owner: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through a guard alone, of which there is one at a time.
+unsafe impl<T: Send> Sync for ThreadLock<T> {}
+
+/// That this thread has it, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Guard<'a, T> {
+    lock: &'a ThreadLock<T>,
+    /// It is its thread's.
+    _thread: PhantomData<*const ()>,
+}
+
+impl<T> ThreadLock<T> {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// Somebody has it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Result<Guard<'_, T>, Busy> {
+        let this = this_thread();
+        // Acquire: what the last one did with the value is seen.
+        match self.owner.compare_exchange(FREE, this, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Guard { lock: self, _thread: PhantomData }),
+            Err(owner) if owner == this => Err(Busy::Here),
+            Err(_) => Err(Busy::Elsewhere),
+        }
+    }
+
+    /// Whether this thread has it, further up its stack.
+    pub(crate) fn is_here(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == this_thread()
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: whoever has a guard has the value, and it lends it as it is borrowed itself.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.owner.store(FREE, Ordering::Release);
+    }
+}
+
+/// A number that no other thread of the process has now, and that is not [`FREE`].
+#[inline]
+fn this_thread() -> usize {
+    // SAFETY: it has no requirement, and reads nothing but where the thread keeps its own.
+    unsafe { libc::pthread_self() as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    #[test]
+    fn whoever_has_it_is_found_here_and_by_others_elsewhere() {
+        let lock = ThreadLock::<u32>::default();
+        assert!(!lock.is_here());
+        let guard = lock.try_lock().unwrap();
+        assert_eq!((lock.try_lock().err(), lock.is_here()), (Some(Busy::Here), true));
+        thread::scope(|scope| {
+            scope.spawn(|| assert_eq!((lock.try_lock().err(), lock.is_here()), (Some(Busy::Elsewhere), false)));
+        });
+        drop(guard);
+        assert!(!lock.is_here() && lock.try_lock().is_ok());
+    }
+
+    #[test]
+    fn two_threads_never_have_it_at_once() {
+        const TIMES: u32 = 20_000;
+        let (lock, begin) = (ThreadLock::<[u32; 2]>::default(), Barrier::new(2));
+        let count = || {
+            begin.wait();
+            for _ in 0..TIMES {
+                let mut pair = loop {
+                    match lock.try_lock() {
+                        Ok(guard) => break guard,
+                        Err(_) => thread::yield_now(),
+                    }
+                };
+                assert_eq!(pair[0], pair[1]);
+                *pair = pair.map(|count| count + 1);
+            }
+        };
+        thread::scope(|scope| [scope.spawn(count), scope.spawn(count)].map(|_| ()));
+        assert_eq!(*lock.try_lock().unwrap(), [2 * TIMES; 2]);
+    }
+}

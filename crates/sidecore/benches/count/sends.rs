@@ -1,0 +1,65 @@
+//! Small messages into a ring of the service of sockets, as the library that is preloaded offers them.
+
+use crate::{NAP, PAYLOAD, Result, WARM_UP, sys};
+use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::core::streams::rule::Why;
+use sidecore::sockets::Sockets;
+use sidecore_client::shm::span::Span;
+use sidecore_client::sockets::program::promote;
+use sidecore_client::sockets::protocol::SOCKET_VARIABLE;
+use sidecore_client::sockets::stream::{Offered, Stream};
+use sidecore_client::sys::undisturbed::Undisturbed;
+use std::hint::black_box;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+
+/// Naps for which a service that valgrind slows down may be too late to answer in time.
+const TRIES: u32 = 12_000;
+
+/// Rounds of so many messages. After each the program sleeps until the ring is empty, so that all of the next one fit.
+pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
+    let socket = std::env::var_os(SOCKET_VARIABLE).ok_or("no socket is named for the service")?.into();
+    let notify = NotifyConfig::all(Notify::Park);
+    let config = Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() };
+    let _service = Sockets::start(&config)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let connection = TcpStream::connect(listener.local_addr()?)?;
+    let (mut peer, _) = listener.accept()?;
+    let reader = thread::spawn(move || io::copy(&mut peer, &mut io::sink()));
+    let stream = promoted(connection.as_fd())?;
+    let mut message = [7; PAYLOAD];
+    for round in 0..WARM_UP + rounds {
+        if round >= WARM_UP {
+            sys::start_instrumentation();
+        }
+        for _ in 0..depth {
+            let piece = Span::of(black_box(&mut message));
+            if stream.offer(connection.as_fd(), piece, false) != Offered::Taken {
+                return Err("a message was not taken at once".into());
+            }
+        }
+        // How often it looks whether all is moved is another number each time.
+        sys::stop_instrumentation();
+        while stream.waiting(connection.as_fd()) > 0 {
+            thread::sleep(NAP);
+        }
+    }
+    stream.settle(connection.as_fd());
+    connection.shutdown(std::net::Shutdown::Write)?;
+    reader.join().map_err(|_| "the peer failed")??;
+    Ok(())
+}
+
+/// The connection, in a ring.
+fn promoted(connection: BorrowedFd<'_>) -> Result<&'static Stream> {
+    for _ in 0..TRIES {
+        match promote(connection, &Undisturbed::new()) {
+            Err(Why::NoService) => thread::sleep(NAP),
+            other => return Ok(other.map_err(Why::words)?),
+        }
+    }
+    Err("the service of sockets does not answer".into())
+}

@@ -1,0 +1,36 @@
+//! Which sockets the service takes.
+
+use rustix::net::getpeername;
+use sidecore_client::sys::{tcp, udp};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+/// What is sent on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Bytes, on a TCP connection.
+    Bytes,
+    /// Datagrams, on a UDP socket that is connected, or that sends to that address alone.
+    Datagrams(Option<SocketAddr>),
+}
+
+impl Content {
+    /// By the kernel's word, where the program wishes to send to that address; without one the socket is connected. `None`: it
+    /// is no socket that is taken.
+    pub(super) fn of(socket: impl AsFd, to: Option<SocketAddr>) -> Option<Self> {
+        let socket = socket.as_fd();
+        match to {
+            Some(to) => udp::may_send_to(socket, &to).then_some(Self::Datagrams(Some(to))),
+            None if tcp::is_connected_tcp(socket) => Some(Self::Bytes),
+            None => udp::is_connected_udp(socket).then_some(Self::Datagrams(None)),
+        }
+    }
+
+    /// Whom it is sent to.
+    pub(super) fn peer(self, socket: impl AsFd) -> Option<SocketAddr> {
+        match self {
+            Self::Datagrams(Some(to)) => Some(to),
+            _ => getpeername(socket).ok().flatten().and_then(|peer| peer.try_into().ok()),
+        }
+    }
+}

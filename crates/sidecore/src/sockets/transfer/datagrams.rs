@@ -1,0 +1,42 @@
+//! Transfers of datagrams: one call for as many as follow each other with one length.
+
+use super::{At, Life, Moved, Stream};
+use rustix::io::Errno;
+use sidecore_client::sockets::datagrams::Step;
+use sidecore_core::streams::cursor::{Cursors, Fault};
+use sidecore_core::streams::layout::{ERROR, SHARED, TRANSFERS};
+use sidecore_core::words;
+use std::sync::atomic::Ordering;
+
+impl Stream {
+    /// One transfer of what waits in a ring that is held.
+    pub(super) fn move_datagrams(&mut self, at: At<'_>, cursors: &Cursors) -> Moved {
+        let Some(mover) = &mut self.datagrams else { return Moved::Most };
+        match mover.step(&self.socket, at.memory, at.place, cursors) {
+            Ok(Step::Moved(bytes)) => {
+                words::add(at.word(SHARED, TRANSFERS), 1);
+                self.moved = bytes;
+                if bytes < cursors.waiting() { Moved::Most } else { Moved::All }
+            }
+            Ok(Step::Again) => Moved::Most,
+            Ok(Step::Noted(error)) => {
+                self.note(at, error);
+                Moved::Most
+            }
+            Ok(Step::Blocked) => Moved::Blocked,
+            Err(Fault) => Moved::Failed(Errno::PROTO),
+        }
+    }
+
+    /// The program is told by its next call, which finds the bell shut: what it has sent is moved all the same, and then the
+    /// stream ends. It tells its kernel's errors itself from there.
+    fn note(&mut self, at: At<'_>, error: Errno) {
+        let error = error.raw_os_error().unsigned_abs().into();
+        // The first is told, as the kernel keeps one.
+        let _ = at.word(SHARED, ERROR).compare_exchange(0, error, Ordering::Relaxed, Ordering::Relaxed);
+        at.memory.bell(at.place).shut();
+        if self.life == Life::Open {
+            self.life = Life::Ending;
+        }
+    }
+}
