@@ -237,7 +237,9 @@ impl World for Net {
             Event::Bus(number) => self.crossed(engine, number),
             Event::Carried(from, packet) => {
                 self.ends[from].went(engine, packet, from, &self.set);
-                if let (false, Packet::Data(bytes)) = (self.ends[1 - from].arrived(engine, packet, self.traffic), packet) {
+                if let (false, Packet::Data(bytes)) =
+                    (self.ends[1 - from].arrived(engine, packet, self.traffic), packet)
+                {
                     self.sums.dropped += bytes as f64;
                 }
             }
