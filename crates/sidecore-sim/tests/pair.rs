@@ -1,4 +1,4 @@
-//! Two PCs on one link, against LHCb's published figures and what must hold.
+//! Two PCs on one link, against figures published by others and what must hold.
 
 use sidecore_sim::compare::{Published, compare};
 use sidecore_sim::plan::Plan;

@@ -3,7 +3,7 @@
 //! Each interface reaches memory over a bus that it shares with nobody but itself, both ways, and interrupts by count and
 //! time for frames that came and frames that went: that is
 //! [`Moderator`](sidecore_core::policy::notify::Moderator). An interrupt's work goes before the program's, on the same
-//! processor. Modelled after: W. Thannhaeuser, "Network Performance Optimisation and Load Balancing", LHCb, 2003.
+//! processor. Modelled after: W. Thannhaeuser, "Network Performance Optimisation and Load Balancing", slides.
 
 mod end;
 mod parameters;
