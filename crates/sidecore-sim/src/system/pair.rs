@@ -40,10 +40,14 @@ impl Model for Pair {
         let window = 2 * self.payload(Traffic::Tcp);
         let datagram = self.payload(Traffic::Udp);
         let too_many = format!("the ring holds {ring} frames: that count is never reached");
+        let flying = u64::from(self.socket.window_bytes.get()) / self.payload(Traffic::Tcp);
+        let too_wide =
+            format!("{flying} segments in flight, more than the ring's {ring}: nothing that is lost is sent again");
         let too_small = |least: u64| format!("no two packets fit: at least {least}");
         vec![
             (self.nic.moderation_count.get() > ring, "nic.moderation_count", too_many),
             (u64::from(self.socket.window_bytes.get()) < window, "socket.window_bytes", too_small(window)),
+            (flying > ring.into(), "socket.window_bytes", too_wide),
             (u64::from(self.socket.send_bytes.get()) < 2 * datagram, "socket.send_bytes", too_small(2 * datagram)),
             (
                 u64::from(self.socket.receive_bytes.get()) < 2 * datagram,
