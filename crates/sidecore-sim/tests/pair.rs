@@ -95,6 +95,15 @@ fn a_slow_receiver_loses_datagrams_and_slows_tcp_down() {
 }
 
 #[test]
+fn acknowledgements_cost_both_ends() {
+    let [paid, free] =
+        ["ack_ns=2700", "ack_ns=0"].map(|ack| values(&[ack], ["tcp_mbit_per_s", "tcp_receiver_cpu_percent"]));
+    assert!(free[0] / paid[0] > 1.05, "{paid:?} and {free:?}: the sender has time for more");
+    let work = |[rate, cpu]: [f64; 2]| cpu / rate;
+    assert!(work(paid) / work(free) > 1.05, "{paid:?} and {free:?}: the receiver works less for each byte");
+}
+
+#[test]
 fn a_window_without_a_count_waits_for_the_timer() {
     let by_time = ["moderation_us=1024", "moderation_count=256"];
     let tcp = value(&by_time, STREAMS[0]);
