@@ -12,7 +12,7 @@ const DOCS: &str = "docs";
 /// A page, and the arguments with which `sidecore sim` makes it.
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 11] = [
+const PAGES: [Page; 13] = [
     ("what-would-have-helped.md", &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, INIC, "--title", "What would have helped"]),
     ("simulated/bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("simulated/waiting.md", &["waiting"]),
@@ -22,6 +22,8 @@ const PAGES: [Page; 11] = [
     ("simulated/zvm-ten-threads.md", &[ZVM, "--compare", "docs/published/zvm_table1.csv"]),
     ("simulated/zvm-one-thread.md", &[ZVM, "--compare", "docs/published/zvm_table3.csv"]),
     ("simulated/inic.md", &[INIC, "--compare", "docs/published/inic.csv"]),
+    ("simulated/lhcb.md", &[LHCB, "--compare", "docs/published/lhcb.csv"]),
+    ("simulated/lhcb-latency.md", &[LHCB, "--title", "Two PCs: what the slides leave out"]),
     ("simulated/streams.md", &[STREAMS, "--title", "Many small sends"]),
     ("simulated/streams-measured.md", &[STREAMS, "--compare", "docs/simulated/streams.csv"]),
 ];
@@ -31,6 +33,7 @@ const OCF_BCM: &str = "plans/ocf-bcm5820x4.toml";
 const ZVM: &str = "plans/zvm.toml";
 const ZVM_ONE: &str = "plans/zvm-one-thread.toml";
 const INIC: &str = "plans/inic.toml";
+const LHCB: &str = "plans/lhcb.toml";
 const STREAMS: &str = "plans/streams.toml";
 
 /// Makes every page again. With `write`, the committed ones are replaced; else each that differs is named.

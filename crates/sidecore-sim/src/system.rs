@@ -3,6 +3,7 @@
 mod machine;
 mod nic;
 mod ocf;
+mod pair;
 mod queue;
 mod streams;
 mod zvm;
@@ -117,12 +118,13 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 6] = [
+pub static ALL: [System; 7] = [
     System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<machine::Machine>("machine", machine::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
     System::new::<zvm::Zvm>("zvm", zvm::METRICS),
     System::new::<nic::NetworkInterface>("nic", nic::METRICS),
+    System::new::<pair::Pair>("pair", pair::METRICS),
     System::new::<streams::Streams>("streams", streams::METRICS),
 ];
 

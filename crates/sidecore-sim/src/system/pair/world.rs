@@ -1,0 +1,257 @@
+//! What happens, event by event. End 0 sends, end 1 receives; in a ping-pong both do both.
+
+use super::end::{End, INTERRUPT, OUT, Packet, Task};
+use super::parameters::{Pair, Traffic};
+use crate::engine::{Engine, World};
+use sidecore_core::time::Nanos;
+
+/// What happens, at that end.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// A transfer over the bus is done.
+    Bus(usize),
+    /// The packet left that end and is at the other.
+    Carried(usize, Packet),
+    /// The moderation's timer rings.
+    Timer(usize),
+    /// A section of work is done.
+    Section(usize),
+}
+
+/// What an end did since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Done {
+    /// Time that the processor worked, ns.
+    pub(super) busy: f64,
+    /// Bytes over the bus.
+    pub(super) carried: f64,
+    pub(super) interrupts: f64,
+    /// Packets with data that came.
+    pub(super) packets: f64,
+}
+
+/// What happened since the start: payloads in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) sent: f64,
+    pub(super) received: f64,
+    pub(super) dropped: f64,
+    pub(super) round_trips: f64,
+    /// In ns.
+    pub(super) round_trip_time: f64,
+    pub(super) ends: [Done; 2],
+}
+
+impl Sums {
+    /// What is in these sums and not in those of an earlier instant.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let done = |end: usize| {
+            let (now, then) = (&self.ends[end], &before.ends[end]);
+            Done {
+                busy: now.busy - then.busy,
+                carried: now.carried - then.carried,
+                interrupts: now.interrupts - then.interrupts,
+                packets: now.packets - then.packets,
+            }
+        };
+        Self {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            dropped: self.dropped - before.dropped,
+            round_trips: self.round_trips - before.round_trips,
+            round_trip_time: self.round_trip_time - before.round_trip_time,
+            ends: [done(0), done(1)],
+        }
+    }
+}
+
+/// Both computers and the link between them.
+pub(super) struct Net {
+    set: Pair,
+    traffic: Traffic,
+    payload: u64,
+    ends: [End; 2],
+    /// Whose turn it is in a ping-pong, and when the message was sent.
+    turn: Option<usize>,
+    sent_at: Nanos,
+    sums: Sums,
+}
+
+impl Net {
+    /// Everything is idle.
+    pub(super) fn new(set: &Pair, traffic: Traffic) -> Self {
+        Self {
+            set: *set,
+            traffic,
+            payload: set.payload(traffic),
+            ends: [End::new(set, 0), End::new(set, 1)],
+            turn: Some(0),
+            sent_at: 0,
+            sums: Sums::default(),
+        }
+    }
+
+    /// The sender begins.
+    pub(super) fn start(&mut self, engine: &mut Engine<Event>) {
+        self.go_on(engine, 0, 0.0);
+    }
+
+    /// The sums now.
+    pub(super) fn sums(&self) -> Sums {
+        let ends = [0, 1].map(|end| {
+            let end: &End = &self.ends[end];
+            Done {
+                busy: end.cpu.booked.iter().sum(),
+                carried: end.bus.carried,
+                interrupts: end.interrupts as f64,
+                packets: end.packets as f64,
+            }
+        });
+        Sums { ends, ..self.sums }
+    }
+
+    /// Whether the program at that end has something to send and room for it.
+    fn may_send(&self, end: usize) -> bool {
+        let socket = &self.set.socket;
+        let room = match self.traffic {
+            Traffic::PingPong => return self.turn == Some(end),
+            Traffic::Tcp => socket.window_bytes.get(),
+            Traffic::Udp => socket.send_bytes.get(),
+        };
+        end == 0 && self.ends[0].outstanding + self.payload <= room.into()
+    }
+
+    /// The program at that end takes what came, or sends, or sleeps. `wake` is the time to switch it in, ns.
+    fn go_on(&mut self, engine: &mut Engine<Event>, number: usize, wake: f64) {
+        let (set, traffic) = (&self.set, self.traffic);
+        let may_send = self.may_send(number);
+        let end = &mut self.ends[number];
+        if let Some(bytes) = end.socket.pop_front() {
+            let copy = bytes as f64 * set.receive.byte_ns.get();
+            let untold = end.untold + bytes;
+            // TCP tells of every second segment; its calls take all that is there.
+            let tells = if traffic == Traffic::Tcp && untold >= 2 * self.payload { untold } else { 0 };
+            end.untold = if traffic == Traffic::Tcp { untold - tells } else { 0 };
+            let ack = if tells > 0 { set.kernel.ack_ns.get() } else { 0.0 };
+            let call = if traffic == Traffic::Tcp && wake <= 0.0 { 0.0 } else { set.receive.call_ns.get() };
+            end.work(engine, Task::Takes(bytes, tells), wake + call + copy + ack);
+        } else if may_send {
+            let time = set.send.packet_ns.get() + self.payload as f64 * set.send.byte_ns.get();
+            end.work(engine, Task::Sends, wake + time);
+        } else {
+            end.task = Task::Asleep;
+        }
+    }
+
+    /// A program that sleeps and has something to do is switched in.
+    fn wake(&mut self, engine: &mut Engine<Event>, number: usize) {
+        if self.ends[number].task == Task::Asleep && (!self.ends[number].socket.is_empty() || self.may_send(number)) {
+            self.go_on(engine, number, self.set.kernel.wake_ns.get());
+        }
+    }
+
+    /// The program's work is done.
+    fn worked(&mut self, engine: &mut Engine<Event>, number: usize) {
+        let (payload, traffic) = (self.payload, self.traffic);
+        let end = &mut self.ends[number];
+        match end.task {
+            Task::Sends => {
+                end.outstanding += payload;
+                end.cross(engine, OUT, Packet::Data(payload), traffic);
+                self.sums.sent += payload as f64;
+                if traffic == Traffic::PingPong {
+                    self.turn = None;
+                    if number == 0 {
+                        self.sent_at = engine.now();
+                    }
+                }
+            }
+            Task::Takes(bytes, tells) => {
+                self.sums.received += bytes as f64;
+                if tells > 0 {
+                    end.cross(engine, OUT, Packet::Ack(tells), traffic);
+                }
+                if traffic == Traffic::PingPong {
+                    self.turn = Some(number);
+                    if number == 0 {
+                        self.sums.round_trips += 1.0;
+                        self.sums.round_trip_time += (engine.now() - self.sent_at) as f64;
+                    }
+                }
+            }
+            Task::Asleep => {}
+        }
+        self.go_on(engine, number, 0.0);
+    }
+
+    /// The interrupt hands packets to the socket and gives room back to the program.
+    fn handled(&mut self, engine: &mut Engine<Event>, number: usize) {
+        let (came, gone) = self.ends[number].handled();
+        let room = u64::from(self.set.socket.receive_bytes.get());
+        let end = &mut self.ends[number];
+        let mut queued: u64 = end.socket.iter().sum();
+        for packet in came {
+            match packet {
+                Packet::Ack(bytes) => end.outstanding -= bytes,
+                Packet::Data(bytes) => {
+                    end.packets += 1;
+                    // The window sees to it that what comes by TCP fits.
+                    if self.traffic != Traffic::Tcp && queued + bytes > room {
+                        self.sums.dropped += bytes as f64;
+                    } else {
+                        queued += bytes;
+                        end.socket.push_back(bytes);
+                    }
+                }
+            }
+        }
+        if self.traffic != Traffic::Tcp {
+            end.outstanding -= gone.iter().sum::<u64>();
+        }
+        self.wake(engine, number);
+        self.ends[number].rearm(engine, number, &self.set);
+    }
+
+    /// Transfers over that bus are done.
+    fn crossed(&mut self, engine: &mut Engine<Event>, number: usize) {
+        while let Some(way) = self.ends[number].bus.finish(engine) {
+            let end = &mut self.ends[number];
+            let packet = end.crossed(engine, way, self.traffic);
+            if way == OUT {
+                let time = self.set.wire_time(packet.frame(self.traffic));
+                end.link_free = end.link_free.max(engine.now() as f64) + time;
+                let at = end.link_free + self.set.link.latency_us.ns();
+                engine.schedule(at.ceil() as Nanos, Event::Carried(number, packet));
+            } else {
+                end.land(engine, packet, number, &self.set);
+            }
+        }
+    }
+}
+
+impl World for Net {
+    type Event = Event;
+
+    fn handle(&mut self, engine: &mut Engine<Event>, event: Event) {
+        match event {
+            Event::Bus(number) => self.crossed(engine, number),
+            Event::Carried(from, packet) => {
+                self.ends[from].went(engine, packet, from, &self.set);
+                if let (false, Packet::Data(bytes)) =
+                    (self.ends[1 - from].arrived(engine, packet, self.traffic), packet)
+                {
+                    self.sums.dropped += bytes as f64;
+                }
+            }
+            Event::Timer(number) => self.ends[number].timer(engine, number, &self.set),
+            Event::Section(number) => {
+                let done = self.ends[number].cpu.finish(engine, 0, None, &[]);
+                if done.owner == INTERRUPT {
+                    self.handled(engine, number);
+                } else {
+                    self.worked(engine, number);
+                }
+            }
+        }
+    }
+}
