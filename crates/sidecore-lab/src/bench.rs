@@ -8,6 +8,7 @@ mod crypto;
 mod experiment;
 mod keys;
 mod lane;
+mod net;
 mod nginx;
 mod notify;
 mod ocf;
@@ -17,7 +18,7 @@ mod series;
 mod sockets;
 mod task;
 
-pub(crate) use series::{histogram, median, spread};
+pub(crate) use series::{histogram, median, ratio, spread};
 
 use crate::args::{Bench, Files, Scenario};
 use crate::progress::Progress;
@@ -34,7 +35,7 @@ pub(crate) type BenchError = Box<dyn std::error::Error>;
 type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
 
 /// What makes rows, in their order.
-const SCENARIOS: [(Scenario, &str, Measure); 9] = [
+const SCENARIOS: [(Scenario, &str, Measure); 10] = [
     (Scenario::Lane, "lane", lane::measure),
     (Scenario::Crypto, "crypto", crypto::measure),
     (Scenario::Ocf, "ocf", ocf::measure),
@@ -44,6 +45,7 @@ const SCENARIOS: [(Scenario, &str, Measure); 9] = [
     (Scenario::Keys, "keys", keys::measure),
     (Scenario::Nginx, "nginx", nginx::measure),
     (Scenario::Sockets, "sockets", sockets::measure),
+    (Scenario::Net, "net-tools", net::measure),
 ];
 
 /// What a scenario is run with.
@@ -80,7 +82,8 @@ impl Outcome {
         Self { left_out: vec![why.into()], ..Self::default() }
     }
 
-    fn noted(mut self, note: impl Into<String>) -> Self {
+    /// With what must be known to read the rows.
+    pub(crate) fn noted(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }

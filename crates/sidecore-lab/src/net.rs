@@ -14,12 +14,14 @@ mod path;
 mod peer;
 mod protocol;
 mod space;
+mod tools;
 
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::{bench, output};
 pub(crate) use end::run as run_end;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
+pub(crate) use tools::measure as compare_tools;
 
 /// Runs what was typed. The exit code.
 ///

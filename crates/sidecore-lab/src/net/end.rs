@@ -3,7 +3,10 @@
 use super::links::Links;
 use super::peer;
 use super::space;
+use super::tools::Tool;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -17,10 +20,14 @@ pub(super) enum Order {
     Take { name: String, address: Ipv4Addr, bits: u8 },
     /// It is a peer that waits for near ends there.
     Listen { at: SocketAddr },
+    /// That program runs there, until the end is gone. Answered by the number of its process.
+    Run { tool: Tool, arguments: Vec<String> },
+    /// What runs there ends now.
+    End,
 }
 
-/// What it answers. `Err`: what is wrong.
-type Done = Result<(), String>;
+/// What it answers: null where nothing was asked. `Err`: what is wrong.
+type Done = Result<Value, String>;
 
 /// See the module.
 #[derive(Debug)]
@@ -45,7 +52,7 @@ impl End {
             return Err("the other end has no pipes".to_owned());
         };
         let mut end = Self { process, orders, answers: BufReader::new(answers) };
-        end.answer()?;
+        end.answer::<()>()?;
         Ok(end)
     }
 
@@ -59,14 +66,22 @@ impl End {
     /// # Errors
     /// What it says is wrong, or it is gone.
     pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
+        self.ask(order)
+    }
+
+    /// Has it say that.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, String> {
         send(&mut self.orders, order).map_err(|error| format!("the other end is gone: {error}"))?;
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<(), String> {
+    fn answer<T: DeserializeOwned>(&mut self) -> Result<T, String> {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line).map_err(|error| error.to_string());
-        match read.and_then(|_| serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())) {
+        match read.and_then(|_| serde_json::from_str::<Result<T, String>>(&line).map_err(|error| error.to_string())) {
             Ok(done) => done,
             Err(error) => Err(format!("the other end does not answer: {error}")),
         }
@@ -97,20 +112,35 @@ pub(crate) fn run() -> Result<(), String> {
     let own = space::enter_own().and_then(|()| Links::here());
     send(&mut answers, &own.as_ref().map(|_| ()).map_err(Clone::clone)).map_err(wrong)?;
     let links = own?;
+    let mut running = Vec::new();
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
-        send(&mut answers, &order.and_then(|order| obey(&links, order))).map_err(wrong)?;
+        send(&mut answers, &order.and_then(|order| obey(&links, &mut running, order))).map_err(wrong)?;
     }
     Ok(())
 }
 
-fn obey(links: &Links, order: Order) -> Done {
+fn obey(links: &Links, running: &mut Vec<Child>, order: Order) -> Done {
     match order {
-        Order::Take { name, address, bits } => links.take(&name, address, bits),
+        Order::Take { name, address, bits } => links.take(&name, address, bits).map(|()| Value::Null),
         Order::Listen { at } => {
             let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
             thread::spawn(move || peer::serve(&listener));
-            Ok(())
+            Ok(Value::Null)
+        }
+        Order::Run { tool, arguments } => {
+            let child = tool.start(&arguments, Stdio::null(), Stdio::null())?;
+            let id = child.id();
+            running.push(child);
+            Ok(id.into())
+        }
+        Order::End => {
+            for mut child in running.drain(..) {
+                // It is ours until it was waited for.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Ok(Value::Null)
         }
     }
 }
