@@ -36,6 +36,8 @@ struct Case {
     tool: Tool,
     own: Vec<Found>,
     other: Vec<Found>,
+    /// Why it goes no further.
+    wrong: Option<String>,
 }
 
 /// What one run of a load came to.
@@ -62,7 +64,7 @@ struct Laboratory {
 /// The calling thread is in a network namespace of its own afterwards, and on one core.
 ///
 /// # Errors
-/// No path can be made here, or it was lost: what to do.
+/// The system takes no handler of an interrupt.
 pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let mut cases = cases(quick);
@@ -76,23 +78,19 @@ pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String>
     if cases.is_empty() {
         return Ok(outcome);
     }
-    let (mut laboratory, places) = Laboratory::new(Duration::from_secs(if quick { 1 } else { 2 }))?;
-    let repeats = if quick { 1 } else { 5 };
-    bar.inc_length((cases.len() * repeats) as u64);
-    let interrupt = Interrupt::new()?;
-    'rounds: for round in 0..repeats {
-        for case in &mut cases {
-            bar.set_message(case.words());
-            if let Err(why) = case.run(&mut laboratory, round % 2 == 0) {
-                // What was measured until then is not lost.
-                outcome.lacks(format!("net: {}: {why}", case.words()));
-            }
-            bar.inc(1);
-            if interrupt.came() {
-                outcome.lacks(STOPPED);
-                break 'rounds;
-            }
+    let made = Laboratory::new(Duration::from_secs(if quick { 1 } else { 2 }));
+    let (mut laboratory, places) = match made {
+        Ok(made) => made,
+        Err(why) => {
+            outcome.lacks(format!("net: {why}"));
+            return Ok(outcome);
         }
+    };
+    if !rounds(&mut cases, &mut laboratory, if quick { 1 } else { 5 }, bar)? {
+        outcome.lacks(STOPPED);
+    }
+    for case in &cases {
+        case.wrong.iter().for_each(|why| outcome.lacks(format!("net: {}: {why}", case.words())));
     }
     outcome.add_rows(cases.iter().flat_map(|case| case.rows(&places)));
     Ok(outcome.noted(format!(
@@ -103,6 +101,24 @@ pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String>
         laboratory.time.as_secs(),
         WARM_UP.as_millis(),
     )))
+}
+
+/// Runs each case so often. Whether it came to its end.
+fn rounds(cases: &mut [Case], laboratory: &mut Laboratory, repeats: usize, bar: &ProgressBar) -> Result<bool, String> {
+    bar.inc_length((cases.len() * repeats) as u64);
+    let interrupt = Interrupt::new()?;
+    for round in 0..repeats {
+        for case in cases.iter_mut().filter(|case| case.wrong.is_none()) {
+            bar.set_message(case.words());
+            // What was measured until then is not lost.
+            case.wrong = case.run(laboratory, round % 2 == 0).err();
+            bar.inc(1);
+            if interrupt.came() {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
 }
 
 fn is_there(program: &str) -> bool {
@@ -127,6 +143,7 @@ fn cases(quick: bool) -> Vec<Case> {
                 tool,
                 own: Vec::new(),
                 other: Vec::new(),
+                wrong: None,
             }));
         }
     };
