@@ -428,6 +428,8 @@ pub(crate) enum Scenario {
     Nginx,
     /// Small messages over TCP and UDP, by an unmodified program; not among all
     Sockets,
+    /// The network laboratory against iperf3 and sockperf on the same path; not among all
+    Net,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,
 }

@@ -8,6 +8,7 @@ mod crypto;
 mod experiment;
 mod keys;
 mod lane;
+mod net;
 mod nginx;
 mod notify;
 mod ocf;
@@ -17,7 +18,7 @@ mod series;
 mod sockets;
 mod task;
 
-pub(crate) use series::{histogram, median, spread};
+pub(crate) use series::{histogram, median, ratio, spread};
 
 use crate::args::{Bench, Files, Scenario};
 use crate::progress::Progress;
@@ -41,7 +42,7 @@ struct Part {
 }
 
 /// In their order.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops },
     Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new },
@@ -51,6 +52,7 @@ const PARTS: [Part; 9] = [
     Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops },
     Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops },
     Part { scenario: Scenario::Sockets, name: "sockets", measure: sockets::measure, ops: sockets::ops },
+    Part { scenario: Scenario::Net, name: "net-tools", measure: net::measure, ops: Vec::new },
 ];
 
 /// What a scenario is run with.
@@ -92,7 +94,8 @@ impl Outcome {
         Self { left_out: vec![why.into()], ..Self::default() }
     }
 
-    fn noted(mut self, note: impl Into<String>) -> Self {
+    /// With what must be known to read the rows.
+    pub(crate) fn noted(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }

@@ -17,6 +17,7 @@ mod peer;
 mod protocol;
 mod sampling;
 mod space;
+mod tools;
 mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
@@ -24,6 +25,7 @@ use crate::{bench, output};
 pub(crate) use end::run as run_end;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
+pub(crate) use tools::measure as compare_tools;
 pub(crate) use tune::{Goal, Plant};
 
 /// Runs what was typed. The exit code.

@@ -169,6 +169,48 @@ fn nginx_makes_handshakes_with_its_key_in_a_file_and_in_the_service() {
 }
 
 #[test]
+fn the_network_laboratory_has_a_row_beside_each_of_other_tools() {
+    let rows = rows(&["net"]);
+    let is_there = |program: &&str| Command::new(program).arg("--version").output().is_ok();
+    let tools: Vec<&str> = ["iperf3", "sockperf"].into_iter().filter(is_there).collect();
+    if tools.len() < 2 {
+        skipped("iperf3 or sockperf is missing; run: sudo apt-get install iperf3 sockperf");
+    }
+    if rows.is_empty() && !tools.is_empty() {
+        return skipped("no network namespace can be made here");
+    }
+    let ops = [
+        ("iperf3", ["tcp send", "tcp receive", "udp send"].as_slice()),
+        ("sockperf", ["tcp round trip", "udp round trip"].as_slice()),
+    ];
+    for (tool, op) in ops.iter().flat_map(|(tool, ops)| ops.iter().map(move |op| (*tool, *op))) {
+        let of = |variant: &str| rows.iter().find(|row| row["op"] == op && row["variant"] == variant);
+        let [Some(theirs), Some(own), Some(cpu)] = [tool, "sidecore", "sidecore, CPU"].map(of) else {
+            assert!(!tools.contains(&tool), "{op} has no rows");
+            continue;
+        };
+        for row in [theirs, own] {
+            let figures = [&row["ops_per_s"], &row["cpu_us_per_op"]["client"], &row["cpu_us_per_op"]["service"]];
+            assert!(figures.iter().all(|figure| figure.as_f64().unwrap() > 0.0), "{row}");
+            let (times, payload) = (has(row, &["total_us"]), has(row, &["mbit_per_s"]));
+            assert_eq!((times, payload), (tool == "sockperf", tool == "iperf3"), "{row}");
+        }
+        assert_eq!((&own["baseline"], &cpu["baseline"]), (&tool.into(), &format!("{tool}'s CPU").into()));
+        assert!([own, cpu].iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0));
+    }
+}
+
+#[test]
+fn a_tool_that_is_missing_is_said() {
+    let output = command().args(["bench", "net", "--quick"]).env("PATH", "/nowhere").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for package in ["iperf3", "sockperf", "netperf", "netpipe-tcp"] {
+        assert!(said.contains(package), "{package} in\n{said}");
+    }
+}
+
+#[test]
 fn waking_is_compared_with_timers_and_with_what_was_published() {
     let rows = rows(&["keys", "--op", "p-256-sign"]);
     let waiting: Vec<_> = rows.iter().filter(|row| row["scenario"] == "keys-waiting").collect();

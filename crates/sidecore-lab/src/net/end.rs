@@ -3,6 +3,7 @@
 use super::links::Links;
 use super::peer;
 use super::space;
+use super::tools::Tool;
 use super::tune::{Here, by_name};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,10 @@ pub(super) enum Order {
     Read { interface: String, setting: String },
     /// It has that value from now on.
     Write { interface: String, setting: String, value: String },
+    /// That program runs there, until the end is gone. Answered by the number of its process.
+    Run { tool: Tool, arguments: Vec<String> },
+    /// What runs there ends now.
+    End,
 }
 
 /// What it answers: null where nothing was asked. `Err`: what is wrong.
@@ -112,15 +117,16 @@ pub(crate) fn run() -> Result<(), String> {
     let own = space::enter_own().and_then(|()| Links::here());
     send(&mut answers, &own.as_ref().map(|_| ()).map_err(Clone::clone)).map_err(wrong)?;
     let links = own?;
-    let mut tuned = None;
+    let (mut tuned, mut running) = (None, Vec::new());
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
-        send(&mut answers, &order.and_then(|order| obey(&links, &mut tuned, order))).map_err(wrong)?;
+        let done = order.and_then(|order| obey(&links, &mut tuned, &mut running, order));
+        send(&mut answers, &done).map_err(wrong)?;
     }
     Ok(())
 }
 
-fn obey(links: &Links, tuned: &mut Option<Here>, order: Order) -> Done {
+fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order: Order) -> Done {
     match order {
         Order::Take { name, address, bits } => links.take(&name, address, bits).map(|()| Value::Null),
         Order::Listen { at } => {
@@ -131,6 +137,20 @@ fn obey(links: &Links, tuned: &mut Option<Here>, order: Order) -> Done {
         Order::Read { interface, setting } => here(tuned, &interface)?.read(by_name(&setting)?).map(Value::String),
         Order::Write { interface, setting, value } => {
             here(tuned, &interface)?.write(by_name(&setting)?, &value).map(|()| Value::Null)
+        }
+        Order::Run { tool, arguments } => {
+            let child = tool.start(&arguments, Stdio::null(), Stdio::null())?;
+            let id = child.id();
+            running.push(child);
+            Ok(id.into())
+        }
+        Order::End => {
+            for mut child in running.drain(..) {
+                // It is ours until it was waited for.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Ok(Value::Null)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 15] = [
+const KNOWN: [(&str, &str, &str); 16] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -69,6 +69,12 @@ const KNOWN: [(&str, &str, &str); 15] = [
         "Sockets: small messages of an unmodified program",
         "Messages a second that arrive over TCP or UDP, against the same program on the kernel's own path without \
          delay. Of paced traffic the ratio is of the CPU time in sends, of quiet connections of latencies: there less is better.",
+    ),
+    (
+        "net-tools",
+        "Net: the laboratory against other tools",
+        "Goodput and median round trips of the same load over the same path, by this program and by others. Ratios to \
+         another tool are of goodput, or of the median time; those to its CPU are of the CPU time of both ends, where less is better.",
     ),
     (
         "nginx",

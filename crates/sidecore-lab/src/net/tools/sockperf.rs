@@ -1,0 +1,72 @@
+//! What `sockperf ping-pong --full-rtt` says: text for people, with colours.
+
+use crate::report::Times;
+
+/// What a client found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trips {
+    /// Round trips a second.
+    pub(super) rate: f64,
+    /// How long they took, us.
+    pub(super) times: Times,
+}
+
+/// Reads what a client said.
+///
+/// # Errors
+/// What sockperf says is wrong, or what it did not say.
+pub(super) fn read(said: &str) -> Result<Trips, String> {
+    if let Some((_, error)) = said.split_once("ERROR: ") {
+        return Err(format!("sockperf: {}", error.lines().next().unwrap_or_default()));
+    }
+    let after = |text: &str, name: &str| {
+        let found = text.split_once(name).and_then(|(_, rest)| first_number(rest)).filter(|number| *number > 0.0);
+        found.ok_or_else(|| format!("sockperf did not say {name}"))
+    };
+    // The run as a whole has a line like this one before it.
+    let valid = said.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
+    Ok(Trips {
+        rate: after(valid, "ReceivedMessages=")? / after(valid, "RunTime=")?,
+        times: Times {
+            mean: after(valid, "avg-rtt=")?,
+            p50: after(valid, "percentile 50.000 =")?,
+            p99: after(valid, "percentile 99.000 =")?,
+        },
+    })
+}
+
+/// The number that a text begins with, after spaces. `None`: the text may have been cut off in it.
+fn first_number(text: &str) -> Option<f64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
+    text[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str = include_str!("recorded/sockperf-tcp.txt");
+
+    #[test]
+    fn times_and_rate_come_from_what_was_recorded() {
+        let times = Times { mean: 88.741, p50: 14.131, p99: 1856.048 };
+        assert_eq!(read(RECORDED), Ok(Trips { rate: 6195.0 / 0.550, times }));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let refused = read(include_str!("recorded/sockperf-refused.txt"));
+        assert_eq!(refused, Err("sockperf: Can`t connect socket (errno=111 Connection refused)".to_owned()));
+        assert_eq!(read(""), Err("sockperf did not say ReceivedMessages=".to_owned()));
+    }
+
+    #[test]
+    fn a_text_that_ends_anywhere_is_read_or_refused() {
+        let ends = (0..RECORDED.len()).filter(|end| RECORDED.is_char_boundary(*end));
+        let read: Vec<_> = ends.map(|end| read(&RECORDED[..end])).collect();
+        let first = read.iter().position(Result::is_ok).expect("the whole text is read");
+        assert!(first > RECORDED.find("percentile 50.000").unwrap(), "the median is needed");
+        assert!(read[first..].iter().all(Result::is_ok), "more text takes nothing away");
+    }
+}
