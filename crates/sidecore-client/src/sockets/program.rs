@@ -134,17 +134,24 @@ pub fn let_go() {
 /// Descriptors of this process that belong to this library, which programs that close all that they do not know of are to
 /// leave alone.
 pub fn own_descriptors() -> [Option<RawFd>; 3] {
-    PROGRAM.peek().map_or([None; 3], |program| {
-        let undisturbed = Undisturbed::new();
-        let current = undisturbed.lock(&program.current);
-        current.attached.as_ref().map_or([None; 3], |attached| attached.attachment.descriptors())
-    })
+    PROGRAM.peek().map_or([None; 3], |program| Undisturbed::new().lock(&program.current).descriptors())
 }
 
-/// Whether that is one of them.
+/// Whether that is one of them. The library asks as well, for what it closes itself while it attaches: no lock is waited for.
 pub fn is_own(fd: RawFd) -> bool {
-    let may_be = |program: &Program| program.own.iter().any(|own| own.load(Ordering::Relaxed) == fd);
-    PROGRAM.peek().is_some_and(may_be) && own_descriptors().contains(&Some(fd))
+    let Some(program) = PROGRAM.peek() else { return false };
+    if !program.own.iter().any(|own| own.load(Ordering::Relaxed) == fd) {
+        return false;
+    }
+    let undisturbed = Undisturbed::new();
+    // While another thread attaches, the numbers alone say it.
+    undisturbed.try_lock(&program.current).is_none_or(|current| current.descriptors().contains(&Some(fd)))
+}
+
+impl Current {
+    fn descriptors(&self) -> [Option<RawFd>; 3] {
+        self.attached.as_ref().map_or([None; 3], |attached| attached.attachment.descriptors())
+    }
 }
 
 impl Program {
@@ -153,6 +160,8 @@ impl Program {
         if let Some(attached) = current.attached.as_ref().filter(|attached| !attached.attachment.is_gone()) {
             return Ok(attached.attachment.clone());
         }
+        // What is closed from here on is the library's to close.
+        self.own_are([None; 3]);
         current.attached = None;
         let now = clock::now();
         if now < current.retry_at {
@@ -196,6 +205,7 @@ impl Program {
             return;
         }
         let Some(attached) = Undisturbed::new().lock(&self.current).attached.take() else { return };
+        self.own_are([None; 3]);
         attached.attachment.end();
         for _ in 0..NAPS {
             if attached.waiter.has_ended() {

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// While there is one, the thread that made it handles no signals. They come when it is dropped. One within another is without
 /// effect; they are dropped in the reverse order.
@@ -34,6 +34,16 @@ impl Undisturbed {
     #[expect(clippy::unused_self, reason = "what is locked is given back before the signals come again")]
     pub(crate) fn lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same where nobody has it. `None`: somebody has, who may be this thread.
+    #[expect(clippy::unused_self, reason = "as above")]
+    pub(crate) fn try_lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
+        match mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

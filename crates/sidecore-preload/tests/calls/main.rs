@@ -128,6 +128,22 @@ fn no_datagram_is_lost_while_services_come_and_go() {
     assert_eq!(found_while_services_come_and_go("datagram_flow.c"), "heard all: 1\n".repeat(4));
 }
 
+#[test]
+fn a_program_goes_on_when_its_service_has_gone_for_good() {
+    let directory = TempDir::new().unwrap();
+    let (program, socket) = (compiled(directory.path(), &["gone.c"]), directory.path().join("socket"));
+    let service = started(&socket);
+    let found = thread::scope(|scope| {
+        let found = scope.spawn(|| found(&program, Some(&socket)));
+        while !found.is_finished() && ask::rows(&socket).unwrap().iter().all(|row| row.messages == 0) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(service);
+        found.join().unwrap()
+    });
+    assert_eq!(found, "whole connections: 1\n");
+}
+
 /// What that program finds.
 fn found_while_services_come_and_go(file: &str) -> String {
     let directory = TempDir::new().unwrap();
