@@ -179,8 +179,6 @@ pub(crate) struct NetMeasure {
     /// What joins the two ends of a pair
     #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
     pub(crate) by: NetJoint,
-    #[command(flatten)]
-    pub(crate) link: LinkProperties,
     /// Where `sidecore net peer` waits
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) peer: Option<String>,
@@ -204,6 +202,8 @@ pub(crate) struct NetMeasure {
     pub(crate) repeats: Option<usize>,
     #[command(flatten)]
     pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
 }
 
 #[derive(Debug, Args)]
@@ -266,8 +266,6 @@ pub(crate) struct NetTune {
     /// What joins the two
     #[arg(long, value_enum, default_value = "veth", conflicts_with = "peer")]
     pub(crate) by: NetJoint,
-    #[command(flatten)]
-    pub(crate) link: LinkProperties,
     /// Where `sidecore net peer` waits
     #[arg(long, value_name = "HOST[:PORT]", required_unless_present_any = ["pair", "revert"], requires = "interface")]
     pub(crate) peer: Option<String>,
@@ -321,6 +319,8 @@ pub(crate) struct NetTune {
     pub(crate) exhaustive: bool,
     #[command(flatten)]
     pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) link: LinkProperties,
 }
 
 #[derive(Debug, Args)]

@@ -165,8 +165,6 @@ impl Case {
     fn traffic(&self) -> &'static str {
         match (self.load.transport, self.load.direction, self.load.rate) {
             (Transport::Tcp, Direction::RoundTrip, Some(_)) => "tcp paced",
-            (Transport::Tcp, Direction::RoundTrip, None) => "tcp round trip",
-            (Transport::Udp, Direction::RoundTrip, _) => "udp round trip",
             (Transport::Tcp, ..) => "tcp",
             (Transport::Udp, ..) => "udp",
         }

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 16] = [
+const KNOWN: [(&str, &str, &str); 17] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -69,6 +69,12 @@ const KNOWN: [(&str, &str, &str); 16] = [
         "Sockets: small messages of an unmodified program",
         "Messages a second that arrive over TCP or UDP, against the same program on the kernel's own path without \
          delay. Of paced traffic the ratio is of the CPU time in sends, of quiet connections of latencies: there less is better.",
+    ),
+    (
+        "net",
+        "Net: a path",
+        "Messages a second over a path, by size and number of connections, and what they cost. Packets and CPU time are those of the \
+         near machine, others' work included.",
     ),
     (
         "net-tools",
