@@ -430,6 +430,8 @@ pub(crate) enum Scenario {
     Sockets,
     /// The network laboratory against iperf3 and sockperf on the same path; not among all
     Net,
+    /// What a link of `sidecore net link` carries, and its moderation against the policy simulated; not among all
+    Link,
     /// This machine as a plan for `sidecore sim`; not among all
     Calibrate,
 }

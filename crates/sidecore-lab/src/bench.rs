@@ -42,7 +42,7 @@ struct Part {
 }
 
 /// In their order.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { scenario: Scenario::Lane, name: "lane", measure: lane::measure, ops: Vec::new },
     Part { scenario: Scenario::Crypto, name: "crypto", measure: crypto::measure, ops: crypto::ops },
     Part { scenario: Scenario::Ocf, name: "ocf", measure: ocf::measure, ops: Vec::new },
@@ -52,7 +52,8 @@ const PARTS: [Part; 10] = [
     Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops },
     Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops },
     Part { scenario: Scenario::Sockets, name: "sockets", measure: sockets::measure, ops: sockets::ops },
-    Part { scenario: Scenario::Net, name: "net-tools", measure: net::measure, ops: Vec::new },
+    Part { scenario: Scenario::Net, name: "net-tools", measure: net::against_tools, ops: Vec::new },
+    Part { scenario: Scenario::Link, name: "link", measure: net::link, ops: Vec::new },
 ];
 
 /// What a scenario is run with.

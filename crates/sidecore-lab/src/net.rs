@@ -23,6 +23,7 @@ mod tune;
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::{bench, output};
 pub(crate) use end::run as run_end;
+pub(crate) use link::check as check_link;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
 pub(crate) use tools::measure as compare_tools;

@@ -3,8 +3,10 @@
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
+use nix::unistd::Uid;
 use serde_json::Value;
 use skipped::skipped;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn command() -> Command {
@@ -198,6 +200,26 @@ fn the_network_laboratory_has_a_row_beside_each_of_other_tools() {
         assert_eq!((&own["baseline"], &cpu["baseline"]), (&tool.into(), &format!("{tool}'s CPU").into()));
         assert!([own, cpu].iter().all(|row| row["ratio"].as_f64().unwrap() > 0.0));
     }
+}
+
+#[test]
+fn a_link_is_measured_against_how_it_is_set() {
+    let rows = rows(&["link"]);
+    if rows.is_empty() {
+        assert!(!Uid::effective().is_root() || !Path::new("/dev/net/tun").exists(), "root makes a link");
+        return skipped("a link needs root, or user namespaces, and /dev/net/tun");
+    }
+    let of = |variant: &str| rows.iter().filter(|row| row["variant"] == variant).collect::<Vec<_>>();
+    assert_eq!((of("veth").len(), of("link, no offload").len(), of("simulated").len()), (1, 2, 4));
+    let carried = |row: &&Value| has(row, &["mbit_per_s", "ratio", "baseline"]);
+    assert!(of("link, no offload").iter().all(carried));
+    let moderated = of("link").into_iter().filter(|row| has(row, &["packets_per_interrupt"]));
+    for (row, most) in moderated.zip([8.0, 4096.0, 32.0, 32.0]) {
+        // A link that is late announces more at once, never fewer, and never more than are to wait.
+        let packets = row["packets_per_interrupt"].as_f64().unwrap();
+        assert!(packets > 1.2 && packets <= most, "{row}");
+    }
+    assert!(of("link, added").iter().all(|row| has(row, &["total_us", "ratio", "reach"])));
 }
 
 #[test]

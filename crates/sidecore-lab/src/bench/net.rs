@@ -1,17 +1,29 @@
-//! The network laboratory itself, against other tools for the same.
+//! The network laboratory itself: against other tools for the same, and its link against how it is set.
 
 use super::{BenchError, Outcome, Settings};
 use crate::net;
 use crate::progress::Progress;
 use std::thread;
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+/// Beside other tools.
+pub(super) fn against_tools(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     // Of the progress only the bar can be told from another thread.
     let bar = &progress.bar;
-    // The namespaces and cores of this measurement are those of a thread: no other one has them afterwards.
+    aside("net-tools", || net::compare_tools(settings.quick, bar))
+}
+
+/// A link, beside what it is set to.
+pub(super) fn link(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let bar = &progress.bar;
+    aside("link", || net::check_link(settings.quick, settings.seed, bar))
+}
+
+/// By a thread of its own: namespaces and cores of the measurement are those of that thread, and no other one has them
+/// afterwards.
+fn aside(name: &str, measure: impl FnOnce() -> Result<Outcome, String> + Send) -> Result<Outcome, BenchError> {
     let measured = thread::scope(|scope| {
-        let thread = scope.spawn(|| net::compare_tools(settings.quick, bar));
+        let thread = scope.spawn(measure);
         thread.join().map_err(|_| "the measurement of the network failed".to_owned())
     })?;
-    Ok(measured.unwrap_or_else(|why| Outcome::left_out(format!("net-tools: {why}"))))
+    Ok(measured.unwrap_or_else(|why| Outcome::left_out(format!("{name}: {why}"))))
 }

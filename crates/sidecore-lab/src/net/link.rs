@@ -2,6 +2,7 @@
 //!
 //! What decides is in [`path`]: it is told the time. [`forwarder`] acts.
 
+mod check;
 mod command;
 mod counters;
 mod forwarder;
@@ -12,6 +13,7 @@ mod wire;
 
 use super::links::Links;
 use super::pair::Pair;
+pub(crate) use check::measure as check;
 pub(super) use command::run;
 pub(crate) use counters::Counters;
 use counters::Tally;

@@ -2,8 +2,10 @@
 
 use super::end::{End, Order};
 use super::links::Links;
+use super::path::Path;
+use super::protocol::PORT;
 use super::space;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Of a network that is for measurements (RFC 2544).
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -37,5 +39,15 @@ impl Pair {
         far.order(&Order::Take { name: "far".to_owned(), address: FAR, bits: BITS })?;
         links.take("near", NEAR, BITS)?;
         Ok(Self { far })
+    }
+
+    /// The path from the near end to the far one, which takes part in loads from now on.
+    ///
+    /// # Errors
+    /// The far end is gone.
+    pub(super) fn path(&mut self) -> Result<Path, String> {
+        let at = SocketAddr::from((FAR, PORT));
+        self.far.order(&Order::Listen { at })?;
+        Path::to(at)
     }
 }

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 17] = [
+const KNOWN: [(&str, &str, &str); 18] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -81,6 +81,11 @@ const KNOWN: [(&str, &str, &str); 17] = [
         "Net: the laboratory against other tools",
         "Goodput and median round trips of the same load over the same path, by this program and by others. Ratios to \
          another tool are of goodput, or of the median time; those to its CPU are of the CPU time of both ends, where less is better.",
+    ),
+    (
+        "link",
+        "Link: a link with properties against how it is set",
+        "What one TCP connection carries over a link without a rate, against what it is to carry and against veth. Of moderation:          packets that an interrupt announces and the time that it adds, against core's policy simulated on the same instants.",
     ),
     (
         "nginx",

@@ -1,0 +1,205 @@
+//! `bench link`: whether a link is as it is set. What it carries, beside veth; and what its moderation does to datagrams,
+//! beside core's policy on the instants at which they were sent.
+
+mod datagrams;
+mod policy;
+
+use super::super::pair::Pair;
+use super::super::protocol::{Direction, Load, Transport};
+use super::{Link, Settings};
+use crate::bench::{Outcome, median, ratio, spread};
+use crate::interrupt::{Interrupt, STOPPED};
+use crate::report::{Key, Row};
+use datagrams::{Sending, Went};
+use indicatif::ProgressBar;
+use policy::Announced;
+use sidecore::core::policy::notify::Notify;
+use std::thread;
+use std::time::Duration;
+
+const SCENARIO: &str = "link";
+/// How far moderation may be off the policy's.
+const WITHIN: (f64, f64) = (0.9, 1.1);
+/// What a stream has before it counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+
+/// One TCP stream over that.
+struct Stream {
+    name: &'static str,
+    /// `None`: a pair of virtual interfaces.
+    link: Option<Settings>,
+    /// What it is to carry at least, Mbit/s.
+    reach: Option<f64>,
+    mbit_per_s: Vec<f64>,
+}
+
+/// Datagrams over a link that moderates.
+struct Moderated {
+    policy: Notify,
+    sending: Sending,
+    runs: Vec<Compared>,
+}
+
+/// One run of them.
+struct Compared {
+    moderated: Went,
+    /// The same over a link that does not moderate.
+    plain: Went,
+    /// What the policy would have done.
+    simulated: Announced,
+}
+
+/// Measures both. The calling thread is in a network namespace of its own afterwards.
+///
+/// # Errors
+/// The system does not let this process make links, or one of them fails.
+pub(crate) fn measure(quick: bool, seed: u64, bar: &ProgressBar) -> Result<Outcome, String> {
+    let (mut streams, mut moderated) = (streams(), moderated(quick, seed));
+    let repeats = if quick { 1 } else { 5 };
+    let window = Duration::from_millis(if quick { 500 } else { 2_000 });
+    bar.inc_length(((streams.len() + moderated.len()) * repeats) as u64);
+    let mut outcome = Outcome::default();
+    let interrupt = Interrupt::new()?;
+    'rounds: for _ in 0..repeats {
+        let parts = streams.iter_mut().map(Part::Stream).chain(moderated.iter_mut().map(Part::Moderated));
+        for mut part in parts {
+            if interrupt.came() {
+                outcome.lacks(STOPPED);
+                break 'rounds;
+            }
+            bar.set_message(part.words());
+            part.run(window)?;
+            bar.inc(1);
+        }
+    }
+    let base = streams[0].mbit_per_s.clone();
+    outcome
+        .add_rows(streams.iter().filter(|stream| !stream.mbit_per_s.is_empty()).flat_map(|stream| stream.rows(&base)));
+    outcome.add_rows(moderated.iter().filter(|case| !case.runs.is_empty()).flat_map(Moderated::rows));
+    Ok(outcome.noted(format!(
+        "link: one TCP connection, writes of 64 KiB, {} ms after {} ms; no thread is pinned, none has a real-time priority. \
+         Datagrams are sent at random with the rate as their mean. What the link adds is the mean from send to the arrival \
+         that the kernel stamps, less the same on a link that does not moderate, in turn. Simulated is core's policy on the \
+         instants at which the program sent.",
+        window.as_millis(),
+        WARM_UP.as_millis(),
+    )))
+}
+
+fn streams() -> [Stream; 3] {
+    let stream = |name, link, reach| Stream { name, link, reach, mbit_per_s: Vec::new() };
+    let without = Settings { offload: false, ..Settings::default() };
+    [
+        stream("veth", None, None),
+        stream("link", Some(Settings::default()), Some(5_000.0)),
+        stream("link, no offload", Some(without), Some(1_000.0)),
+    ]
+}
+
+fn moderated(quick: bool, seed: u64) -> [Moderated; 4] {
+    let case = |count, micros: u64, rate: u32| Moderated {
+        policy: Notify::Coalesce { count, delay: micros * 1_000 },
+        sending: Sending { rate: f64::from(rate), count: if quick { rate / 2 } else { rate * 2 }, seed },
+        runs: Vec::new(),
+    };
+    [case(8, 1_024, 4_000), case(4_096, 500, 4_000), case(32, 5_000, 4_000), case(32, 1_024, 20_000)]
+}
+
+/// What takes its turn.
+enum Part<'m> {
+    Stream(&'m mut Stream),
+    Moderated(&'m mut Moderated),
+}
+
+impl Part<'_> {
+    fn words(&self) -> String {
+        match self {
+            Self::Stream(stream) => stream.name.to_owned(),
+            Self::Moderated(case) => case.policy.to_string(),
+        }
+    }
+
+    fn run(&mut self, window: Duration) -> Result<(), String> {
+        match self {
+            Self::Stream(stream) => stream.run(window),
+            Self::Moderated(case) => case.run(),
+        }
+    }
+}
+
+impl Stream {
+    fn run(&mut self, window: Duration) -> Result<(), String> {
+        let (mut pair, _link) = match &self.link {
+            None => (Pair::by_veth()?, None),
+            Some(settings) => Link::start(settings).map(|(pair, link)| (pair, Some(link)))?,
+        };
+        let mut path = pair.path()?;
+        let load =
+            Load { transport: Transport::Tcp, direction: Direction::Send, size: 65_536, connections: 1, rate: None };
+        let mut running = path.begin(&load)?;
+        thread::sleep(WARM_UP);
+        let before = running.count()?;
+        thread::sleep(window);
+        let far = running.count()?.since(&before).far;
+        running.end()?;
+        self.mbit_per_s.push(far.received.bytes as f64 * 8.0 / far.seconds() / 1e6);
+        Ok(())
+    }
+
+    /// Against what it is to carry, and against veth.
+    fn rows(&self, base: &[f64]) -> Vec<Row> {
+        let row = Row::new(SCENARIO, self.name)
+            .with(Key::Op, "tcp stream")
+            .with(Key::MbitPerS, median(&self.mbit_per_s))
+            .with(Key::Spread, spread(&self.mbit_per_s))
+            .with(Key::Repeats, self.mbit_per_s.len());
+        let Some(reach) = self.reach else { return vec![row] };
+        let against =
+            |ratio: Option<f64>, baseline: String| row.clone().with(Key::Ratio, ratio).with(Key::Baseline, baseline);
+        let reached = against(Some(median(&self.mbit_per_s) / reach), format!("{} Gbit/s", reach / 1e3));
+        vec![reached.with(Key::AtLeast, 1.0), against(ratio(&self.mbit_per_s, base), "veth".to_owned())]
+    }
+}
+
+impl Moderated {
+    fn run(&mut self) -> Result<(), String> {
+        let over = |moderation| {
+            let settings = Settings { moderation, ..Settings::default() };
+            let (pair, link) = Link::start(&settings)?;
+            self.sending.over(&pair, &link)
+        };
+        let (plain, moderated) = (over(None)?, over(Some(self.policy))?);
+        let simulated = Announced::of(self.policy, &moderated.sent_at);
+        self.runs.push(Compared { moderated, plain, simulated });
+        Ok(())
+    }
+
+    /// What the policy does, and what the link did against it.
+    fn rows(&self) -> Vec<Row> {
+        let figures = |of: fn(&Compared) -> f64| self.runs.iter().map(of).collect::<Vec<_>>();
+        let packets = figures(|run| run.moderated.per_interrupt);
+        let packets_simulated = figures(|run| run.simulated.per_interrupt);
+        let added = figures(|run| run.moderated.latency_us - run.plain.latency_us);
+        let held = figures(|run| run.simulated.held_us);
+        let row = |variant| {
+            Row::new(SCENARIO, variant)
+                .with(Key::Op, self.policy.to_string())
+                .with(Key::SentPerS, self.sending.rate)
+                .with(Key::Repeats, self.runs.len())
+        };
+        let against = |row: Row, found: &[f64], simulated: &[f64], baseline| {
+            row.with(Key::Ratio, ratio(found, simulated))
+                .with(Key::Baseline, baseline)
+                .with(Key::AtLeast, WITHIN.0)
+                .with(Key::AtMost, WITHIN.1)
+                .with(Key::Spread, spread(found))
+        };
+        let simulated = row("simulated").with(Key::PacketsPerInterrupt, median(&packets_simulated));
+        let link = row("link").with(Key::PacketsPerInterrupt, median(&packets));
+        vec![
+            simulated.with(Key::TotalMean, median(&held)),
+            against(link, &packets, &packets_simulated, "packets simulated"),
+            against(row("link, added").with(Key::TotalMean, median(&added)), &added, &held, "time simulated"),
+        ]
+    }
+}

@@ -1,0 +1,167 @@
+//! Datagrams that a program sends over a link at random, and when they arrive by the kernel's stamps.
+
+use super::super::super::pair::{FAR, NEAR, Pair};
+use super::super::Link;
+use nix::cmsg_space;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::time::TimeSpec;
+use sidecore::core::time::Nanos;
+use sidecore_sim::engine::Random;
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const PORT: u16 = 5218;
+/// What a datagram carries: its number, or this before they count.
+const HELLO: u64 = u64::MAX;
+const SIZE: usize = 64;
+/// How often a first datagram is sent, and how long each is waited for: the link's ends look for each other.
+const HELLOS: u32 = 50;
+const MOMENT: Duration = Duration::from_millis(40);
+/// No datagram is under way for so long.
+const SILENCE: Duration = Duration::from_millis(500);
+/// More may not be lost.
+const MOST_LOST: f64 = 0.01;
+/// The clock that stamps must not be set meanwhile by more than this, ns.
+const STEADY: u128 = 100_000;
+
+/// How datagrams are sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    /// A second, in the mean; gaps are exponential.
+    pub(super) rate: f64,
+    pub(super) count: u32,
+    pub(super) seed: u64,
+}
+
+/// What became of them.
+#[derive(Clone, Debug)]
+pub(super) struct Went {
+    /// When the program sent each, since the first.
+    pub(super) sent_at: Vec<Nanos>,
+    /// Mean from there to the arrival that the kernel stamps, us.
+    pub(super) latency_us: f64,
+    /// By the link's own counters.
+    pub(super) per_interrupt: f64,
+}
+
+impl Sending {
+    /// From the near end of the link to the far one.
+    ///
+    /// # Errors
+    /// The ends do not find each other, more than a hundredth is lost, or the clock was set.
+    pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, String> {
+        let wrong = |error: std::io::Error| format!("the ends of the link do not find each other: {error}");
+        let far = File::open(format!("/proc/{}/ns/net", pair.far.id())).map_err(wrong)?;
+        let (heard, hears) = mpsc::channel();
+        let receiver = thread::spawn(move || receive(far, &heard));
+        let socket = UdpSocket::bind((NEAR, 0)).map_err(wrong)?;
+        socket.connect((FAR, PORT)).map_err(wrong)?;
+        greet(&socket, &hears)?;
+        let before = link.counters()[0];
+        let (clock, offset) = (Instant::now(), wall());
+        let sent = self.send(&socket);
+        let drift = (wall() - offset).abs_diff(clock.elapsed().as_nanos());
+        let arrived = receiver.join().map_err(|_| "the far end failed".to_owned())??;
+        if drift > STEADY {
+            return Err("the machine's clock was set meanwhile: measure again".to_owned());
+        }
+        let after = link.counters()[0];
+        let interrupts = (after.interrupts - before.interrupts).max(1);
+        let latencies: Vec<f64> = arrived
+            .iter()
+            .filter_map(|(number, at)| Some((*at as f64 - *sent.get(usize::try_from(*number).ok()?)? as f64) / 1e3))
+            .collect();
+        if (latencies.len() as f64) < f64::from(self.count) * (1.0 - MOST_LOST) {
+            return Err(format!(
+                "of {} datagrams {} arrived: the machine has no time for the link",
+                self.count,
+                latencies.len()
+            ));
+        }
+        Ok(Went {
+            latency_us: latencies.iter().sum::<f64>() / latencies.len() as f64,
+            per_interrupt: (after.delivered - before.delivered) as f64 / interrupts as f64,
+            sent_at: sent.iter().map(|at| u64::try_from(at - sent[0]).unwrap_or(0)).collect(),
+        })
+    }
+
+    /// When each was sent, by the clock that stamps.
+    fn send(self, socket: &UdpSocket) -> Vec<u128> {
+        let mut random = Random::new(self.seed);
+        let (began, mut due) = (Instant::now(), Duration::ZERO);
+        let mut sent = Vec::with_capacity(self.count as usize);
+        for number in 0..u64::from(self.count) {
+            due += Duration::from_secs_f64(random.exponential(1.0 / self.rate));
+            thread::sleep(due.saturating_sub(began.elapsed()));
+            sent.push(wall());
+            // One that is not sent is one that does not arrive.
+            let _ = socket.send(&datagram(number));
+        }
+        sent
+    }
+}
+
+fn datagram(number: u64) -> [u8; SIZE] {
+    let mut bytes = [0; SIZE];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// The clock that stamps arrivals, ns.
+fn wall() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}
+
+fn greet(socket: &UdpSocket, hears: &Receiver<()>) -> Result<(), String> {
+    for _ in 0..HELLOS {
+        // It may be refused until the far end has its socket.
+        let _ = socket.send(&datagram(HELLO));
+        match hears.recv_timeout(MOMENT) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Err("no datagram came through the link".to_owned())
+}
+
+/// Numbers and instants of what arrives in that namespace, until nothing does for a while.
+fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, String> {
+    let wrong = |error: nix::Error| format!("the far end cannot receive: {error}");
+    setns(namespace, CloneFlags::CLONE_NEWNET).map_err(wrong)?;
+    let socket = UdpSocket::bind((FAR, PORT)).map_err(|error| format!("the far end cannot receive: {error}"))?;
+    setsockopt(&socket, ReceiveTimestampns, &true).map_err(wrong)?;
+    let patience = |time| socket.set_read_timeout(Some(time)).map_err(|error| error.to_string());
+    // The greeting takes no longer.
+    patience(MOMENT * (HELLOS + 1))?;
+    let (mut bytes, mut space, mut arrived) = ([0; SIZE], cmsg_space!(TimeSpec), Vec::new());
+    loop {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let stamp = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty()) {
+            Ok(message) => message.cmsgs().ok().and_then(|mut all| all.find_map(stamp)),
+            Err(nix::errno::Errno::EINTR) => continue,
+            // Nothing comes any more.
+            Err(nix::errno::Errno::EAGAIN) => return Ok(arrived),
+            Err(error) => return Err(wrong(error)),
+        };
+        let number = bytes.first_chunk().map_or(HELLO, |number| u64::from_le_bytes(*number));
+        if number == HELLO {
+            // Nobody waits for the second one.
+            let _ = heard.send(());
+            patience(SILENCE)?;
+        } else {
+            arrived.extend(stamp.map(|at| (number, at)));
+        }
+    }
+}
+
+fn stamp(message: ControlMessageOwned) -> Option<u128> {
+    let ControlMessageOwned::ScmTimestampns(at) = message else { return None };
+    Some(Duration::from(at).as_nanos())
+}
