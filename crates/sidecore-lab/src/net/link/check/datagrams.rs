@@ -58,11 +58,11 @@ impl Sending {
     pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, String> {
         let wrong = |error: std::io::Error| format!("the ends of the link do not find each other: {error}");
         let far = File::open(format!("/proc/{}/ns/net", pair.far.id())).map_err(wrong)?;
-        let (heard, hears) = mpsc::channel();
+        let (heard, first) = mpsc::channel();
         let receiver = thread::spawn(move || receive(far, &heard));
         let socket = UdpSocket::bind((NEAR, 0)).map_err(wrong)?;
         socket.connect((FAR, PORT)).map_err(wrong)?;
-        greet(&socket, &hears)?;
+        greet(&socket, &first)?;
         let before = link.counters()[0];
         let (clock, offset) = (Instant::now(), wall());
         let sent = self.send(&socket);
@@ -118,11 +118,11 @@ fn wall() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
-fn greet(socket: &UdpSocket, hears: &Receiver<()>) -> Result<(), String> {
+fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), String> {
     for _ in 0..HELLOS {
         // It may be refused until the far end has its socket.
         let _ = socket.send(&datagram(HELLO));
-        match hears.recv_timeout(MOMENT) {
+        match first.recv_timeout(MOMENT) {
             Ok(()) => return Ok(()),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
@@ -144,7 +144,7 @@ fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, Stri
     loop {
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let stamp = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty()) {
-            Ok(message) => message.cmsgs().ok().and_then(|mut all| all.find_map(stamp)),
+            Ok(message) => message.cmsgs().ok().and_then(|mut all| all.find_map(|message| stamp(&message))),
             Err(nix::errno::Errno::EINTR) => continue,
             // Nothing comes any more.
             Err(nix::errno::Errno::EAGAIN) => return Ok(arrived),
@@ -161,7 +161,7 @@ fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, Stri
     }
 }
 
-fn stamp(message: ControlMessageOwned) -> Option<u128> {
+fn stamp(message: &ControlMessageOwned) -> Option<u128> {
     let ControlMessageOwned::ScmTimestampns(at) = message else { return None };
-    Some(Duration::from(at).as_nanos())
+    Some(Duration::from(*at).as_nanos())
 }
