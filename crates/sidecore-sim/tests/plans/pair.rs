@@ -1,28 +1,19 @@
 //! Two PCs on one link, against figures published by others and what must hold.
 
+use super::{plan_of, root, values_of};
 use sidecore_sim::compare::{Published, compare};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
 const STREAMS: [&str; 3] = ["tcp_mbit_per_s", "udp_sent_mbit_per_s", "udp_received_mbit_per_s"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn plan(settings: &[&str]) -> Plan {
-    let mut plan = Plan::read(&root().join("plans/lhcb.toml")).unwrap();
-    plan.set_all(settings).unwrap();
-    plan
+    plan_of("lhcb", settings)
 }
 
-/// Metrics of one run.
 fn values<const N: usize>(settings: &[&str], metrics: [&str; N]) -> [f64; N] {
-    let plan = plan(settings);
-    let outcome = plan.system.run(&plan.settings, 1);
-    metrics.map(|name| outcome.values[plan.system.metrics.iter().position(|known| known.name == name).unwrap()])
+    values_of(&plan(settings), metrics)
 }
 
 fn value(settings: &[&str], metric: &str) -> f64 {

@@ -1,31 +1,21 @@
 //! The network interface on the chip or behind PCI Express, against what is published and what must hold.
 
+use super::{plan_of, root, values_of};
 use sidecore_sim::compare::{Published, compare};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
 const BOTH: [&str; 2] = ["integrated", "discrete"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn plan(settings: &[&str]) -> Plan {
-    let mut plan = Plan::read(&root().join("plans/inic.toml")).unwrap();
-    for setting in settings {
-        plan.set_all(&[setting]).unwrap();
-    }
-    plan
+    plan_of("inic", settings)
 }
 
 /// A metric of one run.
 fn value(settings: &[&str], attachment: &str, metric: &str) -> f64 {
-    let mut plan = plan(settings);
-    plan.set_all(&[format!("nic.attachment={attachment}")]).unwrap();
-    let metric = plan.system.metrics.iter().position(|known| known.name == metric).unwrap();
-    plan.system.run(&plan.settings, 1).values[metric]
+    let attachment = format!("nic.attachment={attachment}");
+    values_of(&plan(&[settings, &[&attachment]].concat()), [metric])[0]
 }
 
 #[test]

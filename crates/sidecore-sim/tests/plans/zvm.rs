@@ -1,22 +1,14 @@
 //! Guests under z/VM, against what is published and what must hold.
 
+use super::{plan_of, root};
 use sidecore_sim::compare::{Cell, Published, compare};
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
 use sidecore_sim::system::Outcome;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn plan(settings: &[&str]) -> Plan {
-    let mut plan = Plan::read(&root().join("plans/zvm.toml")).unwrap();
-    for setting in settings {
-        plan.set_all(&[setting]).unwrap();
-    }
-    plan
+    plan_of("zvm", settings)
 }
 
 fn run(settings: &[&str], seed: u64) -> Outcome {
