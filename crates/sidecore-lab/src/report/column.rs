@@ -137,6 +137,8 @@ columns! {
     Devices = text("devices", 1);
     /// Number of clients that submit at the same time.
     Clients = set("clients", 0, plain);
+    /// CPUs that the programs of each end of a path run on.
+    Cpus = Column { header: "CPUs", ..set("cpus", 0, plain) };
     /// Operations that each client has in flight at a time.
     Jobs = set("jobs", 0, plain);
     /// Size of a message in bytes.
