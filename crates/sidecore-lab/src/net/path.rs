@@ -243,6 +243,34 @@ mod tests {
     }
 
     #[test]
+    fn a_near_end_of_another_version_is_told_what_to_do() {
+        let mut connection = TcpStream::connect(peer()).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        // As version 1 asked.
+        let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
+                     \"size\":64,\"connections\":1,\"rate\":null}}}\n";
+        connection.write_all(asked.as_bytes()).unwrap();
+        let answer: Option<Answer> = Control::new(connection).hear().unwrap();
+        assert!(
+            matches!(&answer, Some(Answer::Refused(why)) if why.contains("install the same sidecore")),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn a_load_that_is_refused_leaves_the_path_as_it_is() {
+        let mut path = Path::to(peer()).unwrap();
+        let one = load(Transport::Tcp, Direction::Send);
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: Some(usize::MAX) }).unwrap();
+        assert!(matches!(&answer, Answer::Refused(why) if why.contains("the far end has 1 to ")), "{answer:?}");
+        path.use_cpus(Some(usize::MAX));
+        assert!(path.begin(&one).unwrap_err().contains("the near end has 1 to "));
+        path.use_cpus(Some(1));
+        assert!(!path.is_lost());
+        assert!(path.begin(&one).unwrap().end().is_ok());
+    }
+
+    #[test]
     fn who_does_not_know_the_token_is_no_part_of_the_load() {
         let mut path = Path::to(peer()).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::Receive) };

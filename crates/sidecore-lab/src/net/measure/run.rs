@@ -79,7 +79,10 @@ impl Instruments {
     pub(crate) fn with_breakdown(mut self, far: Option<u32>, keeps_stacks: bool, left_out: &mut Vec<String>) -> Self {
         let processes = [std::process::id()].into_iter().chain(far).collect();
         match Sampling::open(processes, keeps_stacks) {
-            Ok(sampling) => self.sampling = Some(sampling),
+            Ok((sampling, unseen)) => {
+                self.sampling = Some(sampling);
+                left_out.extend(unseen);
+            }
             Err(why) => left_out.push(format!("where the time goes: {why}")),
         }
         self
@@ -87,14 +90,15 @@ impl Instruments {
 }
 
 impl Sampling {
-    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<Self, String> {
+    /// With what cannot be seen here.
+    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
         let setup = Setup::new(&online()?, Idling::KeptForTimer).with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
         if let Some(missing) = tried.sees_only_own() {
             return Err(missing.to_owned());
         }
-        tried.stop()?;
-        Ok(Self { setup, rules: Rules::own()?, processes, keeps_stacks })
+        let unseen = tried.stop()?.left_out;
+        Ok((Self { setup, rules: Rules::own()?, processes, keeps_stacks }, unseen))
     }
 
     fn parts(&self, profile: &Profile) -> Parts {
