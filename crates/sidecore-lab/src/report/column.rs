@@ -203,6 +203,8 @@ columns! {
     SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);
     /// Packets a second that interfaces dropped, at both ends.
     DroppedPerS = found("dropped_per_s", "dropped/s", 6, Less, rate);
+    /// Datagrams a second that found no room with their receiver, at both ends.
+    OverflowedPerS = found("overflowed_per_s", "no room/s", 6, Less, rate);
     /// Segments a second that TCP sent again, at both ends.
     RetransmittedPerS = found("retransmitted_per_s", "again/s", 6, Less, rate);
     /// Instructions for each packet, of the whole machine.

@@ -83,6 +83,7 @@ impl Case {
             .with(Key::ReschedulesPerS, figures(Figure::Reschedules))
             .with(Key::SoftirqsPerS, figure(&Run::softirqs))
             .with(Key::DroppedPerS, figure(&|run: &Run| run.of_both(Figure::Dropped)))
+            .with(Key::OverflowedPerS, figure(&|run: &Run| run.of_both(Figure::Overflowed)))
             .with(Key::RetransmittedPerS, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
             .with(Key::InstructionsPerPacket, figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)))
             .with(Key::MissesPerPacket, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))

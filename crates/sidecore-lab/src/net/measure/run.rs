@@ -171,9 +171,9 @@ impl Run {
         (packets > 0).then_some(packets as f64)
     }
 
+    /// CPU time of the whole near machine by its packets, us.
     pub(crate) fn cpu_per_packet(&self) -> Option<f64> {
-        let busy: f64 = self.both.near.processors.iter().map(|cpu| cpu.busy()).sum();
-        Some(busy * 1e6 / self.packets()?)
+        Some(self.both.near.busy_s() * 1e6 / self.packets()?)
     }
 
     /// Of one processor, as a share.
