@@ -92,7 +92,7 @@ impl Instruments {
 impl Sampling {
     /// With what cannot be seen here.
     fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
-        let setup = Setup::new(&online()?, Idling::KeptForTimer).with_device(Link::threads());
+        let setup = Setup::new(&online()?, Idling::KeptForTimer)?.with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
         if let Some(missing) = tried.sees_only_own() {
             return Err(missing.to_owned());
@@ -101,8 +101,8 @@ impl Sampling {
         Ok((Self { setup, rules: Rules::own()?, processes, keeps_stacks }, unseen))
     }
 
-    fn parts(&self, profile: &Profile) -> Parts {
-        Parts::of(profile, &self.rules, &self.processes)
+    fn parts(&self, profile: &Profile, near: &Account) -> Parts {
+        Parts::of(profile, &self.rules, &self.processes, near.busy_s() * 1e6)
     }
 }
 
@@ -134,7 +134,7 @@ impl Run {
         let profile = sampler.map(Sampler::stop).transpose()?;
         let latencies = running.end()?;
         let seen = profile.as_ref().zip(instruments.sampling.as_ref());
-        let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile));
+        let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile, &both.near));
         let stacks = seen.filter(|(_, sampling)| sampling.keeps_stacks).map(|(profile, _)| profile.folded());
         Ok(Self { both, latencies, hardware, breakdown, stacks: stacks.unwrap_or_default() })
     }
