@@ -11,12 +11,13 @@ mod sys;
 
 use account::Account;
 use awake::Awake;
-use collect::Taken;
+use collect::{Collected, Taken};
 use events::{Clock, Events, PERIOD_NS, Reach};
 pub(crate) use profile::{Breakdown, Profile, Share, Whose};
 pub(crate) use rules::{COMPONENTS, Component, Rules};
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -29,13 +30,29 @@ pub(crate) enum Idling {
     Let,
     /// They are kept awake by threads that run only then, for in a virtual machine a sleeping CPU may miss its timer.
     Kept,
+    /// They are kept awake where samples come from a timer, and sleep where they are of cycles.
+    KeptForTimer,
+}
+
+/// What samplers are to see, and what they know of the kernel before they begin. Idle CPUs are kept awake as long as this or one of its
+/// samplers lives: threads that run last can take long to begin and to end on a busy machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    cpus: Vec<usize>,
+    awake: Arc<Awake>,
+    /// Threads of this process that do the work of a device.
+    device: Vec<u32>,
+    /// `None`: the kernel hides its functions.
+    symbols: Option<Arc<Symbols>>,
+    modules: BTreeSet<String>,
+    left_out: Vec<String>,
 }
 
 /// Samples what runs, from its start until it is stopped.
 ///
 /// Without the right to see all it sees what the thread that started it does, and what that starts from then on.
 pub(crate) struct Sampler {
-    collecting: JoinHandle<(Taken, Vec<perf_event::Sampler>)>,
+    collecting: JoinHandle<Collected>,
     /// Dropping it ends the collection.
     until: Sender<()>,
     began: Instant,
@@ -45,44 +62,65 @@ pub(crate) struct Sampler {
     clock: Clock,
     knows_kernel: bool,
     modules: BTreeSet<String>,
-    awake: Awake,
+    awake: Arc<Awake>,
     left_out: Vec<String>,
+}
+
+impl Setup {
+    /// Of those CPUs, which may idle meanwhile or not. Reads which functions the kernel has.
+    ///
+    /// # Errors
+    /// They cannot be kept awake.
+    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, String> {
+        let are_kept = match idling {
+            Idling::Let => false,
+            Idling::Kept => true,
+            Idling::KeptForTimer => {
+                let of_time = |events: Events| events.reach == Reach::Machine && events.clock == Clock::Time;
+                Events::open_from(Reach::Machine, cpus).is_ok_and(of_time)
+            }
+        };
+        let awake = Arc::new(if are_kept { Awake::keep(cpus)? } else { Awake::default() });
+        let text = fs::read(KALLSYMS).unwrap_or_default();
+        let (symbols, left_out) = match Symbols::parse(&String::from_utf8_lossy(&text)) {
+            Ok(symbols) => (Some(Arc::new(symbols)), Vec::new()),
+            Err(why) => (None, vec![format!("which of the kernel's functions ran: {why}")]),
+        };
+        Ok(Self { cpus: cpus.to_vec(), awake, device: Vec::new(), symbols, modules: modules(), left_out })
+    }
+
+    /// With those threads of this process, which do the work of a device and its driver.
+    pub(crate) fn with_device(mut self, threads: Vec<u32>) -> Self {
+        self.device = threads;
+        self
+    }
 }
 
 const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 
 impl Sampler {
-    /// Begins on those CPUs, which may idle meanwhile or not.
+    /// Begins.
     ///
     /// # Errors
     /// Nothing can be sampled here: says which right is missing.
-    pub(crate) fn start(cpus: &[usize], idling: Idling) -> Result<Self, String> {
-        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus, idling)
+    pub(crate) fn start(setup: &Setup) -> Result<Self, String> {
+        Self::begin(Events::open_from(Reach::Machine, &setup.cpus)?, setup)
     }
 
-    fn begin(events: Events, cpus: &[usize], idling: Idling) -> Result<Self, String> {
+    fn begin(events: Events, setup: &Setup) -> Result<Self, String> {
         let Events { mut samplers, reach, clock, mut left_out } = events;
-        let modules = modules();
-        let text = fs::read(KALLSYMS).unwrap_or_default();
-        let symbols = match Symbols::parse(&String::from_utf8_lossy(&text)) {
-            Ok(symbols) => Some(symbols),
-            Err(why) => {
-                left_out.push(format!("which of the kernel's functions ran: {why}"));
-                None
-            }
-        };
-        let knows_kernel = symbols.is_some() && reach != Reach::OwnOutside;
-        let symbols = symbols.unwrap_or_default();
-        let awake = if idling == Idling::Kept { Awake::keep(cpus)? } else { Awake::default() };
-        let numbers = awake.numbers.clone();
+        left_out.extend(setup.left_out.iter().cloned());
+        let knows_kernel = setup.symbols.is_some() && reach != Reach::OwnOutside;
+        let symbols = setup.symbols.clone().unwrap_or_default();
+        let taken = Taken::new(symbols, &setup.awake.numbers, &setup.device);
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
             sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
         }
         let (until, ended) = mpsc::channel();
-        let collect = move || Taken::new(symbols, numbers).collect(samplers, &ended);
+        let collect = move || taken.collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
         let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(Self {
@@ -90,12 +128,12 @@ impl Sampler {
             until,
             began,
             account,
-            cpus: cpus.to_vec(),
+            cpus: setup.cpus.clone(),
             reach,
             clock,
             knows_kernel,
-            modules,
-            awake,
+            modules: setup.modules.clone(),
+            awake: setup.awake.clone(),
             left_out,
         })
     }
@@ -105,17 +143,22 @@ impl Sampler {
         (self.reach != Reach::Machine).then(|| self.left_out.first().map_or("", String::as_str))
     }
 
+    /// CPU time that was spent so far to keep each of its CPUs awake, s; nothing where they are not kept.
+    pub(crate) fn spare_s(&self) -> Vec<f64> {
+        self.awake.spent_s()
+    }
+
     /// Ends, and hands over what it saw.
     ///
     /// # Errors
     /// The kernel's account of CPU time cannot be read.
     pub(crate) fn stop(self) -> Result<Profile, String> {
         drop(self.until);
-        let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
-        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus) as f64;
+        let collected = self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let Collected { taken, mut samplers, ended, account } = collected;
         drop(self.awake);
-        let (taken, mut samplers) =
-            self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let watched_us = (ended - self.began).as_secs_f64() * 1e6 * self.cpus.len() as f64;
+        let idle_us = account?.idle_us_since(&self.account, &self.cpus) as f64;
         let (busy_us, idle_us) = match self.reach {
             Reach::Machine => ((watched_us - idle_us).max(0.0), Some(idle_us)),
             Reach::Own | Reach::OwnOutside => (running_us(&mut samplers), None),

@@ -137,6 +137,8 @@ columns! {
     Devices = text("devices", 1);
     /// Number of clients that submit at the same time.
     Clients = set("clients", 0, plain);
+    /// CPUs that the programs of each end of a path run on.
+    Cpus = Column { header: "CPUs", ..set("cpus", 0, plain) };
     /// Operations that each client has in flight at a time.
     Jobs = set("jobs", 0, plain);
     /// Size of a message in bytes.
@@ -157,6 +159,32 @@ columns! {
     CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
     /// CPU time of the whole machine for each byte of payload, ns.
     CpuPerByte = found("cpu_ns_per_byte", "CPU/byte", 1, Less, |ns| format!("{} ns", digits(ns)));
+    /// CPU time of the path for each packet, by component, us: the device's driver.
+    DriverPerPacket = found("packet_us.driver", "driver", 2, Less, micros);
+    /// The same: the protocols.
+    ProtocolPerPacket = found("packet_us.protocol", "protocol", 2, Less, micros);
+    /// The same: sockets.
+    SocketPerPacket = found("packet_us.socket", "socket", 2, Less, micros);
+    /// The same: memory of packets.
+    BuffersPerPacket = found("packet_us.buffers", "buffers", 2, Less, micros);
+    /// The same: payload that is copied.
+    CopyPerPacket = found("packet_us.copy", "copy", 2, Less, micros);
+    /// The same: wake-ups, and who runs next.
+    SchedulerPerPacket = found("packet_us.scheduler", "scheduler", 2, Less, micros);
+    /// The same: into the kernel and back.
+    EntryPerPacket = found("packet_us.entry", "entry", 2, Less, micros);
+    /// The same: programs' own code.
+    ProgramPerPacket = found("packet_us.program", "program", 2, Less, micros);
+    /// The same: what the kernel does beside.
+    OtherPerPacket = found("packet_us.other", "other", 3, Less, micros);
+    /// The same: what no rule places.
+    UnplacedPerPacket = json_only("packet_us.unplaced");
+    /// Where each of these is with 95 % probability, as far as chance in sampling goes: `low` and `high` by component.
+    PerPacketBounds = json_only("packet_us_bounds");
+    /// Share of that CPU time that no rule places.
+    Unplaced = found("unplaced", "unplaced", 6, Less, percent);
+    /// CPU time by samples, divided by what the kernel accounts.
+    Sampled = found("sampled", "sampled", 6, Depends, ratio);
     /// What processors did: programs. 100 % is one processor.
     User = found("cpu.user", "user", 2, Depends, percent);
     /// The same: the kernel for them.
@@ -175,6 +203,8 @@ columns! {
     SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);
     /// Packets a second that interfaces dropped, at both ends.
     DroppedPerS = found("dropped_per_s", "dropped/s", 6, Less, rate);
+    /// Datagrams a second that found no room with their receiver, at both ends.
+    OverflowedPerS = found("overflowed_per_s", "no room/s", 6, Less, rate);
     /// Segments a second that TCP sent again, at both ends.
     RetransmittedPerS = found("retransmitted_per_s", "again/s", 6, Less, rate);
     /// Instructions for each packet, of the whole machine.

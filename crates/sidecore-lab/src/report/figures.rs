@@ -36,6 +36,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "notify" => vec![against_load(rows), stages(rows)],
         "balance" => vec![by_policy(rows)],
         "scaling" => vec![by_number(rows)],
+        "net" => vec![loads(rows), packets(rows)],
         "net-where" => vec![components(rows)],
         "net-tune" => vec![effects(rows), frontier(rows)],
         _ => vec![bare(rows)],
@@ -192,6 +193,62 @@ fn components(rows: &[&Row]) -> Group {
     Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
 }
 
+/// A path under load: payload, or latency of round trips, over sizes where there are several; a plot for each kind of traffic.
+fn loads(rows: &[&Row]) -> Group {
+    let mut series = Series::of(rows, &[Key::Op, Key::Variant, Key::Size]);
+    let figures = grouped(rows, kind).into_iter().map(|((op, variant), rows)| {
+        let is_timed = rows.iter().any(|row| row.number(Key::TotalP50).is_some());
+        let (what, shown) = if is_timed { ("Median latency", MEDIAN) } else { ("Payload", PAYLOAD) };
+        let svg = if differ(&rows, Key::Size) {
+            series.line_plot(LARGE, &rows, SIZE, shown)
+        } else {
+            series.bar_plot(LARGE.0, &rows, (shown.0, Scale::Linear, shown.2), None)
+        };
+        figure(&format!("{what}, {op} {variant}"), svg)
+    });
+    let figures = figures.collect();
+    Group { legend: series.names, figures }
+}
+
+/// The kind of traffic of a row: what, and which way.
+fn kind(row: &Row) -> (&str, &str) {
+    (row.text(Key::Op).unwrap_or_default(), row.variant())
+}
+
+/// The components of a network path in rows of loads.
+const PER_PACKET: [Key; 10] = [
+    Key::DriverPerPacket,
+    Key::ProtocolPerPacket,
+    Key::SocketPerPacket,
+    Key::BuffersPerPacket,
+    Key::CopyPerPacket,
+    Key::SchedulerPerPacket,
+    Key::EntryPerPacket,
+    Key::ProgramPerPacket,
+    Key::OtherPerPacket,
+    Key::UnplacedPerPacket,
+];
+
+/// A path under load: a bar for each load that was taken apart, of its components one after the other; a chart for each kind of
+/// traffic.
+fn packets(rows: &[&Row]) -> Group {
+    let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect() };
+    let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
+    let along = ("CPU time per packet", Scale::Linear, Key::UsPerPacket);
+    let figures = grouped(&rows, kind).into_iter().map(|((op, variant), rows)| {
+        let series = Series::of(&rows, &[]);
+        let stacked = |row: &&Row| {
+            let parts = of(row);
+            Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
+        };
+        let bars: Vec<_> = rows.iter().map(stacked).collect();
+        let title = format!("CPU time per packet, {op} {variant}");
+        figure(&title, bar_chart(2 * LARGE.0, along, &bars, None))
+    });
+    let names = PER_PACKET.map(|key| key.column().place().1.unwrap_or_default().to_owned());
+    Group { figures: figures.collect(), legend: names.map(|name| (name, false)).into() }
+}
+
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
@@ -265,6 +322,7 @@ fn figure(title: &str, svg: String) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Times;
     use super::super::tests::sample;
     use super::*;
 
@@ -336,8 +394,28 @@ mod tests {
     }
 
     #[test]
+    fn a_path_has_curves_over_sizes_and_bars_of_what_was_taken_apart() {
+        let row = |op: &str, size: u32| {
+            let row = Row::new("net", "send").with(Key::Op, op).with(Key::Size, size).with(Key::MbitPerS, 10.0);
+            PER_PACKET.iter().fold(row, |row, key| row.with(*key, 0.5))
+        };
+        let times = Times { mean: 2.0, p50: 1.0, p99: 3.0 };
+        let trip = Row::new("net", "round trip").with(Key::Op, "tcp").with_times(Key::TotalMean, Some(times));
+        let rows = [row("tcp", 64), row("tcp", 128), row("udp", 64), trip];
+        let groups = figures("net", &rows.iter().collect::<Vec<_>>());
+        let loads = ["Payload, tcp send", "Payload, udp send", "Median latency, tcp round trip"];
+        let parts = ["CPU time per packet, tcp send", "CPU time per packet, udp send"];
+        assert_eq!(titles(&groups), [&loads[..], &parts].concat());
+        assert!(
+            groups[0].figures[0].svg.contains("message size") && !groups[0].figures[1].svg.contains("message size")
+        );
+        assert_eq!((groups[1].legend.len(), groups[1].legend[9].0.as_str()), (10, "unplaced"));
+        assert_eq!(groups[1].figures[0].svg.matches("\n5.00 us\n").count(), 2);
+    }
+
+    #[test]
     fn rows_without_figures_make_no_plots() {
-        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "net-where", "plan"] {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "net", "net-where", "plan"] {
             assert!(figures(name, &[&Row::new(name, "bare")]).is_empty(), "{name}");
         }
     }
