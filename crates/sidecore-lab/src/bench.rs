@@ -18,7 +18,7 @@ mod series;
 mod sockets;
 mod task;
 
-pub(crate) use series::{histogram, median, ratio, spread};
+pub(crate) use series::{histogram, median, spread};
 
 use crate::args::{Bench, Files, Scenario};
 use crate::progress::Progress;
