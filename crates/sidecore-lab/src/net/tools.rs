@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// What a load of our own has before it counts, as others have theirs.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Parts of a window of which NetPIPE takes the best one, as it takes the best of three trials.
+/// Parts of a window of which `NetPIPE` takes the best one, as it takes the best of three trials.
 const TRIALS: u32 = 3;
 /// Ports for servers: each has one of its own, and the one beside it, so that none waits for what the last one has left.
 const PORTS: u16 = 1_000;
@@ -68,7 +68,7 @@ pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String>
             return Ok(outcome);
         }
     };
-    if !rounds(&mut cases, &mut laboratory, if quick { 1 } else { 7 }, bar)? {
+    if !rounds(&mut cases, &mut laboratory, if quick { 1 } else { 6 }, bar)? {
         outcome.lacks(STOPPED);
     }
     for case in &cases {

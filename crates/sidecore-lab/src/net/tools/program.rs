@@ -1,6 +1,8 @@
 //! Other programs that measure a network: one end runs here, one in the far end.
 
 use super::super::pair::FAR;
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -163,11 +165,10 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
     }
 }
 
-/// CPU time of a process, s. `None`: it is gone.
+/// CPU time of a process, s, with that of its threads that have ended. `None`: it is gone.
 fn cpu(process: u32) -> Option<f64> {
-    let tasks = Process::new(process.cast_signed()).ok()?.tasks().ok()?;
-    let ran = tasks.flatten().filter_map(|task| Some(task.schedstat().ok()?.sum_exec_runtime));
-    Some(ran.sum::<u64>() as f64 / 1e9)
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed())).ok()?;
+    Some(Duration::from(clock.now().ok()?).as_secs_f64())
 }
 
 /// CPU time in each second of a measurement of that length, which ended with the last sample or up to a fifth of its length
@@ -239,6 +240,15 @@ mod tests {
     fn a_processs_time_is_known_until_it_is_gone() {
         assert!(cpu(std::process::id()).is_some_and(|time| time > 0.0));
         assert_eq!(cpu(u32::MAX >> 1), None);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_that_has_ended_still_counts() {
+        let own = || cpu(std::process::id()).unwrap();
+        let before = own();
+        let spent = thread::spawn(move || while own() < before + 0.02 {});
+        spent.join().unwrap();
+        assert!(own() >= before + 0.02);
     }
 
     #[test]
