@@ -25,7 +25,7 @@ pub(super) enum Order {
     Read { interface: String, setting: String },
     /// It has that value from now on.
     Write { interface: String, setting: String, value: String },
-    /// That program runs there, until the end is gone. Answered by the number of its process.
+    /// The server of that tool runs there, until the end is gone. Answered by the number of its process.
     Run { tool: Tool, arguments: Vec<String> },
     /// What runs there ends now.
     End,
@@ -139,7 +139,7 @@ fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order
             here(tuned, &interface)?.write(by_name(&setting)?, &value).map(|()| Value::Null)
         }
         Order::Run { tool, arguments } => {
-            let child = tool.start(&arguments, Stdio::null(), Stdio::null())?;
+            let child = tool.serve(&arguments)?;
             let id = child.id();
             running.push(child);
             Ok(id.into())

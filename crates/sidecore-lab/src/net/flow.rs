@@ -1,12 +1,13 @@
-//! Traffic over the connections of a load: a thread for each, as programs have it.
+//! Traffic over the connections of a load: a thread for each, as programs have it, or one for all streams.
 
 mod cpus;
 mod pace;
+mod polled;
 mod tcp;
 mod udp;
 
 use super::account::{Account, Counted};
-use super::protocol::{Direction, Load};
+use super::protocol::{Direction, Load, Serving};
 use cpus::Limited;
 pub(super) use cpus::choose as choose_cpus;
 use hdrhistogram::Histogram;
@@ -20,9 +21,6 @@ use std::time::Duration;
 
 /// How long a call waits before it looks whether the load has ended.
 const LOOK: Duration = Duration::from_millis(100);
-/// Bytes of the buffer of whoever only receives.
-const RECEIVE_BUFFER: usize = 128 * 1024;
-
 /// Latencies, ns.
 pub(super) type Latencies = Histogram<u64>;
 
@@ -136,31 +134,49 @@ impl Flow {
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), kept: AtomicBool::new(false) });
         let mut flow = Self { shared, counters: Vec::new(), threads: Vec::new() };
         let role = Role::of(side, load.direction);
+        let read = match load.serving {
+            Serving::EachWaits { read } => read,
+            Serving::OnePolls => load.size,
+        };
+        let mut polled = Vec::new();
         for connection in connections {
-            let counters = Arc::<Counters>::default();
-            flow.counters.push(counters.clone());
-            let worker = Worker {
-                shared: flow.shared.clone(),
-                counters,
-                size: load.size,
-                pace: Pace::new(load.rate),
-                latencies: latencies(),
-            };
-            let thread = thread::Builder::new().name("flow".to_owned());
-            flow.threads.push(match connection {
+            let worker = flow.worker(load);
+            match connection {
+                Connection::Tcp(stream) if load.serving == Serving::OnePolls => polled.push((worker, stream)),
                 Connection::Tcp(stream) => {
                     stream.set_read_timeout(Some(LOOK))?;
                     stream.set_write_timeout(Some(LOOK))?;
-                    thread.spawn(move || tcp::run(worker, stream, role))?
+                    flow.spawn(move || tcp::run(worker, stream, role, read))?;
                 }
                 Connection::Udp(socket) => {
                     socket.set_read_timeout(Some(LOOK))?;
                     socket.set_write_timeout(Some(LOOK))?;
-                    thread.spawn(move || udp::run(worker, &socket, role))?
+                    flow.spawn(move || udp::run(worker, &socket, role))?;
                 }
-            });
+            }
+        }
+        if !polled.is_empty() {
+            flow.spawn(move || polled::run(polled, role))?;
         }
         Ok(flow)
+    }
+
+    /// For one connection.
+    fn worker(&mut self, load: &Load) -> Worker {
+        let counters = Arc::<Counters>::default();
+        self.counters.push(counters.clone());
+        Worker {
+            shared: self.shared.clone(),
+            counters,
+            size: load.size,
+            pace: Pace::new(load.rate),
+            latencies: latencies(),
+        }
+    }
+
+    fn spawn(&mut self, work: impl FnOnce() -> Latencies + Send + 'static) -> std::io::Result<()> {
+        self.threads.push(thread::Builder::new().name("flow".to_owned()).spawn(work)?);
+        Ok(())
     }
 
     /// What was counted by now, also by the kernel.

@@ -9,7 +9,7 @@ use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
 use super::pair::{FAR, Pair};
 use super::path::Path;
-use super::protocol::{Direction, Load, PORT, Transport};
+use super::protocol::{Direction, Load, PORT, Serving, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic};
 use crate::bench::{Outcome, export};
 use crate::interrupt::{Interrupt, STOPPED};
@@ -163,10 +163,11 @@ fn loads(args: &NetMeasure) -> Vec<Load> {
     let wants = |traffic| args.traffic.is_empty() || args.traffic.contains(&traffic);
     let mut loads = Vec::new();
     let mut add = |transport, direction, sizes: &[usize], connections: &[usize], rate| {
+        let serving = Serving::default();
         let sizes = if args.size.is_empty() { sizes } else { &args.size };
         let connections = if args.connections.is_empty() { connections } else { &args.connections };
         let each = sizes.iter().flat_map(|size| connections.iter().map(move |count| (*size, *count)));
-        loads.extend(each.map(|(size, connections)| Load { transport, direction, size, connections, rate }));
+        loads.extend(each.map(|(size, connections)| Load { transport, direction, size, connections, rate, serving }));
     };
     let (streams, many): (&[usize], &[usize]) = if args.quick {
         (&[64, 1_448, 65_536], &[1, 8])

@@ -183,8 +183,9 @@ fn unexpected(answer: Answer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::Counted;
     use super::super::peer::serve;
-    use super::super::protocol::{Direction, MAX_SIZE};
+    use super::super::protocol::{Direction, MAX_SIZE, Serving};
     use super::*;
     use std::net::{Ipv4Addr, TcpListener};
 
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn load(transport: Transport, direction: Direction) -> Load {
-        Load { transport, direction, size: 100, connections: 3, rate: None }
+        Load { transport, direction, size: 100, connections: 3, rate: None, serving: Serving::default() }
     }
 
     #[test]
@@ -220,6 +221,25 @@ mod tests {
                 }
                 let latencies = running.end().unwrap();
                 assert_eq!(latencies.is_empty(), direction != Direction::RoundTrip, "{transport:?} {direction:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn streams_are_served_as_the_load_says() {
+        let mut path = Path::to(peer()).unwrap();
+        for direction in [Direction::Send, Direction::Receive] {
+            for serving in [Serving::EachWaits { read: 1 }, Serving::OnePolls] {
+                let mut running = path.begin(&Load { serving, ..load(Transport::Tcp, direction) }).unwrap();
+                // Of what one thread counts, a part may be seen a moment before the other.
+                let is_so = (0..10_000).any(|_| {
+                    let Both { near, far } = running.count().unwrap();
+                    let Counted { messages, bytes } =
+                        if direction == Direction::Send { far.received } else { near.received };
+                    bytes > 1_000 && (bytes == messages || serving == Serving::OnePolls && bytes <= messages * 100)
+                });
+                assert!(is_so, "{direction:?} {serving:?}");
+                running.end().unwrap();
             }
         }
     }

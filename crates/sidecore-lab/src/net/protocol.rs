@@ -35,6 +35,22 @@ pub(super) enum Direction {
     RoundTrip,
 }
 
+/// How an end goes about the streams of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Serving {
+    /// A thread has each, and waits in its calls. It reads as many bytes at a time at most.
+    EachWaits { read: usize },
+    /// One thread has all of them, and does what it can without waiting: messages are written to whoever has room, and no
+    /// more than a message is read of each before it looks who is ready again.
+    OnePolls,
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        Self::EachWaits { read: 128 * 1024 }
+    }
+}
+
 /// What goes over the path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Load {
@@ -45,6 +61,8 @@ pub(super) struct Load {
     pub(super) connections: usize,
     /// Messages a second of each connection; `None`: as many as possible.
     pub(super) rate: Option<f64>,
+    /// Of streams that go one way.
+    pub(super) serving: Serving,
 }
 
 impl Load {
@@ -60,10 +78,24 @@ impl Load {
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return Err(format!("there are 1 to {MAX_CONNECTIONS} connections, not {}", self.connections));
         }
+        match self.serving {
+            Serving::EachWaits { read } if !(1..=MAX_SIZE).contains(&read) => {
+                return Err(format!("a read takes 1 to {MAX_SIZE} bytes, not {read}"));
+            }
+            Serving::OnePolls if !self.is_stream() || self.rate.is_some() => {
+                return Err("only streams that go one way, as fast as they can, are polled".to_owned());
+            }
+            _ => {}
+        }
         match self.rate {
             Some(rate) if !(1.0..=1e7).contains(&rate) => Err(format!("1 to 10 million messages a second, not {rate}")),
             _ => Ok(()),
         }
+    }
+
+    /// Bytes without borders, one way.
+    fn is_stream(&self) -> bool {
+        self.transport == Transport::Tcp && self.direction != Direction::RoundTrip
     }
 }
 
@@ -137,8 +169,11 @@ mod tests {
             size: MAX_DATAGRAM,
             connections: MAX_CONNECTIONS,
             rate: None,
+            serving: Serving::default(),
         };
         assert_eq!(good.check(), Ok(()));
+        let stream = Load { transport: Transport::Tcp, ..good };
+        assert_eq!(Load { serving: Serving::OnePolls, ..stream }.check(), Ok(()));
         let bad = [
             Load { size: 0, ..good },
             Load { size: MAX_DATAGRAM + 1, ..good },
@@ -147,6 +182,11 @@ mod tests {
             Load { connections: MAX_CONNECTIONS + 1, ..good },
             Load { rate: Some(f64::NAN), ..good },
             Load { rate: Some(0.0), ..good },
+            Load { serving: Serving::EachWaits { read: 0 }, ..good },
+            Load { serving: Serving::EachWaits { read: MAX_SIZE + 1 }, ..good },
+            Load { serving: Serving::OnePolls, ..good },
+            Load { serving: Serving::OnePolls, direction: Direction::RoundTrip, ..stream },
+            Load { serving: Serving::OnePolls, rate: Some(10.0), ..stream },
         ];
         assert!(bad.iter().all(|load| load.check().is_err()));
     }

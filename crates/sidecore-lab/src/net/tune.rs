@@ -2,7 +2,7 @@
 
 mod apply;
 mod confirm;
-mod estimate;
+pub(super) mod estimate;
 mod ethtool;
 mod goal;
 mod place;

@@ -324,7 +324,7 @@ fn interval(row: &Row) -> Option<String> {
     Some(format!("{} to {}", ratio(row.number(Key::RatioLow)?), ratio(row.number(Key::RatioHigh)?)))
 }
 
-/// What the ratio is to be, and whether it is.
+/// What the ratio is to be, and whether it is. Of one with an interval only what all of it says is said.
 fn reach(row: &Row) -> Option<String> {
     let (least, most) = (row.number(Key::AtLeast), row.number(Key::AtMost));
     let said: Vec<_> = [("≥", least), ("≤", most)]
@@ -332,10 +332,16 @@ fn reach(row: &Row) -> Option<String> {
         .filter_map(|(sign, bound)| Some(format!("{sign} {}", ratio(bound?))))
         .collect();
     let holds = |seen| least.is_none_or(|least| seen >= least) && most.is_none_or(|most| seen <= most);
-    let verdict = match row.number(Key::Ratio) {
-        Some(seen) if holds(seen) => ", held",
-        Some(_) => ", missed",
-        None => "",
+    let is_outside =
+        |low: f64, high: f64| least.is_some_and(|least| high < least) || most.is_some_and(|most| low > most);
+    let interval = row.number(Key::RatioLow).zip(row.number(Key::RatioHigh));
+    let verdict = match (interval, row.number(Key::Ratio)) {
+        (Some((low, high)), _) if holds(low) && holds(high) => ", held",
+        (Some((low, high)), _) if is_outside(low, high) => ", missed",
+        (Some(_), _) => ", within the noise",
+        (None, Some(seen)) if holds(seen) => ", held",
+        (None, Some(_)) => ", missed",
+        (None, None) => "",
     };
     (!said.is_empty()).then(|| said.join(" and ") + verdict)
 }
@@ -365,5 +371,14 @@ mod tests {
         assert_eq!(words(&row(0.49)).as_deref(), Some("≥ 0.50 x, missed"));
         assert_eq!(words(&row(0.9).with(Key::AtMost, 0.8)).as_deref(), Some("≥ 0.50 x and ≤ 0.80 x, missed"));
         assert_eq!(words(&Row::new("keys", "v")), None);
+        let between =
+            |low: f64, high: f64| row(1.0).with(Key::AtMost, 1.5).with(Key::RatioLow, low).with(Key::RatioHigh, high);
+        assert_eq!(words(&between(0.5, 1.5)).as_deref(), Some("≥ 0.50 x and ≤ 1.50 x, held"));
+        for (low, high) in [(0.4, 1.0), (1.0, 1.6), (0.4, 1.6)] {
+            assert!(words(&between(low, high)).unwrap().ends_with(", within the noise"), "{low} {high}");
+        }
+        for (low, high) in [(0.3, 0.4), (1.6, 1.7)] {
+            assert!(words(&between(low, high)).unwrap().ends_with(", missed"), "{low} {high}");
+        }
     }
 }

@@ -79,8 +79,8 @@ const KNOWN: [(&str, &str, &str); 18] = [
     (
         "net-tools",
         "Net: the laboratory against other tools",
-        "Goodput and median round trips of the same load over the same path, by this program and by others. Ratios to \
-         another tool are of goodput, or of the median time; those to its CPU are of the CPU time of both ends, where less is better.",
+        "Goodput and round trips of the same load over the same path, by this program and by others. Ratios to \
+         another tool are of goodput, or of times; those to its CPU are of the CPU time of both ends, where less is better.",
     ),
     (
         "link",

@@ -1,15 +1,15 @@
 //! One TCP connection.
 
-use super::{Latencies, RECEIVE_BUFFER, Role, Worker, is_only_a_look};
+use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Until the load or the connection ends.
-pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role) -> Latencies {
+/// Until the load or the connection ends. Whoever only receives reads so many bytes at a time at most.
+pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role, read: usize) -> Latencies {
     // A connection that breaks ends its part of the load: what came through by then is counted.
     let _ = match role {
         Role::Sends => sends(&mut worker, &mut stream),
-        Role::Receives => receives(&worker, &mut stream),
+        Role::Receives => receives(&worker, &mut stream, read),
         Role::Asks => asks(&mut worker, &mut stream),
         Role::Answers => answers(&worker, &mut stream),
     };
@@ -27,8 +27,8 @@ fn sends(worker: &mut Worker, stream: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-fn receives(worker: &Worker, stream: &mut TcpStream) -> io::Result<()> {
-    let mut buffer = vec![0; RECEIVE_BUFFER];
+fn receives(worker: &Worker, stream: &mut TcpStream, read: usize) -> io::Result<()> {
+    let mut buffer = vec![0; read];
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),

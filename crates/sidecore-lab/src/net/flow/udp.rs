@@ -1,6 +1,7 @@
 //! One UDP socket that is connected to its other end. Datagrams may be lost: nobody waits for one for ever.
 
-use super::{Latencies, RECEIVE_BUFFER, Role, Worker, is_only_a_look};
+use super::super::protocol::MAX_DATAGRAM;
+use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io;
 use std::net::UdpSocket;
 
@@ -37,7 +38,7 @@ fn sends(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
 }
 
 fn receives(worker: &Worker, socket: &UdpSocket, answers: bool) -> io::Result<()> {
-    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let mut buffer = vec![0; MAX_DATAGRAM];
     while !worker.is_over() {
         let read = match socket.recv(&mut buffer) {
             Ok(read) => read,
@@ -53,7 +54,7 @@ fn receives(worker: &Worker, socket: &UdpSocket, answers: bool) -> io::Result<()
 }
 
 fn asks(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
-    let mut buffer = vec![0; RECEIVE_BUFFER];
+    let mut buffer = vec![0; MAX_DATAGRAM];
     let mut number = 0_u64;
     let mut message = vec![0; worker.size];
     while !worker.is_over() {

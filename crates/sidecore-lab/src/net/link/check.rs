@@ -5,7 +5,7 @@ mod datagrams;
 mod policy;
 
 use super::super::pair::Pair;
-use super::super::protocol::{Direction, Load, Transport};
+use super::super::protocol::{Direction, Load, Serving, Transport};
 use super::{Link, Settings};
 use crate::bench::{Outcome, median, ratio, spread};
 use crate::interrupt::{Interrupt, STOPPED};
@@ -134,8 +134,14 @@ impl Stream {
             Some(settings) => Link::start(settings).map(|(pair, link)| (pair, Some(link)))?,
         };
         let mut path = pair.path()?;
-        let load =
-            Load { transport: Transport::Tcp, direction: Direction::Send, size: 65_536, connections: 1, rate: None };
+        let load = Load {
+            transport: Transport::Tcp,
+            direction: Direction::Send,
+            size: 65_536,
+            connections: 1,
+            rate: None,
+            serving: Serving::default(),
+        };
         let mut running = path.begin(&load)?;
         thread::sleep(WARM_UP);
         let before = running.count()?;

@@ -1,6 +1,11 @@
 //! What iperf3 says with `-J`.
 
+use super::case::Found;
+use super::program::Port;
+use crate::net::pair::FAR;
+use crate::net::protocol::{Direction, Load, Transport};
 use serde::Deserialize;
+use std::time::Duration;
 
 #[derive(Debug, Deserialize)]
 struct Report {
@@ -23,16 +28,40 @@ struct Sum {
 
 /// Bytes a second that were sent, and that were received.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rates {
-    pub(super) sent: f64,
-    pub(super) received: f64,
+struct Rates {
+    sent: f64,
+    received: f64,
+}
+
+/// What a server is told.
+pub(super) fn server(Port(port): Port) -> String {
+    format!("-s -p {port}")
+}
+
+/// What a client is told: no delay, as our own connections have none; datagrams without a rate.
+pub(super) fn client(load: &Load, Port(port): Port, time: Duration) -> String {
+    let Load { transport, direction, size, connections, .. } = load;
+    let transport = if *transport == Transport::Tcp { "-N" } else { "-u -b 0" };
+    let reverse = if *direction == Direction::Receive { "-R" } else { "" };
+    let seconds = time.as_secs();
+    format!("-c {FAR} -p {port} -J -i 0 -t {seconds} -l {size} -P {connections} {transport} {reverse}")
+}
+
+/// What a client found.
+///
+/// # Errors
+/// The same as of [`read`].
+pub(super) fn found(report: &str, load: &Load) -> Result<Found, String> {
+    let Rates { sent, received } = read(report)?;
+    let messages = |bytes: f64| bytes / load.size as f64;
+    Ok(Found { rate: messages(received), sent: messages(sent), trip: None, cpu: None })
 }
 
 /// Reads the report of a client.
 ///
 /// # Errors
 /// What iperf3 says is wrong, or that this is no such report.
-pub(super) fn read(report: &str) -> Result<Rates, String> {
+fn read(report: &str) -> Result<Rates, String> {
     let Report { end, error } =
         serde_json::from_str(report).map_err(|error| format!("iperf3 said what is no report: {error}"))?;
     if let Some(error) = error {

@@ -1,11 +1,13 @@
 //! Other programs that measure a network: one end runs here, one in the far end.
 
 use super::super::pair::FAR;
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,17 +15,25 @@ use std::time::{Duration, Instant};
 /// How long a server may take to listen.
 const ARRIVAL: Duration = Duration::from_secs(5);
 /// How often a program's CPU time is read while it runs.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 /// The longest run of a client, beside the time that it was told to take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Characters of what it said that are said again.
+const MOST_WORDS: usize = 160;
 /// Most of what a client says that is read, bytes.
 const MOST: u64 = 1 << 20;
 
-/// The programs that an end runs when it is told to, and no others.
+/// What an end runs when it is told to, and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::net) enum Tool {
     Iperf3,
     Sockperf,
+    Netperf,
+    NetPipe,
+    /// neper, which has a program for each kind of traffic.
+    NeperStream,
+    NeperTcpTrips,
+    NeperUdpTrips,
 }
 
 /// What a client said, and what it cost while it measured.
@@ -38,43 +48,90 @@ pub(super) struct Said {
 type Sample = (f64, [f64; 2]);
 
 impl Tool {
-    /// Its name, which is that of its Debian package as well.
+    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Iperf3 => "iperf3",
             Self::Sockperf => "sockperf",
+            Self::Netperf => "netperf",
+            Self::NetPipe => "NetPIPE",
+            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => "neper",
         }
     }
 
-    /// Starts it. It ends when the thread that started it does, at the latest.
+    /// Its programs: of the near end, and of the far end.
+    fn programs(self) -> [&'static str; 2] {
+        match self {
+            Self::Iperf3 => ["iperf3"; 2],
+            Self::Sockperf => ["sockperf"; 2],
+            Self::Netperf => ["netperf", "netserver"],
+            Self::NetPipe => ["NPtcp"; 2],
+            Self::NeperStream => ["tcp_stream"; 2],
+            Self::NeperTcpTrips => ["tcp_rr"; 2],
+            Self::NeperUdpTrips => ["udp_rr"; 2],
+        }
+    }
+
+    /// How one comes by it.
+    pub(super) fn install(self) -> &'static str {
+        match self {
+            Self::Iperf3 => "apt-get install iperf3",
+            Self::Sockperf => "apt-get install sockperf",
+            Self::Netperf => "apt-get install netperf, which is in Debian's non-free",
+            Self::NetPipe => "apt-get install netpipe-tcp",
+            Self::NeperStream | Self::NeperTcpTrips | Self::NeperUdpTrips => {
+                "git clone https://github.com/google/neper, make, and put its programs into a directory of PATH"
+            }
+        }
+    }
+
+    /// Whether its programs are in a directory of PATH.
+    pub(super) fn is_there(self) -> bool {
+        // None is started to find out: some would wait for a client.
+        self.programs().iter().all(|program| {
+            std::env::var_os("PATH")
+                .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(program).is_file()))
+        })
+    }
+
+    /// Starts its server.
     ///
     /// # Errors
     /// It is not there.
-    pub(in crate::net) fn start(self, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, String> {
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", self.name()]).args(arguments);
-        // An interrupt from the keyboard is for whoever started it.
-        command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
-        command
-            .spawn()
-            .map_err(|error| format!("cannot start {} by setpriv (package util-linux): {error}", self.name()))
+    pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, String> {
+        start(self.programs()[1], arguments, Stdio::null(), Stdio::null())
     }
 
     /// Runs a client that was told to measure for so long, beside its server, which is that process.
     ///
     /// # Errors
-    /// It cannot be started, or does not end in time.
+    /// It cannot be started, does not end in time, or is ended by somebody else.
     pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<Said, String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", self.name());
         let mut output = tempfile::tempfile().map_err(wrong)?;
         let copy = || output.try_clone().map(Stdio::from).map_err(wrong);
         // iperf3 says what is wrong in its report: other words would spoil that.
         let errors = if self == Self::Iperf3 { Stdio::null() } else { copy()? };
-        let mut child = self.start(arguments, copy()?, errors)?;
+        let mut child = start(self.programs()[0], arguments, copy()?, errors)?;
         let samples =
             attend(&mut child, server, time + PATIENCE).map_err(|error| format!("{}: {error}", self.name()))?;
         Ok(Said { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
     }
+}
+
+/// Starts a program. It ends when the thread that started it does, at the latest.
+fn start(program: &str, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, String> {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", program]).args(arguments);
+    // An interrupt from the keyboard is for whoever started it.
+    command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+    command.spawn().map_err(|error| format!("cannot start {program} by setpriv (package util-linux): {error}"))
+}
+
+/// What a text says last, for people: that is where a program says why it ends.
+pub(super) fn last_line(said: &str) -> String {
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
+    line.chars().filter(|c| !c.is_control()).take(MOST_WORDS).collect()
 }
 
 /// What was written to that file.
@@ -91,10 +148,11 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
     let mut samples = Vec::new();
     loop {
         let cpu = cpu(child.id()).and_then(|own| Some([own, cpu(server)?]));
-        let ended = child.try_wait().map_err(|error| error.to_string())?.is_some();
+        let ended = child.try_wait().map_err(|error| error.to_string())?;
         let now = began.elapsed();
-        if ended {
-            return Ok(samples);
+        if let Some(status) = ended {
+            let by_signal = status.signal().map(|signal| format!("signal {signal} ended it"));
+            return by_signal.map_or(Ok(samples), Err);
         }
         if now > patience {
             // It is ours: nobody has waited for it yet.
@@ -107,23 +165,31 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
     }
 }
 
-/// CPU time of a process, s. `None`: it is gone.
+/// CPU time of a process, s, with that of its threads that have ended. `None`: it is gone.
 fn cpu(process: u32) -> Option<f64> {
-    let tasks = Process::new(process.cast_signed()).ok()?.tasks().ok()?;
-    let ran = tasks.flatten().filter_map(|task| Some(task.schedstat().ok()?.sum_exec_runtime));
-    Some(ran.sum::<u64>() as f64 / 1e9)
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed())).ok()?;
+    Some(Duration::from(clock.now().ok()?).as_secs_f64())
 }
 
-/// CPU time in each second of the last three quarters of a measurement of that length, which ended with the last sample:
-/// what a program does to get ready is not its measurement.
+/// CPU time in each second of a measurement of that length, which ended with the last sample or up to a fifth of its length
+/// before: what a program does to get ready, or waits for after it, is not its measurement.
 fn steady(samples: &[Sample], time: Duration) -> Option<[f64; 2]> {
-    let (end, after) = samples.last()?;
-    let since = end - time.as_secs_f64() * 0.75;
-    let (began, before) = samples.iter().find(|(at, _)| *at >= since).filter(|(at, _)| at < end)?;
-    Some([0, 1].map(|at| (after[at] - before[at]) / (end - began)))
+    let (end, _) = samples.last()?;
+    let time = time.as_secs_f64();
+    let [before, after] = [0.8, 0.2].map(|part| spent(samples, end - time * part));
+    let (before, after) = before.zip(after)?;
+    Some([0, 1].map(|end| (after[end] - before[end]) / (time * 0.6)))
 }
 
-/// Where servers of the tools wait: of iperf3, and of sockperf for each protocol.
+/// CPU time of both until then, on the line between the two looks around it.
+fn spent(samples: &[Sample], at: f64) -> Option<[f64; 2]> {
+    let pair = samples.windows(2).find(|pair| (pair[0].0..=pair[1].0).contains(&at))?;
+    let ((began, before), (ended, after)) = (pair[0], pair[1]);
+    let part = (at - began) / (ended - began);
+    Some([0, 1].map(|end| before[end] + (after[end] - before[end]) * part))
+}
+
+/// A port of the far end that a server takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port(pub(super) u16);
 
@@ -131,12 +197,13 @@ impl Port {
     /// Waits until that process, or another one of its namespace, has it.
     ///
     /// # Errors
-    /// It takes too long.
-    pub(super) fn wait_for(self, server: u32, is_tcp: bool) -> Result<(), String> {
+    /// It takes too long, or ends.
+    pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), String> {
         let until = Instant::now() + ARRIVAL;
-        while !self.is_taken(server, is_tcp).unwrap_or(false) {
+        // Of a process that has ended nothing can be read.
+        while !self.is_taken(server, is_tcp).map_err(|_| format!("the server of {} ended at once", tool.name()))? {
             if Instant::now() > until {
-                return Err(format!("no server came to {FAR}:{}", self.0));
+                return Err(format!("no server of {} came to {FAR}:{}", tool.name(), self.0));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -159,10 +226,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_does_to_get_ready_does_not_count() {
-        let samples = [(0.0, [0.0, 0.0]), (2.0, [1.9, 0.1]), (2.5, [2.0, 0.2]), (3.0, [2.1, 0.4])];
+    fn what_a_program_does_before_and_after_it_measures_does_not_count() {
+        let samples = [(0.0, [0.0, 0.0]), (2.0, [1.9, 0.1]), (2.3, [2.2, 0.1]), (2.7, [2.4, 0.4]), (3.0, [2.4, 0.4])];
         let [client, server] = steady(&samples, Duration::from_secs(1)).unwrap();
-        assert!((client - 0.2).abs() < 1e-9 && (server - 0.4).abs() < 1e-9, "{client} {server}");
+        // From 2.2 to 2.8.
+        assert!((client - 0.3 / 0.6).abs() < 1e-9 && (server - 0.3 / 0.6).abs() < 1e-9, "{client} {server}");
+        assert!(steady(&samples[2..], Duration::from_secs(1)).is_none(), "nobody looked so early");
         assert!(steady(&samples[..1], Duration::from_secs(1)).is_none(), "one look says nothing");
         assert!(steady(&[], Duration::from_secs(1)).is_none());
     }
@@ -171,5 +240,39 @@ mod tests {
     fn a_processs_time_is_known_until_it_is_gone() {
         assert!(cpu(std::process::id()).is_some_and(|time| time > 0.0));
         assert_eq!(cpu(u32::MAX >> 1), None);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_that_has_ended_still_counts() {
+        let own = || cpu(std::process::id()).unwrap();
+        let before = own();
+        let spent = thread::spawn(move || while own() < before + 0.02 {});
+        spent.join().unwrap();
+        assert!(own() >= before + 0.02);
+    }
+
+    #[test]
+    fn a_client_that_somebody_ends_has_measured_nothing() {
+        let own = std::process::id();
+        let mut killed =
+            start("sh", &["-c".to_owned(), "kill -9 $$".to_owned()], Stdio::null(), Stdio::null()).unwrap();
+        assert_eq!(attend(&mut killed, own, PATIENCE), Err("signal 9 ended it".to_owned()));
+        let mut slow = start("sleep", &["60".to_owned()], Stdio::null(), Stdio::null()).unwrap();
+        assert!(attend(&mut slow, own, LOOK).is_err_and(|why| why.contains("did not end")));
+    }
+
+    #[test]
+    fn a_server_that_ended_is_not_waited_for() {
+        let mut gone = start("true", &[], Stdio::null(), Stdio::null()).unwrap();
+        let waited = Port(1).wait_for(Tool::NetPipe, gone.id(), true);
+        assert_eq!(waited, Err("the server of NetPIPE ended at once".to_owned()));
+        gone.wait().unwrap();
+    }
+
+    #[test]
+    fn what_is_said_again_is_one_line_without_colours() {
+        assert_eq!(last_line("more\n \u{1b}[31mwrong\u{7}\n\n"), "[31mwrong");
+        assert_eq!(last_line(""), "it said nothing");
+        assert_eq!(last_line(&"x".repeat(1 << 20)).len(), MOST_WORDS);
     }
 }

@@ -1,21 +1,32 @@
 //! What `sockperf ping-pong --full-rtt` says: text for people, with colours.
 
+use super::case::{Found, Trip};
+use super::program::Port;
+use crate::net::pair::FAR;
+use crate::net::protocol::{Load, Transport};
 use crate::report::Times;
+use std::time::Duration;
 
-/// What a client found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trips {
-    /// Round trips a second.
-    pub(super) rate: f64,
-    /// How long they took, us.
-    pub(super) times: Times,
+fn both(load: &Load, Port(port): Port) -> String {
+    let tcp = if load.transport == Transport::Tcp { "--tcp" } else { "" };
+    format!("{tcp} -i {FAR} -p {port}")
+}
+
+/// What a server is told.
+pub(super) fn server(load: &Load, port: Port) -> String {
+    format!("server {}", both(load, port))
+}
+
+/// What a client is told.
+pub(super) fn client(load: &Load, port: Port, time: Duration) -> String {
+    format!("ping-pong {} -t {} -m {} --full-rtt", both(load, port), time.as_secs(), load.size)
 }
 
 /// Reads what a client said.
 ///
 /// # Errors
 /// What sockperf says is wrong, or what it did not say.
-pub(super) fn read(said: &str) -> Result<Trips, String> {
+pub(super) fn read(said: &str) -> Result<Found, String> {
     if let Some((_, error)) = said.split_once("ERROR: ") {
         return Err(format!("sockperf: {}", error.lines().next().unwrap_or_default()));
     }
@@ -25,14 +36,13 @@ pub(super) fn read(said: &str) -> Result<Trips, String> {
     };
     // The run as a whole has a line like this one before it.
     let valid = said.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
-    Ok(Trips {
-        rate: after(valid, "ReceivedMessages=")? / after(valid, "RunTime=")?,
-        times: Times {
-            mean: after(valid, "avg-rtt=")?,
-            p50: after(valid, "percentile 50.000 =")?,
-            p99: after(valid, "percentile 99.000 =")?,
-        },
-    })
+    let rate = after(valid, "ReceivedMessages=")? / after(valid, "RunTime=")?;
+    let times = Times {
+        mean: after(valid, "avg-rtt=")?,
+        p50: after(valid, "percentile 50.000 =")?,
+        p99: after(valid, "percentile 99.000 =")?,
+    };
+    Ok(Found { rate, sent: rate, trip: Some(Trip { figure: times.p50, times: Some(times) }), cpu: None })
 }
 
 /// The number that a text begins with, after spaces. `None`: the text may have been cut off in it.
@@ -51,14 +61,16 @@ mod tests {
     #[test]
     fn times_and_rate_come_from_what_was_recorded() {
         let times = Times { mean: 88.741, p50: 14.131, p99: 1856.048 };
-        assert_eq!(read(RECORDED), Ok(Trips { rate: 6195.0 / 0.550, times }));
+        let found = read(RECORDED).unwrap();
+        assert!((found.rate - 6195.0 / 0.550).abs() < 1e-6 && found.cpu.is_none());
+        assert_eq!(found.trip, Some(Trip { figure: times.p50, times: Some(times) }));
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let refused = read(include_str!("recorded/sockperf-refused.txt"));
-        assert_eq!(refused, Err("sockperf: Can`t connect socket (errno=111 Connection refused)".to_owned()));
-        assert_eq!(read(""), Err("sockperf did not say ReceivedMessages=".to_owned()));
+        assert_eq!(refused.err().as_deref(), Some("sockperf: Can`t connect socket (errno=111 Connection refused)"));
+        assert_eq!(read("").err().as_deref(), Some("sockperf did not say ReceivedMessages="));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
-use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::output;
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -35,6 +35,7 @@ fn round_trips(peer: &str) -> Result<(), String> {
         size: 1 << 16,
         connections: 1,
         rate: None,
+        serving: Serving::default(),
     };
     let mut path = find_peer(peer)?;
     let mut running = path.begin(&load)?;

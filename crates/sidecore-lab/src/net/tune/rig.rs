@@ -7,7 +7,7 @@ use crate::bench::median;
 use crate::net::account::Account;
 use crate::net::end::{End, Order};
 use crate::net::path::{Both, Path};
-use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::protocol::{Direction, Load, Serving, Transport};
 use std::collections::BTreeMap;
 use std::slice;
 use std::thread;
@@ -246,6 +246,7 @@ impl Rig {
             size: 65_536,
             connections: self.manner.connections,
             rate: None,
+            serving: Serving::default(),
         };
         if streams {
             let (both, _) = self.run(&load)?;

@@ -1,0 +1,268 @@
+//! One load, which the laboratory and another tool carry in turn; and what came of it, as rows.
+
+use super::program::Tool;
+use crate::bench::{median, spread};
+use crate::net::protocol::{Direction, Load, Serving, Transport};
+use crate::net::tune::estimate::Estimate;
+use crate::report::{Key, Row, Times};
+use Direction::{Receive, RoundTrip, Send};
+use Transport::{Tcp, Udp};
+
+const SCENARIO: &str = "net-tools";
+const OWN: &str = "sidecore";
+/// How far goodput and times may be apart.
+const REACH: f64 = 0.03;
+/// The interval of a ratio misses it so often.
+const ERROR: f64 = 0.05;
+/// Of fewer pairs no interval is shown.
+const FEWEST: usize = 3;
+
+/// One load, again and again, by both.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) load: Load,
+    pub(super) tool: Tool,
+    pub(super) own: Vec<Found>,
+    /// Served as the laboratory serves its loads itself, where the tool does it in another way.
+    pub(super) plain: Option<Vec<Found>>,
+    pub(super) other: Vec<Found>,
+    /// Why it goes no further.
+    pub(super) wrong: Option<String>,
+}
+
+/// What one run of a load came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// Messages a second that came through, and that were sent.
+    pub(super) rate: f64,
+    pub(super) sent: f64,
+    /// Of round trips.
+    pub(super) trip: Option<Trip>,
+    /// CPU time of a message at the near end, and at the far end, us. `None`: of no known number of messages.
+    pub(super) cpu: Option<[f64; 2]>,
+}
+
+/// How long a round trip takes, us.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trip {
+    /// What is compared.
+    pub(super) figure: f64,
+    pub(super) times: Option<Times>,
+}
+
+/// What is compared: a tool for a kind of traffic, with sizes of messages and numbers of connections.
+type Kind = (Tool, Transport, Direction, &'static [usize], &'static [usize]);
+
+/// Of a whole run.
+const ALL: [Kind; 16] = [
+    (Tool::Iperf3, Tcp, Send, &[1_448], &[1]),
+    (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
+    (Tool::Iperf3, Tcp, Receive, &[1_448], &[1]),
+    (Tool::Iperf3, Tcp, Receive, &[65_536], &[1, 4]),
+    (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
+    (Tool::Iperf3, Udp, Receive, &[1_472], &[1]),
+    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
+    (Tool::Netperf, Tcp, Receive, &[65_536], &[1]),
+    (Tool::Netperf, Udp, Send, &[1_472], &[1]),
+    (Tool::NeperStream, Tcp, Send, &[65_536], &[1, 4]),
+    (Tool::Sockperf, Tcp, RoundTrip, &[64, 1_024, 16_384], &[1]),
+    (Tool::Sockperf, Udp, RoundTrip, &[64, 1_024], &[1]),
+    (Tool::Netperf, Tcp, RoundTrip, &[64], &[1]),
+    (Tool::NetPipe, Tcp, RoundTrip, &[64, 1_024, 16_384], &[1]),
+    (Tool::NeperTcpTrips, Tcp, RoundTrip, &[64], &[1]),
+    (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
+];
+
+/// Of a short one.
+const QUICK: [Kind; 9] = [
+    (Tool::Iperf3, Tcp, Send, &[65_536], &[1]),
+    (Tool::Iperf3, Tcp, Receive, &[65_536], &[4]),
+    (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
+    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
+    (Tool::NeperStream, Tcp, Send, &[65_536], &[4]),
+    (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1]),
+    (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
+    (Tool::NetPipe, Tcp, RoundTrip, &[64], &[1]),
+    (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
+];
+
+/// All that is compared.
+pub(super) fn cases(quick: bool) -> Vec<Case> {
+    let kinds: &[Kind] = if quick { &QUICK } else { &ALL };
+    let mut cases = Vec::new();
+    for (tool, transport, direction, sizes, connections) in kinds {
+        for size in *sizes {
+            cases.extend(connections.iter().map(|connections| {
+                Case::new(
+                    *tool,
+                    Load {
+                        transport: *transport,
+                        direction: *direction,
+                        size: *size,
+                        connections: *connections,
+                        rate: None,
+                        serving: Serving::default(),
+                    },
+                )
+            }));
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn new(tool: Tool, mut load: Load) -> Self {
+        let plain = load.serving;
+        if load.transport == Tcp && load.direction != RoundTrip {
+            // What others do there is what their system calls show: iperf3 has one thread that selects, and all read no more
+            // at a time than they write.
+            load.serving =
+                if tool == Tool::Iperf3 { Serving::OnePolls } else { Serving::EachWaits { read: load.size } };
+        }
+        let plain = (tool == Tool::Iperf3 && load.serving != plain).then(Vec::new);
+        Self { load, tool, own: Vec::new(), plain, other: Vec::new(), wrong: None }
+    }
+
+    fn op(&self) -> &'static str {
+        match (self.load.transport, self.load.direction) {
+            (Tcp, Send) => "tcp send",
+            (Tcp, Receive) => "tcp receive",
+            (Tcp, RoundTrip) => "tcp round trip",
+            (Udp, Send) => "udp send",
+            (Udp, Receive) => "udp receive",
+            (Udp, RoundTrip) => "udp round trip",
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("{} by {}, {} B, {} connections", self.op(), self.tool.name(), self.load.size, self.load.connections)
+    }
+
+    /// The other tool's, ours against it, the same of CPU time, and ours when it serves the load in its own way.
+    pub(super) fn rows(&self, places: &str) -> Vec<Row> {
+        if self.own.is_empty() {
+            return Vec::new();
+        }
+        let name = self.tool.name();
+        let figure = |found: &Found| found.trip.map_or(Some(found.rate), |trip| Some(trip.figure));
+        let both_ends = |found: &Found| found.cpu.map(|[near, far]| near + far);
+        let ratio =
+            |own: &[Found], of: &dyn Fn(&Found) -> Option<f64>| Ratio::of(&figures(own, of), &figures(&self.other, of));
+        let mut rows = vec![self.row(name, &self.other)];
+        if let Some(ratio) = ratio(&self.own, &figure) {
+            let row = ratio.show(self.row(OWN, &self.own), name);
+            rows.push(row.with(Key::AtLeast, 1.0 - REACH).with(Key::AtMost, 1.0 + REACH));
+        }
+        if let Some(ratio) = ratio(&self.own, &both_ends) {
+            let row = ratio.show(self.base("sidecore, CPU", &self.own), &format!("{name}'s CPU"));
+            rows.push(row.with(Key::AtMost, 1.0));
+        }
+        if let Some((plain, ratio)) = self.plain.as_ref().and_then(|plain| Some((plain, ratio(plain, &figure)?))) {
+            rows.push(ratio.show(self.row("sidecore, its own way", plain), name));
+        }
+        rows.into_iter().map(|row| row.with(Key::Pinned, places)).collect()
+    }
+
+    fn base(&self, variant: &str, found: &[Found]) -> Row {
+        let end = |end: usize| {
+            let known = figures(found, &|found: &Found| Some(found.cpu?[end]));
+            (!known.is_empty()).then(|| median(&known))
+        };
+        Row::new(SCENARIO, variant)
+            .with(Key::Op, self.op())
+            .with(Key::Size, self.load.size)
+            .with(Key::Clients, self.load.connections)
+            .with(Key::ClientCpu, end(0))
+            .with(Key::ServiceCpu, end(1))
+            .with(Key::Repeats, found.len())
+    }
+
+    fn row(&self, variant: &str, found: &[Found]) -> Row {
+        let rates = figures(found, &|found| Some(found.rate));
+        let row = self.base(variant, found).with(Key::OpsPerS, median(&rates));
+        let trips: Vec<Trip> = found.iter().filter_map(|found| found.trip).collect();
+        if trips.is_empty() {
+            let payload = median(&rates) * self.load.size as f64 * 8.0 / 1e6;
+            return row.with(Key::MbitPerS, payload).with(Key::Spread, spread(&rates));
+        }
+        let compared: Vec<f64> = trips.iter().map(|trip| trip.figure).collect();
+        let times: Vec<Times> = trips.iter().filter_map(|trip| trip.times).collect();
+        let middle = |of: fn(&Times) -> f64| median(&times.iter().map(of).collect::<Vec<_>>());
+        let row = row.with(Key::Spread, spread(&compared));
+        if times.is_empty() {
+            return row.with(Key::TotalMean, median(&compared));
+        }
+        let all =
+            Times { mean: middle(|times| times.mean), p50: middle(|times| times.p50), p99: middle(|times| times.p99) };
+        row.with_times(Key::TotalMean, Some(all))
+    }
+}
+
+/// Of figures that were taken in pairs.
+struct Ratio(Estimate);
+
+impl Ratio {
+    /// `None`: there are none.
+    fn of(own: &[f64], other: &[f64]) -> Option<Self> {
+        let quotients: Vec<f64> = own.iter().zip(other).map(|(own, other)| own / other).collect();
+        (!quotients.is_empty()).then(|| Self(Estimate::of_ratios(&quotients, ERROR)))
+    }
+
+    fn show(&self, row: Row, baseline: &str) -> Row {
+        let known = Some(self.0).filter(|ratio| ratio.pairs >= FEWEST);
+        row.with(Key::Ratio, self.0.mean.exp())
+            .with(Key::RatioLow, known.map(|ratio| ratio.low.exp()))
+            .with(Key::RatioHigh, known.map(|ratio| ratio.high.exp()))
+            .with(Key::Baseline, baseline)
+    }
+}
+
+fn figures(found: &[Found], of: &dyn Fn(&Found) -> Option<f64>) -> Vec<f64> {
+    found.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of a case with these figures by pair.
+    fn rows(own: &[f64], other: &[f64]) -> Vec<Row> {
+        let found = |rates: &[f64]| {
+            let found =
+                |rate: &f64| Found { rate: *rate, sent: *rate, trip: None, cpu: Some([1e3 / rate, 1e3 / rate]) };
+            rates.iter().map(found).collect::<Vec<_>>()
+        };
+        let mut case = cases(false).remove(0);
+        (case.own, case.other) = (found(own), found(other));
+        case.rows("here")
+    }
+
+    #[test]
+    fn a_ratio_comes_from_pairs_and_has_its_interval() {
+        let rows = rows(&[100.0, 210.0, 330.0], &[100.0, 200.0, 300.0]);
+        let number = |row: usize, key| rows[row].number(key);
+        assert!((number(1, Key::Ratio).unwrap() - (1.05_f64 * 1.1).cbrt()).abs() < 1e-9);
+        let [low, high] = [Key::RatioLow, Key::RatioHigh].map(|key| number(1, key).unwrap());
+        assert!(low < 1.0 && high > 1.1, "{low} {high}");
+        assert!(number(2, Key::Ratio).unwrap() < 1.0, "who is faster with as much takes less for each");
+        assert_eq!(number(0, Key::Ratio), None);
+    }
+
+    #[test]
+    fn one_pair_has_no_interval() {
+        let rows = rows(&[1.0], &[2.0]);
+        assert_eq!((rows[1].number(Key::Ratio), rows[1].number(Key::RatioLow)), (Some(0.5), None));
+        assert!(self::rows(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn every_tool_has_its_part_in_a_whole_run_and_in_a_short_one() {
+        for quick in [false, true] {
+            let cases = cases(quick);
+            for name in ["iperf3", "sockperf", "netperf", "neper", "NetPIPE"] {
+                assert!(cases.iter().any(|case| case.tool.name() == name), "{name} {quick}");
+            }
+            assert!(cases.iter().all(|case| case.load.check().is_ok()));
+        }
+    }
+}
