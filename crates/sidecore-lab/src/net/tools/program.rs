@@ -18,6 +18,8 @@ const ARRIVAL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest run of a client, beside the time that it was told to take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The kernel has no larger number of a process.
+const MOST_PROCESSES: u32 = 1 << 22;
 /// Characters of what it said that are said again.
 const MOST_WORDS: usize = 160;
 /// Most of what a client says that is read, bytes.
@@ -167,6 +169,8 @@ fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Samp
 
 /// CPU time of a process, s, with that of its threads that have ended. `None`: it is gone.
 fn cpu(process: u32) -> Option<f64> {
+    // The clock's number has only so many bits for it: that of a larger one is another process's.
+    let process = Some(process).filter(|process| *process < MOST_PROCESSES)?;
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(process.cast_signed())).ok()?;
     Some(Duration::from(clock.now().ok()?).as_secs_f64())
 }
@@ -227,10 +231,10 @@ mod tests {
 
     #[test]
     fn what_a_program_does_before_and_after_it_measures_does_not_count() {
-        let samples = [(0.0, [0.0, 0.0]), (2.0, [1.9, 0.1]), (2.3, [2.2, 0.1]), (2.7, [2.4, 0.4]), (3.0, [2.4, 0.4])];
+        let samples = [(0.0, [0.0, 0.0]), (2.0, [1.9, 0.1]), (2.3, [2.2, 0.1]), (2.7, [2.4, 0.4]), (3.0, [2.7, 0.4])];
         let [client, server] = steady(&samples, Duration::from_secs(1)).unwrap();
         // From 2.2 to 2.8.
-        assert!((client - 0.3 / 0.6).abs() < 1e-9 && (server - 0.3 / 0.6).abs() < 1e-9, "{client} {server}");
+        assert!((client - 0.4 / 0.6).abs() < 1e-9 && (server - 0.3 / 0.6).abs() < 1e-9, "{client} {server}");
         assert!(steady(&samples[2..], Duration::from_secs(1)).is_none(), "nobody looked so early");
         assert!(steady(&samples[..1], Duration::from_secs(1)).is_none(), "one look says nothing");
         assert!(steady(&[], Duration::from_secs(1)).is_none());
@@ -239,6 +243,9 @@ mod tests {
     #[test]
     fn a_processs_time_is_known_until_it_is_gone() {
         assert!(cpu(std::process::id()).is_some_and(|time| time > 0.0));
+        let mut gone = start("true", &[], Stdio::null(), Stdio::null()).unwrap();
+        gone.wait().unwrap();
+        assert_eq!(cpu(gone.id()), None);
         assert_eq!(cpu(u32::MAX >> 1), None);
     }
 
