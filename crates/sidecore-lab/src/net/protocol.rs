@@ -61,7 +61,8 @@ pub(super) struct Load {
     pub(super) connections: usize,
     /// Messages a second of each connection; `None`: as many as possible.
     pub(super) rate: Option<f64>,
-    /// Of streams that go one way.
+    /// Of streams that go one way. An end of an earlier version does not say, and is refused in words that it knows.
+    #[serde(default)]
     pub(super) serving: Serving,
 }
 
