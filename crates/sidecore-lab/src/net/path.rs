@@ -319,7 +319,7 @@ mod tests {
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         // As version 1 asked.
         let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
-                     \"size\":64,\"connections\":1,\"rate\":null}}}\n";
+                     \"size\":64,\"connections\":1}}}\n";
         connection.write_all(asked.as_bytes()).unwrap();
         let answer: Option<Answer> = Control::new(connection).hear().unwrap();
         assert!(
