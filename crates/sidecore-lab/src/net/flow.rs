@@ -196,6 +196,12 @@ impl Flow {
         self.shared.kept.store(kept, Ordering::Relaxed);
     }
 
+    /// Whether a message was sent or received.
+    pub(super) fn has_traffic(&self) -> bool {
+        let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
+        self.counters.iter().any(any)
+    }
+
     /// Ends it. The latencies of all connections.
     pub(super) fn end(mut self) -> Latencies {
         self.stop()

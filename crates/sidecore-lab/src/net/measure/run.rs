@@ -7,13 +7,15 @@ use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
 use crate::net::link::Link;
 use crate::net::path::{Both, Path};
-use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::protocol::{Direction, Load, Transport, Window};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// What every load has before it counts.
 const WARM_UP: Duration = Duration::from_millis(200);
+/// How long its first message may take.
+const ARRIVAL: Duration = Duration::from_secs(8);
 /// How often a run looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -61,18 +63,6 @@ impl Instruments {
         self
     }
 
-    /// Lets so much time pass.
-    fn wait(&self, time: Duration) -> Result<(), String> {
-        let until = Instant::now() + time;
-        while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
-            if self.interrupt.as_ref().is_some_and(Interrupt::came) {
-                return Err(STOPPED.to_owned());
-            }
-            thread::sleep(rest.min(LOOK));
-        }
-        Ok(())
-    }
-
     /// With samples of where the CPU time goes: of this process, and of the far end's where it is on this machine. What of it
     /// cannot be is said. With a link made here its threads are the device and its driver.
     #[must_use]
@@ -86,6 +76,18 @@ impl Instruments {
             Err(why) => left_out.push(format!("where the time goes: {why}")),
         }
         self
+    }
+
+    /// Lets so much time pass.
+    fn wait(&self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
+            if self.interrupt.as_ref().is_some_and(Interrupt::came) {
+                return Err(STOPPED.to_owned());
+            }
+            thread::sleep(rest.min(LOOK));
+        }
+        Ok(())
     }
 }
 
@@ -117,7 +119,12 @@ impl Run {
         window: Duration,
         instruments: &mut Instruments,
     ) -> Result<Self, String> {
-        let mut running = path.begin(load)?;
+        let ms = |time: Duration| time.as_millis() as u64;
+        let running = path.begin_window(load, Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) })?;
+        let until = Instant::now() + ARRIVAL;
+        while !running.has_traffic() && Instant::now() < until {
+            instruments.wait(Duration::from_millis(1))?;
+        }
         instruments.wait(WARM_UP)?;
         let sampler = instruments.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
         let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
@@ -125,14 +132,15 @@ impl Run {
             hardware.reset();
         }
         running.keep_latencies(true);
-        let (before, spare_before) = (running.count()?, spare());
+        let (before, spare_before) = (running.count_near(), spare());
         instruments.wait(window)?;
-        let mut both = running.count()?.since(&before);
+        let mut near = running.count_near().since(&before);
         running.keep_latencies(false);
-        both.near.leave_out(&spare_before, &spare());
+        near.leave_out(&spare_before, &spare());
         let hardware = instruments.hardware.as_mut().and_then(Counters::read);
         let profile = sampler.map(Sampler::stop).transpose()?;
-        let latencies = running.end()?;
+        let (far, latencies) = running.end_window()?;
+        let both = Both { near, far };
         let seen = profile.as_ref().zip(instruments.sampling.as_ref());
         let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile, &both.near));
         let stacks = seen.filter(|(_, sampling)| sampling.keeps_stacks).map(|(profile, _)| profile.folded());
