@@ -273,9 +273,9 @@ pub(crate) struct NetTune {
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
-    /// and bounds in Mbit/s, us and ns for each byte
-    #[arg(long, value_name = "GOAL", default_value = "throughput")]
-    pub(crate) goal: crate::net::Goal,
+    /// and bounds in Mbit/s, us and ns for each byte. Without it throughput, or what a problem that is put in hurts
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Option<crate::net::Goal>,
     /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
     /// interface is changed, and what would be tried is listed
     #[arg(long = "try", requires = "interface")]
@@ -311,11 +311,16 @@ pub(crate) struct NetTune {
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Put a problem into the path before: for the laboratory's own check
-    #[arg(long, value_name = "NAME", value_enum, requires = "pair", hide = true)]
+    /// Put six known problems into such a pair, one after the other, and see whether each is found, and whether what is
+    /// found is as good as the best of all combinations
+    #[arg(long, requires = "pair")]
+    pub(crate) check: bool,
+    /// Put this problem into the pair before; with --check only this one
+    #[arg(long, value_name = "NAME", value_enum, requires = "pair")]
     pub(crate) plant: Option<crate::net::Plant>,
-    /// Also try every combination of the settings named, and compare with the best: for the laboratory's own check
-    #[arg(long, requires = "pair", hide = true)]
+    /// Also try every combination of the settings named, or of those that matter for the problem that is put in, and
+    /// compare what was found with the best
+    #[arg(long, requires = "pair")]
     pub(crate) exhaustive: bool,
     #[command(flatten)]
     pub(crate) files: Files,

@@ -1,6 +1,7 @@
 //! `sidecore net tune`: finds the settings that make a path good, and sets them.
 
 mod apply;
+mod check;
 mod confirm;
 mod estimate;
 mod ethtool;
@@ -11,6 +12,7 @@ mod rig;
 mod rows;
 mod search;
 mod setting;
+mod storm;
 
 use super::end::Order;
 use super::link::{Link, Settings};
@@ -24,10 +26,10 @@ use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
 use apply::State;
+use estimate::Estimate;
 pub(crate) use goal::Goal;
 pub(super) use place::Here;
 pub(crate) use plant::Plant;
-use plant::Planted;
 use rig::{Ends, Manner, Rig, Tuned};
 use search::{Change, Found, Limits, exhaust, search};
 pub(super) use setting::by_name;
@@ -47,6 +49,18 @@ const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 /// Most combinations that are all tried.
 const MOST_POINTS: usize = 128;
+/// About how many runs each of these takes.
+const ROUNDS_OF_ALL: usize = 6;
+
+/// What became of a path that was made.
+struct Tried {
+    rig: Rig,
+    found: Found,
+    /// How long it was searched.
+    took: Duration,
+    /// The best of all combinations, and what was found against it: 0 is as good.
+    best: Option<(Vec<Change>, Estimate)>,
+}
 
 /// Does what was asked for, and shows it.
 ///
@@ -56,7 +70,8 @@ pub(super) fn run(args: &NetTune) -> Result<(), String> {
     let outcome = match &args.interface {
         Some(interface) if args.revert => return revert(args, interface),
         Some(interface) => tune_interface(args, interface)?,
-        None => tune_pair(args)?,
+        None if args.check => check(args)?,
+        None => tune_pair(args, args.plant, &Interrupt::new()?)?.0,
     };
     bench::export("sidecore net tune", &args.files, outcome).map_err(|error| error.to_string())
 }
@@ -67,8 +82,8 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Of a path that is made, both ends.
-fn tune_pair(args: &NetTune) -> Result<Outcome, String> {
+/// Of a path that is made, both ends, with what was planted there.
+fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Result<(Outcome, Tried), String> {
     let (mut pair, _link) = match args.by {
         NetJoint::Veth => (Pair::by_veth()?, None),
         NetJoint::Link => Link::start(&Settings::of(&args.link)?).map(|(pair, link)| (pair, Some(link)))?,
@@ -77,17 +92,50 @@ fn tune_pair(args: &NetTune) -> Result<Outcome, String> {
     pair.far.order(&Order::Listen { at })?;
     let path = Path::to(at)?;
     let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())) };
-    let _planted = args.plant.map_or_else(|| Ok(Planted::default()), |plant| plant.into(&mut ends))?;
+    let _storm = plant.map(|plant| plant.into(&mut ends)).transpose()?;
     let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
-    tuned.retain(|tuned| !args.plant.is_some_and(|plant| plant.holds(tuned.setting.name)));
-    let mut rig = Rig::new(path, ends, tuned, args.goal.clone(), manner(args));
-    let interrupt = Interrupt::new()?;
-    let (mut outcome, found) = tune(args, &mut rig, &interrupt);
+    tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name)));
+    let mut rig = Rig::new(path, ends, tuned, goal(args, plant), manner(args));
+    let began = Instant::now();
+    let (mut outcome, found) = tune(args, &mut rig, interrupt);
+    let took = began.elapsed();
     outcome.lacks_all(left_out);
-    if args.exhaustive {
-        compare(args, &mut rig, &found.best, &interrupt, &mut outcome)?;
+    let best = if args.exhaustive || args.check {
+        let matters = plant.filter(|_| args.setting.is_empty()).map(Plant::matters);
+        // What was found is not lost by what could not be compared.
+        compare(args, &mut rig, (&found.best, matters), interrupt).map_err(|why| outcome.lacks(why)).ok()
+    } else {
+        None
+    };
+    if let Some(best) = &best {
+        outcome.add_rows([rows::best_of_all(&rig, best)]);
+    }
+    Ok((outcome, Tried { rig, found, took, best }))
+}
+
+/// Problems that are known, each in a pair of its own: whether they are found.
+fn check(args: &NetTune) -> Result<Outcome, String> {
+    let interrupt = Interrupt::new()?;
+    let plants = args.plant.map_or_else(|| Plant::ALL.to_vec(), |plant| vec![plant]);
+    let mut outcome = Outcome::default();
+    for plant in plants {
+        match tune_pair(args, Some(plant), &interrupt) {
+            Ok((_, tried)) => {
+                outcome.add_rows(check::rows(plant, &tried));
+                outcome.lacks_all(check::missed(plant, &tried));
+            }
+            Err(why) => outcome.lacks(format!("{}: {why}", plant.name())),
+        }
+        if interrupt.came() {
+            outcome.lacks(STOPPED);
+            break;
+        }
     }
     Ok(outcome)
+}
+
+fn goal(args: &NetTune, plant: Option<Plant>) -> Goal {
+    args.goal.clone().unwrap_or_else(|| plant.map_or_else(Goal::throughput, Plant::goal))
 }
 
 /// Of a path to another machine, the end that is here. Nothing is changed but by request, and not before it is kept how it
@@ -125,7 +173,7 @@ fn try_and_apply(
     interrupt: &Interrupt,
 ) -> Result<(Outcome, bool), String> {
     let (tuned, refused) = ends.discover(&args.setting, true)?;
-    let mut rig = Rig::new(path, ends, tuned, args.goal.clone(), manner(args));
+    let mut rig = Rig::new(path, ends, tuned, goal(args, None), manner(args));
     let (mut outcome, found) = tune(args, &mut rig, interrupt);
     outcome.lacks_all(refused);
     if !args.apply || found.best.is_empty() {
@@ -199,23 +247,24 @@ fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progr
     cost
 }
 
-/// Tries all combinations, and compares what was found with the best of them.
+/// Tries all combinations of those settings, or of all, and compares what was found with the best of them: which that is, and
+/// what was found against it.
 fn compare(
     args: &NetTune,
     rig: &mut Rig,
-    best: &[Change],
+    (found, matters): (&[Change], Option<&[&str]>),
     interrupt: &Interrupt,
-    outcome: &mut Outcome,
-) -> Result<(), String> {
-    let levels = rig.levels();
-    let points: usize = levels.iter().map(|others| others + 1).product();
-    if points > MOST_POINTS {
-        return Err(format!("{points} combinations are too many: name fewer settings with --setting"));
-    }
-    let progress = Progress::new(0);
+) -> Result<(Vec<Change>, Estimate), String> {
+    let is_free = |tuned: &Tuned| matters.is_none_or(|matters| matters.contains(&tuned.setting.name));
+    let levels: Vec<_> = rig.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
+    let points = levels.iter().try_fold(1_usize, |points, others| points.checked_mul(others + 1));
+    let Some(points) = points.filter(|points| *points <= MOST_POINTS) else {
+        return Err(format!("there are more than {MOST_POINTS} combinations: name fewer settings with --setting"));
+    };
+    let mut progress = Progress::new(0);
+    progress.scenario("all");
+    progress.bar.inc_length((points * ROUNDS_OF_ALL) as u64);
     let limits = Limits { runs: usize::MAX, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
-    let (all, gain) = exhaust(&levels, best, limits, &mut run)?;
-    rows::add_best_of_all(outcome, rig, &all, &gain);
-    Ok(())
+    exhaust(&levels, found, limits, &mut run)
 }

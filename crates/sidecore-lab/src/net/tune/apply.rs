@@ -11,6 +11,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// How often all settings are looked at: two for what depends on another, and one that finds nothing to do.
+const PASSES: usize = 3;
+
 /// The settings of one interface before they were changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
@@ -132,22 +135,28 @@ impl State {
     }
 }
 
-/// All that are not so already. What depends on another may be refused first, so what is refused is tried once again.
+/// All that are not so already. What depends on another may be refused before that is set, and what made queues anew has
+/// forgotten what was set of them: so all are looked at again until none is set any more.
 ///
 /// # Errors
 /// What stays refused; the others are set.
 fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), String> {
-    let mut left: Vec<_> = values.iter().collect();
     let mut refused = Ok(());
-    for _ in 0..2 {
+    for _ in 0..PASSES {
         refused = Ok(());
-        left.retain(|(name, value)| {
-            let is_so = settings.read(name).as_ref() == Ok(value);
-            let set = if is_so { Ok(()) } else { settings.write(name, value) };
-            let why = set.as_ref().err().map(|why| format!("{name} {value}: {why}"));
-            refused = why.map_or_else(|| std::mem::replace(&mut refused, Ok(())), Err);
-            set.is_err()
-        });
+        let mut is_all_set = true;
+        for (name, value) in values {
+            if settings.read(name).as_ref() == Ok(value) {
+                continue;
+            }
+            is_all_set = false;
+            if let Err(why) = settings.write(name, value) {
+                refused = refused.and(Err(format!("{name} {value}: {why}")));
+            }
+        }
+        if is_all_set {
+            break;
+        }
     }
     refused
 }

@@ -16,6 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Numbers of the kernel's `linux/ethtool_netlink.h`.
 const FEATURES_SET: u8 = 12;
 const RINGS_SET: u8 = 16;
+const CHANNELS_SET: u8 = 18;
 const COALESCE_SET: u8 = 20;
 const FEATURES_WANTED: u16 = 3;
 const HEADER: u16 = 1;
@@ -30,6 +31,18 @@ const BIT_VALUE: u16 = 3;
 pub(super) enum Numbers {
     Coalesce,
     Rings,
+    Channels,
+}
+
+impl Numbers {
+    /// The command that sets one.
+    fn set(self) -> u8 {
+        match self {
+            Self::Coalesce => COALESCE_SET,
+            Self::Rings => RINGS_SET,
+            Self::Channels => CHANNELS_SET,
+        }
+    }
 }
 
 /// A feature of an interface.
@@ -106,6 +119,10 @@ impl Ethtool {
                 let request = self.reads.ring().get(Some(interface)).execute();
                 self.runtime.block_on(async { request.await.ok()?.try_collect::<Vec<_>>().await.ok() })?
             }
+            Numbers::Channels => {
+                let request = self.reads.channel().get(Some(interface)).execute();
+                self.runtime.block_on(async { request.await.ok()?.try_collect::<Vec<_>>().await.ok() })?
+            }
         };
         let mut all = attributes.into_iter().flat_map(|message| message.payload.nlas);
         let own = all.find(|attribute| attribute.kind() == kind)?;
@@ -125,9 +142,8 @@ impl Ethtool {
         (kind, bytes_of_value): (u16, usize),
         number: u32,
     ) -> Result<(), String> {
-        let command = if of == Numbers::Coalesce { COALESCE_SET } else { RINGS_SET };
         let value = number.to_ne_bytes().into_iter().take(bytes_of_value).collect();
-        self.set(interface, command, bytes(&DefaultNla::new(kind, value)))
+        self.set(interface, of.set(), bytes(&DefaultNla::new(kind, value)))
     }
 
     fn set(&mut self, interface: &str, command: u8, content: Vec<u8>) -> Result<(), String> {

@@ -1,14 +1,10 @@
 //! Problems that the laboratory puts into a path, to see that they are found.
 
+use super::goal::Goal;
 use super::rig::Ends;
 use super::setting::by_name;
+use super::storm::Storm;
 use clap::ValueEnum;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-use std::hint::black_box;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,19 +15,63 @@ pub(crate) enum Plant {
     Offload,
     /// Packets wait up to a millisecond
     Moderation,
-    /// Packets are taken in on the first processor only, which has other work
+    /// Packets are taken in on the first processor only, which has more of them to take in than it can
     BusyCore,
     /// Sockets with buffers of 8 KiB
     Buffers,
-    /// Small packets, which nothing puts together again
+    /// Segments are cut just before the interface, and nothing puts them together again
     Gro,
 }
 
-/// What a planted problem keeps going until it is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Planted(Option<Arc<AtomicBool>>);
-
 impl Plant {
+    /// All of them.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Mtu, Self::Offload, Self::Moderation, Self::BusyCore, Self::Buffers, Self::Gro];
+
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Mtu => "packets of 576 B",
+            Self::Offload => "no segmentation offload",
+            Self::Moderation => "moderation of 1 ms",
+            Self::BusyCore => "one queue on the busy core",
+            Self::Buffers => "socket buffers of 8 KiB",
+            Self::Gro => "GRO off",
+        }
+    }
+
+    /// The goal under which it hurts.
+    pub(super) fn goal(self) -> Goal {
+        match self {
+            Self::Moderation | Self::BusyCore => Goal::latency(),
+            _ => Goal::throughput(),
+        }
+    }
+
+    /// Settings of which one cures it.
+    pub(super) fn cures(self) -> &'static [&'static str] {
+        match self {
+            Self::Mtu => &["mtu"],
+            Self::Offload => &["tso", "gso"],
+            Self::Moderation => &["gro-flush-timeout", "napi-defer-hard-irqs", "gro"],
+            Self::BusyCore => &["rps"],
+            Self::Buffers => &["rmem", "wmem"],
+            Self::Gro => &["gro"],
+        }
+    }
+
+    /// Settings of which all combinations are tried where nobody named others.
+    pub(super) fn matters(self) -> &'static [&'static str] {
+        match self {
+            Self::Mtu => &["mtu", "gro", "wmem"],
+            Self::Offload => &["tso", "gso", "gro", "mtu"],
+            Self::Moderation => &["gro-flush-timeout", "napi-defer-hard-irqs", "gro", "threaded-napi"],
+            Self::BusyCore => &["rps", "gro", "threaded-napi"],
+            Self::Buffers => &["rmem", "wmem", "gro"],
+            Self::Gro => &["gro", "rps", "threaded-napi"],
+        }
+    }
+
     /// What it sets at both ends.
     fn values(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -42,7 +82,7 @@ impl Plant {
             }
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
-            Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "off")],
+            Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "on")],
         }
     }
 
@@ -56,43 +96,18 @@ impl Plant {
         }
     }
 
-    /// Sets it.
+    /// Sets it. What it keeps going until it is dropped.
     ///
     /// # Errors
     /// It cannot be set here.
-    pub(super) fn into(self, ends: &mut Ends) -> Result<Planted, String> {
+    pub(super) fn into(self, ends: &mut Ends) -> Result<Option<Storm>, String> {
         // Whatever this machine's default is: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
         for (name, value) in [first].iter().chain(self.values()) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
             set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
         }
-        if self == Self::BusyCore { busy() } else { Ok(Planted::default()) }
-    }
-}
-
-/// The first processor has work without end.
-fn busy() -> Result<Planted, String> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let seen = ended.clone();
-    let mut first = CpuSet::new();
-    first.set(0).map_err(|error| error.to_string())?;
-    let work = move || {
-        // Without the right to choose its processor it works wherever it is.
-        let _ = sched_setaffinity(Pid::from_raw(0), &first);
-        let mut number = 1_u64;
-        while !seen.load(Ordering::Relaxed) {
-            number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-        }
-    };
-    thread::Builder::new().name("busy".to_owned()).spawn(work).map_err(|error| error.to_string())?;
-    Ok(Planted(Some(ended)))
-}
-
-impl Drop for Planted {
-    fn drop(&mut self) {
-        if let Some(ended) = &self.0 {
-            ended.store(true, Ordering::Relaxed);
-        }
+        let storm = (self == Self::BusyCore).then(Storm::begin).transpose();
+        storm.map_err(|why| format!("cannot plant {}: {why}", self.name()))
     }
 }

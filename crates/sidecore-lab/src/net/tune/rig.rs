@@ -188,7 +188,14 @@ impl Rig {
                     continue;
                 }
                 match self.ends.write(tuned.setting, tuned.values(levels[at])) {
-                    Ok(()) => self.now[at] = levels[at],
+                    Ok(()) => {
+                        self.now[at] = levels[at];
+                        // New queues have nothing of what was set of the old ones.
+                        if tuned.setting.makes_queues() {
+                            let own = self.tuned.iter().zip(&mut self.now);
+                            own.filter(|(own, _)| own.setting.is_of_queues()).for_each(|(_, now)| *now = usize::MAX);
+                        }
+                    }
                     // It may have been set at one end: neither level is sure.
                     Err(why) => {
                         self.now[at] = usize::MAX;

@@ -26,16 +26,19 @@ const HALVES: usize = 32;
 const HARM: f64 = 0.1;
 /// With this error the best of many goes on; what it is made of is shown later.
 const DOUBT: f64 = 0.2;
-/// With this error a loss is likely.
+/// With these errors a loss is likely, and not unlikely.
 const LIKELY: f64 = 0.5;
+const NOT_UNLIKELY: f64 = 0.7;
 /// Many changes are first taken back in so many parts.
 const PARTS: usize = 3;
 /// A gain below this is not worth a change, as a logarithm: 1 %.
 const WORTHLESS: f64 = 0.01;
 /// After so many rounds a claim is looked at; each look takes its part of the error.
-const LOOKS: [usize; 3] = [4, 8, 16];
+const LOOKS: [usize; 4] = [4, 8, 16, 32];
 /// Rounds that show whether two changes are more than their sum.
 const ROUNDS_OF_PAIRS: usize = 6;
+/// Rounds that compare what was found with the best of all.
+const ROUNDS_OF_BEST: usize = 24;
 /// Most pairs for which that is looked at.
 const MOST_PAIRS: usize = 3;
 
@@ -107,7 +110,7 @@ pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'
     }
 }
 
-/// Tries all points, and compares the best of them with what was found. The best, and what it gains against that: 0 is as
+/// Tries all points, and compares the best of them with what was found. The best, and what that gains against it: 0 is as
 /// good.
 ///
 /// # Errors
@@ -131,10 +134,11 @@ pub(super) fn exhaust<'r, E>(
     let mut arms: Vec<_> = points.into_iter().map(Arm::of).collect();
     let mut both = |search: &mut Search<'r, E>| {
         search.halve(found, &mut arms, 4, 2)?;
-        let mut best = [Arm::of(best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default())];
-        search.rounds_until(found, &mut best, LOOKS[2])?;
-        let [best] = best;
-        Ok((best.changes.clone(), best.gain(limits.error)))
+        // New runs, for the best of many looks better than it is.
+        let best = best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default();
+        let mut own = [Arm::of(found.to_vec())];
+        search.rounds_until(&best, &mut own, ROUNDS_OF_BEST)?;
+        Ok((best, own[0].gain(limits.error)))
     };
     match both(&mut search) {
         Ok(found) => Ok(found),
@@ -248,7 +252,7 @@ impl<E> Search<'_, E> {
         arms: &mut [Arm],
     ) -> Result<Vec<Change>, End<E>> {
         let claim = self.claim(arms.len());
-        for (look, error) in LOOKS.into_iter().zip([LIKELY, DOUBT, claim]) {
+        for (look, error) in LOOKS.into_iter().zip([NOT_UNLIKELY, LIKELY, DOUBT, claim]) {
             self.rounds_until(best, arms, look)?;
             let idle: Vec<_> = (0..arms.len()).filter(|at| !arms[*at].gain(error).harms()).collect();
             let all = || idle.iter().flat_map(|at| &groups[*at]).copied().collect::<Vec<_>>();
