@@ -245,6 +245,9 @@ pub(crate) struct LinkProperties {
     /// The kernel computes checksums and cuts segments, and not the interface
     #[arg(long)]
     pub(crate) no_offload: bool,
+    /// The interfaces take frames in by NAPI, as those of a driver: with GRO and its settings
+    #[arg(long)]
+    pub(crate) napi: bool,
     /// What each access to a register costs: one for each batch taken from the sender, two for each interrupt, and one for
     /// each frame that is handed over
     #[arg(long, value_name = "X", default_value_t = 0.0)]

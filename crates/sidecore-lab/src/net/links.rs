@@ -1,7 +1,7 @@
 //! Network interfaces of the namespace that this thread is in.
 
 use futures_util::TryStreamExt;
-use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 use std::net::Ipv4Addr;
 use tokio::runtime::{Builder, Runtime};
@@ -100,6 +100,14 @@ impl Links {
     /// The kernel's, with the name.
     pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.mtu(bytes))
+    }
+
+    /// So many packets may wait in that interface until they are sent.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn set_queue(&self, name: &str, packets: u32) -> Result<(), Wrong> {
+        self.set(name, |link| link.append_extra_attribute(LinkAttribute::TxQueueLen(packets)))
     }
 
     fn add_address(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), Wrong> {

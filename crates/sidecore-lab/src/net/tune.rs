@@ -25,13 +25,14 @@ use crate::bench::{self, Outcome};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
+use crate::report::Row;
 use apply::State;
 use estimate::Estimate;
 pub(crate) use goal::Goal;
 pub(super) use place::Here;
 pub(crate) use plant::Plant;
 use rig::{Ends, Manner, Rig, Tuned};
-use search::{Change, Found, Limits, exhaust, search};
+use search::{Change, Found, Limits, exhaust, point, search};
 pub(super) use setting::by_name;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -51,6 +52,9 @@ const QUICK_RUNS: usize = 200;
 const MOST_POINTS: usize = 128;
 /// About how many runs each of these takes.
 const ROUNDS_OF_ALL: usize = 6;
+
+/// How often datagrams are compared with streams.
+const ROUNDS_OF_DATAGRAMS: usize = 6;
 
 /// What became of a path that was made.
 struct Tried {
@@ -77,8 +81,11 @@ pub(super) fn run(args: &NetTune) -> Result<(), String> {
 }
 
 fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
-    let count = State::new(&args.state, interface).revert(&mut Here::of(interface)?)?;
-    output::tell(format!("{interface}: {count} settings are as they were before"));
+    let mut here = Here::of_any(interface)?;
+    let count = State::new(&args.state, interface).revert(&mut here)?;
+    let gone =
+        if here.is_present() { "" } else { "; the interface is not there, and what was set of it is gone with it" };
+    output::tell(format!("{interface}: {count} settings are as they were before{gone}"));
     Ok(())
 }
 
@@ -86,7 +93,11 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
 fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Result<(Outcome, Tried), String> {
     let (mut pair, _link) = match args.by {
         NetJoint::Veth => (Pair::by_veth()?, None),
-        NetJoint::Link => Link::start(&Settings::of(&args.link)?).map(|(pair, link)| (pair, Some(link)))?,
+        NetJoint::Link => {
+            // As a driver's interfaces, so that there is something to set.
+            let settings = Settings { napi: true, ..Settings::of(&args.link)? };
+            Link::start(&settings).map(|(pair, link)| (pair, Some(link)))?
+        }
     };
     let at = SocketAddr::from((FAR, PORT));
     pair.far.order(&Order::Listen { at })?;
@@ -144,6 +155,9 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
     let mut ends = Ends { near: Here::of(interface)?, far: None };
     let (would, left_out) = ends.discover(&args.setting, false)?;
+    if would.is_empty() {
+        return Err(format!("nothing of {interface} can be set here: {}", left_out.join("; ")));
+    }
     if !(args.tries || args.apply) {
         let mut outcome = rows::would_try(&would);
         outcome.lacks_all(left_out);
@@ -157,7 +171,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let done = try_and_apply(args, (path, ends), &state, peer, &interrupt);
     // Whatever happened before: only what was applied is to stay.
     if !matches!(done, Ok((_, true))) && state.is_kept() {
-        state.revert(&mut Here::of(interface)?)?;
+        state.revert(&mut Here::of_any(interface)?)?;
     }
     let mut outcome = done?.0;
     outcome.lacks_all(left_out);
@@ -173,6 +187,9 @@ fn try_and_apply(
     interrupt: &Interrupt,
 ) -> Result<(Outcome, bool), String> {
     let (tuned, refused) = ends.discover(&args.setting, true)?;
+    if tuned.is_empty() {
+        return Err(format!("nothing can be set; it takes root, or CAP_NET_ADMIN: {}", refused.join("; ")));
+    }
     let mut rig = Rig::new(path, ends, tuned, goal(args, None), manner(args));
     let (mut outcome, found) = tune(args, &mut rig, interrupt);
     outcome.lacks_all(refused);
@@ -216,12 +233,36 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
     let mut run = |levels: &[usize]| step(rig, levels, interrupt, &progress);
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
+    let asks = ended.is_none() && rig.wants_streams() && !args.check;
     outcome.lacks_all(ended);
+    let asked = if asks { datagrams(rig, &found.best, interrupt) } else { Ok(Vec::new()) };
     if let Err(why) = rig.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
     }
     rows::add(&mut outcome, rig, &found);
+    match asked {
+        Ok(rows) => outcome.add_rows(rows),
+        Err(why) => outcome.lacks(format!("datagrams were not compared with streams: {why}")),
+    }
     (outcome, found)
+}
+
+/// Whether datagrams would carry more than streams, as things are now and with what was found: a question to programs, which
+/// no setting answers.
+fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for changes in [&[][..], best].iter().take(1 + usize::from(!best.is_empty())) {
+        let levels = point(rig.tuned.len(), changes);
+        let mut gains = Vec::new();
+        for _ in 0..ROUNDS_OF_DATAGRAMS {
+            if interrupt.came() {
+                return Err(STOPPED.to_owned());
+            }
+            gains.extend(rig.datagrams(&levels)?);
+        }
+        rows.push(rows::of_datagrams(rig, changes, &Estimate::of(&gains, ERROR)));
+    }
+    Ok(rows)
 }
 
 /// As many as there is time for, by what the first ones take.

@@ -5,7 +5,7 @@
 //! something to take back.
 
 use super::place::Here;
-use super::setting::by_name;
+use super::setting::{Place, by_name};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -34,6 +34,8 @@ pub(super) trait Settings {
     /// # Errors
     /// It is refused.
     fn write(&mut self, name: &str, value: &str) -> Result<(), String>;
+    /// Whether what has that setting is still there.
+    fn is_there(&self, name: &str) -> bool;
 }
 
 impl Settings for Here {
@@ -43,6 +45,10 @@ impl Settings for Here {
 
     fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
         Self::write(self, by_name(name)?, value)
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        self.is_present() || by_name(name).is_ok_and(|setting| matches!(setting.place, Place::Sysctl(_)))
     }
 }
 
@@ -101,7 +107,7 @@ impl State {
         })
     }
 
-    /// Sets what was before, and forgets it. How many settings that were.
+    /// Sets what was before, and forgets it. How many settings that were: those of an interface that is gone went with it.
     ///
     /// # Errors
     /// Nothing is kept, or what cannot be set back: the file stays then.
@@ -116,7 +122,8 @@ impl State {
         if kept.interface != self.interface {
             return Err(format!("{name} is of the interface {}", kept.interface));
         }
-        let values: Vec<_> = kept.values.into_iter().rev().collect();
+        let mut values: Vec<_> = kept.values.into_iter().rev().collect();
+        values.retain(|(name, _)| settings.is_there(name));
         set_all(settings, &values).map_err(|why| format!("not all was set back: {why}; try again with --revert"))?;
         let removed = fs::remove_file(&file).and_then(|()| File::open(&self.directory)?.sync_all());
         removed.map_err(|error| format!("all is set back, but {name} cannot be removed: {error}"))?;

@@ -31,11 +31,24 @@ impl Here {
     /// # Errors
     /// There is none.
     pub(crate) fn of(interface: &str) -> Result<Self, String> {
-        let links = Links::here()?;
-        links.find(interface)?;
+        let here = Self::of_any(interface)?;
+        here.links.find(interface)?;
+        Ok(here)
+    }
+
+    /// The interface of that name, also if it is gone: then only what is the machine's can be set.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub(super) fn of_any(interface: &str) -> Result<Self, String> {
         let attributes = attributes()
             .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
-        Ok(Self { interface: interface.to_owned(), links, drivers: Ethtool::here()?, attributes })
+        Ok(Self { interface: interface.to_owned(), links: Links::here()?, drivers: Ethtool::here()?, attributes })
+    }
+
+    /// Whether the interface is there.
+    pub(super) fn is_present(&self) -> bool {
+        self.links.find(&self.interface).is_ok()
     }
 
     /// The name of the interface.

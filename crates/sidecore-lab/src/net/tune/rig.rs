@@ -18,6 +18,9 @@ const WARM_UP: Duration = Duration::from_millis(60);
 /// What it costs, as a logarithm, that nothing comes through, against how things were.
 const BROKEN: f64 = 5.0;
 
+/// Bytes of a datagram that fits a packet of 1500.
+pub(super) const DATAGRAM: usize = 1_472;
+
 /// A setting that can be changed here.
 #[derive(Debug)]
 pub(super) struct Tuned {
@@ -220,11 +223,11 @@ impl Rig {
         Ok(self.goal.cost(&figures).unwrap_or_else(|| self.start_cost() + BROKEN))
     }
 
-    /// The median of what it cost as things were.
+    /// The median of what it cost as things were; where nothing came through, 0.
     fn start_cost(&self) -> f64 {
         let start = self.seen.get(&vec![0; self.tuned.len()]);
         let costs: Vec<_> = start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect();
-        median(&costs)
+        if costs.is_empty() { 0.0 } else { median(&costs) }
     }
 
     /// The medians of all runs at those levels.
@@ -245,15 +248,9 @@ impl Rig {
     ///
     /// # Errors
     /// The path is lost.
-    pub(super) fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
+    fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
         let mut figures = Figures::default();
-        let load = Load {
-            transport: Transport::Tcp,
-            direction: Direction::Send,
-            size: 65_536,
-            connections: self.manner.connections,
-            rate: None,
-        };
+        let load = self.streams();
         if streams {
             let (both, _) = self.run(&load)?;
             let bytes = both.far.received.bytes as f64;
@@ -269,6 +266,35 @@ impl Rig {
             figures.latency_us = latencies.filter(|us| *us > 0.0);
         }
         Ok(figures)
+    }
+
+    /// Whether the goal asks for streams.
+    pub(super) fn wants_streams(&self) -> bool {
+        self.goal.needs_streams()
+    }
+
+    /// How much more payload comes as datagrams than by streams at those levels, as a logarithm. `None`: of one of them none.
+    ///
+    /// # Errors
+    /// The path is lost, or the levels cannot be set.
+    pub(super) fn datagrams(&mut self, levels: &[usize]) -> Result<Option<f64>, String> {
+        self.set(levels)?;
+        let streams = self.streams();
+        let mut bytes_per_s =
+            |load| Ok::<_, String>(self.run(&load)?.0.far).map(|far| far.received.bytes as f64 / far.seconds());
+        let by_streams = bytes_per_s(streams)?;
+        let by_datagrams = bytes_per_s(Load { transport: Transport::Udp, size: DATAGRAM, ..streams })?;
+        Ok(Some((by_datagrams / by_streams).ln()).filter(|gain| gain.is_finite()))
+    }
+
+    fn streams(&self) -> Load {
+        Load {
+            transport: Transport::Tcp,
+            direction: Direction::Send,
+            size: 65_536,
+            connections: self.manner.connections,
+            rate: None,
+        }
     }
 
     /// What both ends counted, and the median of round trips, us.

@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::goal::Figures;
-use super::rig::{Rig, Tuned};
+use super::rig::{DATAGRAM, Rig, Tuned};
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use crate::bench::Outcome;
@@ -97,6 +97,15 @@ pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> 
         .with(Key::Op, "against the best of all")
         .with(Key::Baseline, words)
         .with(Key::AtLeast, LEAST)
+}
+
+/// How much more payload comes as datagrams than by streams, with those changes.
+pub(super) fn of_datagrams(rig: &Rig, changes: &[Change], gain: &Estimate) -> Row {
+    let row = Row::new("net-tune", &rig.words(&point(rig.tuned.len(), changes)));
+    with_ratio(row, gain)
+        .with(Key::Op, "UDP instead of TCP")
+        .with(Key::Size, DATAGRAM)
+        .with(Key::Baseline, "TCP with the same settings")
 }
 
 fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
