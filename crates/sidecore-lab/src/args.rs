@@ -308,9 +308,9 @@ pub(crate) struct NetTune {
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0)]
     pub(crate) trips: f64,
-    /// How long each run counts, ms
-    #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..=60_000))]
-    pub(crate) ms: u64,
+    /// How long each run counts, ms; without it 150, and up to 450 where the first runs differ much
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: Option<u64>,
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,

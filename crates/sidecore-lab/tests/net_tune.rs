@@ -160,12 +160,25 @@ fn each_goal_is_measured_by_its_own_figure() {
 }
 
 #[test]
-fn a_check_says_of_each_problem_what_was_found_and_how_good_that_is() {
-    for (plant, settings) in [("buffers", "rmem,congestion-control"), ("busy-core", "rps"), ("gro", "gro")] {
-        let check = ["--check", "--plant", plant, "--setting", settings, "--runs", "16"];
-        let Some((said, rows)) = pair(&check) else { return };
-        assert!(rows.contains(r#""op":"problem""#) && rows.contains("of the best of all"), "{plant}: {said}");
-        assert!(rows.contains("took_s") || said.contains("no cure was found"), "{plant}: {said}");
+fn a_check_says_of_a_problem_what_was_found_and_how_good_that_is() {
+    let check = ["--check", "--plant", "buffers", "--setting", "rmem", "--runs", "16"];
+    let Some((said, rows)) = pair(&check) else { return };
+    assert!(rows.contains(r#""op":"problem""#) && rows.contains("of the best of all"), "{said}");
+    assert!(rows.contains("took_s") || said.contains("no cure was found"), "{said}");
+}
+
+#[test]
+fn each_problem_can_be_put_in_and_its_goal_is_measured() {
+    for (plant, setting, figure) in [
+        ("mtu", "mtu", "mbit_per_s"),
+        ("offload", "tso", "mbit_per_s"),
+        ("moderation", "gro-flush-timeout", "total_us"),
+        ("busy-core", "rps", "total_us"),
+        ("gro", "gro", "mbit_per_s"),
+    ] {
+        let Some((said, rows)) = pair(&["--plant", plant, "--setting", setting, "--runs", "4"]) else { return };
+        let start = rows.lines().find(|row| row.contains(r#""op":"start""#)).expect(&said);
+        assert!(start.contains(figure) && rows.contains(setting), "{plant}: {said}");
     }
 }
 

@@ -21,7 +21,7 @@ use super::pair::{FAR, Pair};
 use super::path::Path;
 use super::protocol::PORT;
 use crate::args::{NetJoint, NetTune};
-use crate::bench::{self, Outcome};
+use crate::bench::{self, Outcome, median};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
@@ -43,8 +43,13 @@ const OTHER: &str = "far";
 /// Probability of recommending what does not help.
 const ERROR: f64 = 0.05;
 /// How long the runs may take, by what the first of them take; what is tried may be slower.
-const TIME: Duration = Duration::from_secs(140);
-const FIRST: u64 = 4;
+const TIME: Duration = Duration::from_secs(150);
+const FIRST: usize = 6;
+/// How long each run counts; where the first differ by more than this, as a logarithm, as much longer as makes up for it, within
+/// that limit: a run's beginning takes its time in any case.
+const WINDOW: Duration = Duration::from_millis(150);
+const QUIET: f64 = 0.1;
+const LONGER: f64 = 3.0;
 /// Most runs.
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
@@ -215,7 +220,7 @@ fn value_of(tuned: &[Tuned], (setting, level): Change) -> (String, String) {
 }
 
 fn manner(args: &NetTune) -> Manner {
-    Manner { window: Duration::from_millis(args.ms), connections: args.connections, rate: args.trips }
+    Manner { window: args.ms.map_or(WINDOW, Duration::from_millis), connections: args.connections, rate: args.trips }
 }
 
 /// Searches, and sets all back.
@@ -267,15 +272,24 @@ fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Ve
 
 /// As many as there is time for, by what the first ones take.
 fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progress) -> Result<usize, String> {
-    progress.bar.inc_length(FIRST);
+    progress.bar.inc_length(FIRST as u64);
     let began = Instant::now();
     let start = vec![0; rig.levels().len()];
-    for _ in 0..FIRST {
-        step(rig, &start, interrupt, progress)?;
+    let costs = (0..FIRST).map(|_| step(rig, &start, interrupt, progress)).collect::<Result<Vec<_>, _>>()?;
+    let mut each = began.elapsed().div_f64(FIRST as f64);
+    if args.ms.is_none() {
+        let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
+        each += longer - WINDOW;
+        rig.measure_for(longer);
     }
-    let each = began.elapsed().div_f64(FIRST as f64);
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
     Ok(most.min((TIME.as_secs_f64() / each.as_secs_f64()) as usize))
+}
+
+/// The median distance from the median, brought to a standard deviation: a single bad run does not count.
+fn deviation(costs: &[f64]) -> f64 {
+    let middle = median(costs);
+    median(&costs.iter().map(|cost| (cost - middle).abs()).collect::<Vec<_>>()) * 1.4826
 }
 
 fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progress) -> Result<f64, String> {

@@ -160,6 +160,11 @@ impl Rig {
         }
     }
 
+    /// Runs count so long from now on.
+    pub(super) fn measure_for(&mut self, window: Duration) {
+        self.manner.window = window;
+    }
+
     /// The end that is here.
     pub(super) fn near(&mut self) -> &mut Here {
         &mut self.ends.near

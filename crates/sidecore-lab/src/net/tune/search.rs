@@ -16,6 +16,8 @@ pub(super) type Point = Vec<usize>;
 /// A setting, by its number, at a level other than 0.
 pub(super) type Change = (usize, usize);
 
+/// With fewer runs each candidate alone has half as many at first.
+const FEW: usize = 300;
 /// Candidates that share the runs before and after them of what they are compared with.
 const BLOCK: usize = 3;
 /// Most changes that are put together because each helped alone.
@@ -26,9 +28,8 @@ const HALVES: usize = 32;
 const HARM: f64 = 0.1;
 /// With this error the best of many goes on; what it is made of is shown later.
 const DOUBT: f64 = 0.2;
-/// With these errors a loss is likely, and not unlikely.
+/// With this error a loss is likely.
 const LIKELY: f64 = 0.5;
-const NOT_UNLIKELY: f64 = 0.7;
 /// Many changes are first taken back in so many parts.
 const PARTS: usize = 3;
 /// A gain below this is not worth a change, as a logarithm: 1 %.
@@ -153,7 +154,7 @@ impl<E> Search<'_, E> {
         let alone =
             levels.iter().enumerate().flat_map(|(setting, levels)| (1..=*levels).map(move |level| (setting, level)));
         let mut arms: Vec<_> = alone.map(|change| Arm::of(vec![change])).collect();
-        let ended = self.halve(&[], &mut arms, 4, 2);
+        let ended = self.halve(&[], &mut arms, 4, if self.limits.runs < FEW { 1 } else { 2 });
         let error = self.limits.error / arms.len().max(1) as f64;
         self.found.alone = arms.iter().map(|arm| arm.effect(error)).collect();
         ended?;
@@ -252,7 +253,7 @@ impl<E> Search<'_, E> {
         arms: &mut [Arm],
     ) -> Result<Vec<Change>, End<E>> {
         let claim = self.claim(arms.len());
-        for (look, error) in LOOKS.into_iter().zip([NOT_UNLIKELY, LIKELY, DOUBT, claim]) {
+        for (look, error) in LOOKS.into_iter().zip([LIKELY, LIKELY, DOUBT, claim]) {
             self.rounds_until(best, arms, look)?;
             let idle: Vec<_> = (0..arms.len()).filter(|at| !arms[*at].gain(error).harms()).collect();
             let all = || idle.iter().flat_map(|at| &groups[*at]).copied().collect::<Vec<_>>();
@@ -389,7 +390,7 @@ impl Arm {
     }
 
     fn mean(&self) -> f64 {
-        self.gains.iter().sum::<f64>() / self.gains.len().max(1) as f64
+        self.gain(1.0).mean
     }
 
     fn gain(&self, error: f64) -> Estimate {
