@@ -57,7 +57,6 @@ const QUICK_RUNS: usize = 200;
 const MOST_POINTS: usize = 128;
 /// About how many runs each of these takes.
 const ROUNDS_OF_ALL: usize = 6;
-
 /// How often datagrams are compared with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
@@ -69,6 +68,8 @@ struct Tried {
     took: Duration,
     /// The best of all combinations, and what was found against it: 0 is as good.
     best: Option<(Vec<Change>, Estimate)>,
+    /// Why the search or the comparison ended early.
+    ended: Vec<String>,
 }
 
 /// Does what was asked for, and shows it.
@@ -96,6 +97,9 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
 
 /// Of a path that is made, both ends, with what was planted there.
 fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Result<(Outcome, Tried), String> {
+    if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
+        return Err(why.to_owned());
+    }
     let (mut pair, _link) = match args.by {
         NetJoint::Veth => (Pair::by_veth()?, None),
         NetJoint::Link => {
@@ -113,20 +117,18 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name)));
     let mut rig = Rig::new(path, ends, tuned, goal(args, plant), manner(args));
     let began = Instant::now();
-    let (mut outcome, found) = tune(args, &mut rig, interrupt);
-    let took = began.elapsed();
-    outcome.lacks_all(left_out);
-    let best = if args.exhaustive || args.check {
+    let (mut outcome, found, ended) = tune(args, &mut rig, interrupt);
+    let mut tried = Tried { took: began.elapsed(), rig, found, best: None, ended: ended.into_iter().collect() };
+    if (args.exhaustive || args.check) && tried.ended.is_empty() {
         let matters = plant.filter(|_| args.setting.is_empty()).map(Plant::matters);
         // What was found is not lost by what could not be compared.
-        compare(args, &mut rig, (&found.best, matters), interrupt).map_err(|why| outcome.lacks(why)).ok()
-    } else {
-        None
-    };
-    if let Some(best) = &best {
-        outcome.add_rows([rows::best_of_all(&rig, best)]);
+        match compare(args, &mut tried.rig, (&tried.found.best, matters), interrupt) {
+            Ok(best) => outcome.add_rows([rows::best_of_all(&tried.rig, tried.best.insert(best))]),
+            Err(why) => tried.ended.push(why),
+        }
     }
-    Ok((outcome, Tried { rig, found, took, best }))
+    outcome.lacks_all(tried.ended.iter().cloned().chain(left_out));
+    Ok((outcome, tried))
 }
 
 /// Problems that are known, each in a pair of its own: whether they are found.
@@ -139,11 +141,11 @@ fn check(args: &NetTune) -> Result<Outcome, String> {
             Ok((_, tried)) => {
                 outcome.add_rows(check::rows(plant, &tried));
                 outcome.lacks_all(check::missed(plant, &tried));
+                outcome.lacks_all(tried.ended.iter().map(|why| format!("{}: {why}", plant.name())));
             }
             Err(why) => outcome.lacks(format!("{}: {why}", plant.name())),
         }
         if interrupt.came() {
-            outcome.lacks(STOPPED);
             break;
         }
     }
@@ -160,7 +162,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
     let mut ends = Ends { near: Here::of(interface)?, far: None };
     let (would, left_out) = ends.discover(&args.setting, false)?;
-    if would.is_empty() {
+    if would.is_empty() && !left_out.is_empty() {
         return Err(format!("nothing of {interface} can be set here: {}", left_out.join("; ")));
     }
     if !(args.tries || args.apply) {
@@ -193,11 +195,12 @@ fn try_and_apply(
 ) -> Result<(Outcome, bool), String> {
     let (tuned, refused) = ends.discover(&args.setting, true)?;
     if tuned.is_empty() {
-        return Err(format!("nothing can be set; it takes root, or CAP_NET_ADMIN: {}", refused.join("; ")));
+        let why = refused.join("; ");
+        return Err(format!("nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one: {why}"));
     }
     let mut rig = Rig::new(path, ends, tuned, goal(args, None), manner(args));
-    let (mut outcome, found) = tune(args, &mut rig, interrupt);
-    outcome.lacks_all(refused);
+    let (mut outcome, found, ended) = tune(args, &mut rig, interrupt);
+    outcome.lacks_all(ended.into_iter().chain(refused));
     if !args.apply || found.best.is_empty() {
         return Ok((outcome, false));
     }
@@ -223,8 +226,8 @@ fn manner(args: &NetTune) -> Manner {
     Manner { window: args.ms.map_or(WINDOW, Duration::from_millis), connections: args.connections, rate: args.trips }
 }
 
-/// Searches, and sets all back.
-fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found) {
+/// Searches, and sets all back. Why it ended early comes last.
+fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found, Option<String>) {
     let levels = rig.levels();
     let mut progress = Progress::new(0);
     progress.scenario("net-tune");
@@ -239,7 +242,6 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
     let asks = ended.is_none() && rig.wants_streams() && !args.check;
-    outcome.lacks_all(ended);
     let asked = if asks { datagrams(rig, &found.best, interrupt) } else { Ok(Vec::new()) };
     if let Err(why) = rig.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
@@ -249,7 +251,7 @@ fn tune(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt) -> (Outcome, Found
         Ok(rows) => outcome.add_rows(rows),
         Err(why) => outcome.lacks(format!("datagrams were not compared with streams: {why}")),
     }
-    (outcome, found)
+    (outcome, found, ended)
 }
 
 /// Whether datagrams would carry more than streams, as things are now and with what was found: a question to programs, which
@@ -279,7 +281,7 @@ fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progres
     let mut each = began.elapsed().div_f64(FIRST as f64);
     if args.ms.is_none() {
         let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
-        each += longer - WINDOW;
+        each += longer.saturating_sub(WINDOW);
         rig.measure_for(longer);
     }
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });

@@ -8,7 +8,7 @@ use crate::report::{Key, Row};
 
 /// What was recommended, and how good that is.
 pub(super) fn rows(plant: Plant, tried: &Tried) -> Vec<Row> {
-    let Tried { rig, found, took, best } = tried;
+    let Tried { rig, found, took, best, .. } = tried;
     let words = |changes: &[_]| rig.words(&point(rig.tuned.len(), changes));
     let row = |kind: &str| Row::new("net-tune-check", plant.name()).with(Key::Op, kind);
     let problem = with_figures(row("problem"), rig, &[]);

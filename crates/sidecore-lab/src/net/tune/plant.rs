@@ -4,6 +4,7 @@ use super::goal::Goal;
 use super::rig::Ends;
 use super::setting::by_name;
 use super::storm::Storm;
+use crate::args::NetJoint;
 use clap::ValueEnum;
 
 /// See the module.
@@ -38,6 +39,13 @@ impl Plant {
             Self::Buffers => "socket buffers of 8 KiB",
             Self::Gro => "GRO off",
         }
+    }
+
+    /// Why it cannot be put into that kind of path. `None`: it can.
+    pub(super) fn lacks(self, by: NetJoint) -> Option<&'static str> {
+        let is_lacking = (self, by) == (Self::Moderation, NetJoint::Link);
+        is_lacking
+            .then_some("the moderation of a link is the link's own, and no setting of its interfaces (--moderate-us)")
     }
 
     /// The goal under which it hurts.

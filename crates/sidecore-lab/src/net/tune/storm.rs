@@ -75,7 +75,7 @@ impl Drop for Storm {
 
 /// Who sends a broadcast decides on which processor it goes round.
 fn send_from_first() -> Result<(), String> {
-    let send = || -> io::Result<()> {
+    let broadcast = || -> io::Result<()> {
         let mut first = CpuSet::new();
         first.set(0)?;
         sched_setaffinity(Pid::from_raw(0), &first)?;
@@ -86,6 +86,6 @@ fn send_from_first() -> Result<(), String> {
         }
         Ok(())
     };
-    let sent = thread::spawn(send).join().map_err(|_| "a thread panicked".to_owned())?;
+    let sent = thread::spawn(broadcast).join().map_err(|_| "a thread panicked".to_owned())?;
     sent.map_err(|error| format!("the first processor cannot be kept busy: {error}"))
 }
