@@ -21,13 +21,13 @@ use super::pair::{FAR, Pair};
 use super::path::Path;
 use super::protocol::PORT;
 use crate::args::{NetJoint, NetTune};
-use crate::bench::{self, Outcome, median};
+use crate::bench::{self, Outcome};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
 use crate::report::Row;
 use apply::State;
-use estimate::Estimate;
+use estimate::{Estimate, deviation};
 pub(crate) use goal::Goal;
 pub(super) use place::Here;
 pub(crate) use plant::Plant;
@@ -286,12 +286,6 @@ fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progres
     }
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
     Ok(most.min((TIME.as_secs_f64() / each.as_secs_f64()) as usize))
-}
-
-/// The median distance from the median, brought to a standard deviation: a single bad run does not count.
-fn deviation(costs: &[f64]) -> f64 {
-    let middle = median(costs);
-    median(&costs.iter().map(|cost| (cost - middle).abs()).collect::<Vec<_>>()) * 1.4826
 }
 
 fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progress) -> Result<f64, String> {

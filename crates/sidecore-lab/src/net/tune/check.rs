@@ -2,7 +2,7 @@
 
 use super::Tried;
 use super::plant::Plant;
-use super::rows::{LEAST, START, with_figures, with_ratio};
+use super::rows::{LEAST, START, noise, with_figures, with_ratio};
 use super::search::point;
 use crate::report::{Key, Row};
 
@@ -26,5 +26,5 @@ pub(super) fn rows(plant: Plant, tried: &Tried) -> Vec<Row> {
 pub(super) fn missed(plant: Plant, tried: &Tried) -> Option<String> {
     let Tried { rig, found, .. } = tried;
     let is_cured = found.best.iter().any(|(setting, _)| plant.cures().contains(&rig.tuned[*setting].setting.name));
-    (!is_cured).then(|| format!("{}: no cure was found in {} runs", plant.name(), found.runs))
+    (!is_cured).then(|| format!("{}: no cure was found in {} runs. {}", plant.name(), found.runs, noise(rig)))
 }

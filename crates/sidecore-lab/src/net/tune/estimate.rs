@@ -1,5 +1,6 @@
 //! What repeated comparisons say together.
 
+use crate::bench::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The part of the pairs at each end that the mean is without: of fewer than seven none.
@@ -53,6 +54,15 @@ impl Estimate {
     }
 }
 
+/// The median distance from the median, brought to a standard deviation: a single bad run does not count.
+pub(super) fn deviation(costs: &[f64]) -> f64 {
+    if costs.is_empty() {
+        return 0.0;
+    }
+    let middle = median(costs);
+    median(&costs.iter().map(|cost| (cost - middle).abs()).collect::<Vec<_>>()) * 1.4826
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +83,12 @@ mod tests {
         gains[3] = -4.0;
         let found = Estimate::of(&gains, 0.01);
         assert!(found.helps() && (found.mean - 0.3).abs() < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn a_deviation_does_not_count_one_bad_run() {
+        assert!((deviation(&[1.0, 1.1, 0.9, 1.2, 0.8, 9.0]) - 0.2).abs() < 0.05);
+        assert!(deviation(&[]).abs() < 1e-9 && deviation(&[3.0]).abs() < 1e-9);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The path that is tuned: both ends with their settings, and what a run of it comes to.
 
+use super::estimate::deviation;
 use super::goal::{Figures, Goal};
 use super::place::Here;
 use super::setting::{self, KNOWN, Setting};
@@ -230,9 +231,18 @@ impl Rig {
 
     /// The median of what it cost as things were; where nothing came through, 0.
     fn start_cost(&self) -> f64 {
-        let start = self.seen.get(&vec![0; self.tuned.len()]);
-        let costs: Vec<_> = start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect();
+        let costs = self.start_costs();
         if costs.is_empty() { 0.0 } else { median(&costs) }
+    }
+
+    /// By how much runs of one and the same thing differ: a standard deviation, as a logarithm.
+    pub(super) fn noise(&self) -> f64 {
+        deviation(&self.start_costs())
+    }
+
+    fn start_costs(&self) -> Vec<f64> {
+        let start = self.seen.get(&vec![0; self.tuned.len()]);
+        start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect()
     }
 
     /// The medians of all runs at those levels.

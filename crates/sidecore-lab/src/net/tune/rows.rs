@@ -12,6 +12,8 @@ use crate::report::{Key, Row};
 const FEWEST: usize = 4;
 /// What was found is to be so good against the best of all.
 pub(super) const LEAST: f64 = 0.97;
+/// Where runs differ by more, as a logarithm, that is said.
+const NOISY: f64 = 0.2;
 /// What all is compared with.
 pub(super) const START: &str = "as it was";
 
@@ -41,6 +43,14 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
         }
         None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
     }
+    if rig.noise() > NOISY {
+        outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(rig)));
+    }
+}
+
+/// How much runs differ, in words.
+pub(super) fn noise(rig: &Rig) -> String {
+    format!("Runs of one and the same thing differ by {:.0} %", 100.0 * rig.noise().exp_m1())
 }
 
 /// The first of them, and how many more there are.
