@@ -187,9 +187,9 @@ fn problems_are_put_into_a_link_of_its_own_as_well() {
     if !Path::new("/dev/net/tun").exists() {
         return skipped("interfaces are made with /dev/net/tun");
     }
-    let link = ["--by", "link", "--plant", "gro", "--setting", "gro,threaded-napi", "--runs", "8"];
+    let link = ["--by", "link", "--plant", "gro", "--setting", "gro,gro-flush-timeout", "--runs", "8"];
     let Some((said, rows)) = pair(&link) else { return };
-    assert!(rows.contains("gro on") && rows.contains("threaded-napi 1"), "{said}");
+    assert!(rows.contains("gro on") && rows.contains("gro-flush-timeout 20000"), "{said}");
     let Some((said, _)) = pair(&["--by", "link", "--check", "--plant", "moderation"]) else { return };
     assert!(said.contains("the moderation of a link is the link's own"), "{said}");
 }

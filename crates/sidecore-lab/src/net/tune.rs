@@ -21,7 +21,7 @@ use super::pair::{FAR, Pair};
 use super::path::Path;
 use super::protocol::PORT;
 use crate::args::{NetJoint, NetTune};
-use crate::bench::{self, Outcome};
+use crate::bench::{self, Outcome, median};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
@@ -112,9 +112,9 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     pair.far.order(&Order::Listen { at })?;
     let path = Path::to(at)?;
     let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())) };
-    let _storm = plant.map(|plant| plant.into(&mut ends)).transpose()?;
+    let _storm = plant.map(|plant| plant.into(&mut ends, args.by)).transpose()?;
     let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
-    tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name)));
+    tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name, args.by)));
     let mut rig = Rig::new(path, ends, tuned, goal(args, plant), manner(args));
     let began = Instant::now();
     let (mut outcome, found, ended) = tune(args, &mut rig, interrupt);
@@ -275,17 +275,22 @@ fn datagrams(rig: &mut Rig, best: &[Change], interrupt: &Interrupt) -> Result<Ve
 /// As many as there is time for, by what the first ones take.
 fn runs(args: &NetTune, rig: &mut Rig, interrupt: &Interrupt, progress: &Progress) -> Result<usize, String> {
     progress.bar.inc_length(FIRST as u64);
-    let began = Instant::now();
     let start = vec![0; rig.levels().len()];
-    let costs = (0..FIRST).map(|_| step(rig, &start, interrupt, progress)).collect::<Result<Vec<_>, _>>()?;
-    let mut each = began.elapsed().div_f64(FIRST as f64);
+    let (mut costs, mut times) = (Vec::new(), Vec::new());
+    for _ in 0..FIRST {
+        let began = Instant::now();
+        costs.push(step(rig, &start, interrupt, progress)?);
+        times.push(began.elapsed().as_secs_f64());
+    }
+    // A single one that was held up says little.
+    let mut each = median(&times);
     if args.ms.is_none() {
         let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
-        each += longer.saturating_sub(WINDOW);
+        each += longer.saturating_sub(WINDOW).as_secs_f64();
         rig.measure_for(longer);
     }
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
-    Ok(most.min((TIME.as_secs_f64() / each.as_secs_f64()) as usize))
+    Ok(most.min((TIME.as_secs_f64() / each) as usize))
 }
 
 fn step(rig: &mut Rig, levels: &[usize], interrupt: &Interrupt, progress: &Progress) -> Result<f64, String> {

@@ -81,7 +81,7 @@ impl Plant {
     }
 
     /// What it sets at both ends.
-    fn values(self) -> &'static [(&'static str, &'static str)] {
+    fn values(self, by: NetJoint) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
             Self::Offload => &[("tso", "off"), ("gso", "off")],
@@ -90,14 +90,19 @@ impl Plant {
             }
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
+            // A link hands over one frame after the other: only a thread finds several that it could put together.
+            Self::Gro if by == NetJoint::Link => {
+                &[("gro", "off"), ("tso", "off"), ("gso", "on"), ("threaded-napi", "1")]
+            }
             Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "on")],
         }
     }
 
     /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
     /// size nor putting them together would matter, and packets wait there only where it does not cut any.
-    pub(super) fn holds(self, name: &str) -> bool {
+    pub(super) fn holds(self, name: &str, by: NetJoint) -> bool {
         match self {
+            Self::Gro if by == NetJoint::Link && name == "threaded-napi" => true,
             Self::Mtu | Self::Moderation => ["tso", "gso"].contains(&name),
             Self::Gro => ["tso", "gso", "mtu"].contains(&name),
             _ => false,
@@ -108,10 +113,10 @@ impl Plant {
     ///
     /// # Errors
     /// It cannot be set here.
-    pub(super) fn into(self, ends: &mut Ends) -> Result<Option<Storm>, String> {
+    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<Storm>, String> {
         // Whatever this machine's default is: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
-        for (name, value) in [first].iter().chain(self.values()) {
+        for (name, value) in [first].iter().chain(self.values(by)) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
             set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
         }
