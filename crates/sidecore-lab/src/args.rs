@@ -254,6 +254,9 @@ pub(crate) struct LinkProperties {
     /// The kernel computes checksums and cuts segments, and not the interface
     #[arg(long)]
     pub(crate) no_offload: bool,
+    /// The interfaces take frames in by NAPI, as those of a driver: with GRO and its settings
+    #[arg(long)]
+    pub(crate) napi: bool,
     /// What each access to a register costs: one for each batch taken from the sender, two for each interrupt, and one for
     /// each frame that is handed over
     #[arg(long, value_name = "X", default_value_t = 0.0)]
@@ -282,9 +285,9 @@ pub(crate) struct NetTune {
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// What is to become good: throughput, latency, cpu (for each byte), or as in mix:throughput=2,cpu=1,latency<200 weights,
-    /// and bounds in Mbit/s, us and ns for each byte
-    #[arg(long, value_name = "GOAL", default_value = "throughput")]
-    pub(crate) goal: crate::net::Goal,
+    /// and bounds in Mbit/s, us and ns for each byte. Without it throughput, or what a problem that is put in hurts
+    #[arg(long, value_name = "GOAL")]
+    pub(crate) goal: Option<crate::net::Goal>,
     /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
     /// interface is changed, and what would be tried is listed
     #[arg(long = "try", requires = "interface")]
@@ -314,17 +317,22 @@ pub(crate) struct NetTune {
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0)]
     pub(crate) trips: f64,
-    /// How long each run counts, ms
-    #[arg(long, value_name = "MS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(50..=60_000))]
-    pub(crate) ms: u64,
+    /// How long each run counts, ms; without it 150, and up to 450 where the first runs differ much
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: Option<u64>,
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Put a problem into the path before: for the laboratory's own check
-    #[arg(long, value_name = "NAME", value_enum, requires = "pair", hide = true)]
+    /// Put six known problems into such a pair, one after the other, and see whether each is found, and whether what is
+    /// found is as good as the best of all combinations
+    #[arg(long, requires = "pair")]
+    pub(crate) check: bool,
+    /// Put this problem into the pair before; with --check only this one
+    #[arg(long, value_name = "NAME", value_enum, requires = "pair")]
     pub(crate) plant: Option<crate::net::Plant>,
-    /// Also try every combination of the settings named, and compare with the best: for the laboratory's own check
-    #[arg(long, requires = "pair", hide = true)]
+    /// Also try every combination of the settings named, or of those that matter for the problem that is put in, and
+    /// compare what was found with the best
+    #[arg(long, requires = "pair")]
     pub(crate) exhaustive: bool,
     #[command(flatten)]
     pub(crate) files: Files,

@@ -5,6 +5,7 @@ mod skipped;
 
 use nix::unistd::Uid;
 use skipped::skipped;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -22,12 +23,21 @@ echo cubic > $control
 
 /// What the script, which runs in the near end of a link, says. `None`: not on this machine, which was said.
 fn near(script: &str) -> Option<String> {
+    near_by(&[], script)
+}
+
+/// The same, of a link with those properties.
+fn near_by(properties: &[&str], script: &str) -> Option<String> {
     if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
         return None;
     }
     let mut command = Command::new(LAB);
-    command.args(["net", "link", "--", "sh", "-c", &(BEGINNING.to_owned() + script)]).env("LAB", LAB);
+    command
+        .args(["net", "link"])
+        .args(properties)
+        .args(["--", "sh", "-c", &(BEGINNING.to_owned() + script)])
+        .env("LAB", LAB);
     let Output { stdout, stderr, .. } = command.output().unwrap();
     Some(String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
 }
@@ -82,4 +92,104 @@ fn what_a_killed_run_left_is_taken_back_and_no_other_run_begins_before() {
     assert!(said.contains("settings that were changed before are kept in"), "{said}");
     assert!(said.contains("\n0 cubic\n"), "{said}");
     assert!(said.contains("there is nothing to take back"), "{said}");
+}
+
+#[test]
+fn where_the_peer_or_the_interface_goes_in_the_middle_that_is_said_and_all_is_as_before() {
+    let Some(said) = near(
+        r#"
+        tune --peer 198.18.0.2 --setting congestion-control,mtu --ms 50 --try >"$state.said" 2>&1 & run=$!
+        while ! test -e "$state/near.json"; do sleep 0.01; done
+        sleep 1
+        kill -9 $peer
+        wait $run
+        cat "$state.said"
+        echo "$(ls "$state" | wc -l) $(cat $control)"
+        "#,
+    ) else {
+        return;
+    };
+    assert!(said.contains("peer is lost") || said.contains("peer hung up") || said.contains("no peer at"), "{said}");
+    assert!(said.contains("\n0 cubic\n"), "{said}");
+}
+
+#[test]
+fn a_path_that_loses_packets_is_tuned_as_any_other() {
+    let script = r#"
+        tune --peer 198.18.0.2 --setting congestion-control --ms 50 --runs 12 --try 2>&1
+        echo "$? $(ls "$state" | wc -l) $(cat $control)"
+    "#;
+    let Some(said) = near_by(&["--loss-percent", "1", "--napi"], script) else { return };
+    assert!(said.contains("as it was") && said.contains("\n0 0 cubic\n"), "{said}");
+}
+
+/// What `net tune` on a pair of its own says with those arguments, and its rows. `None`: not on this machine, which was said.
+fn pair(arguments: &[&str]) -> Option<(String, String)> {
+    if !Uid::effective().is_root() {
+        skipped("only root sets all that a pair of virtual interfaces has");
+        return None;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let rows = directory.path().join("rows");
+    let mut command = Command::new(LAB);
+    let Output { status, stdout, stderr } = command
+        .args(["net", "tune", "--pair", "--ms", "50"])
+        .args(arguments)
+        .arg("--json")
+        .arg(&rows)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{said}");
+    Some((said, fs::read_to_string(rows).unwrap()))
+}
+
+#[test]
+fn each_goal_is_measured_by_its_own_figure() {
+    for (goal, figures) in [
+        ("cpu", &["cpu_ns_per_byte"][..]),
+        ("mix:throughput=2,cpu=1,latency<100000", &["mbit_per_s", "cpu_ns_per_byte", "total_us"]),
+    ] {
+        let Some((said, rows)) = pair(&["--goal", goal, "--setting", "congestion-control", "--runs", "8"]) else {
+            return;
+        };
+        let start = rows.lines().find(|row| row.contains(r#""op":"start""#)).expect(&said);
+        assert!(figures.iter().all(|figure| start.contains(figure)), "{goal}: {start}");
+        assert!(rows.contains("UDP instead of TCP"), "{goal}: {rows}");
+    }
+}
+
+#[test]
+fn a_check_says_of_a_problem_what_was_found_and_how_good_that_is() {
+    let check = ["--check", "--plant", "buffers", "--setting", "rmem", "--runs", "16"];
+    let Some((said, rows)) = pair(&check) else { return };
+    assert!(rows.contains(r#""op":"problem""#) && rows.contains("of the best of all"), "{said}");
+    assert!(rows.contains("took_s") || said.contains("no cure was found"), "{said}");
+}
+
+#[test]
+fn each_problem_can_be_put_in_and_its_goal_is_measured() {
+    for (plant, setting, figure) in [
+        ("mtu", "mtu", "mbit_per_s"),
+        ("offload", "tso", "mbit_per_s"),
+        ("moderation", "gro-flush-timeout", "total_us"),
+        ("busy-core", "rps", "total_us"),
+        ("gro", "gro", "mbit_per_s"),
+    ] {
+        let Some((said, rows)) = pair(&["--plant", plant, "--setting", setting, "--runs", "4"]) else { return };
+        let start = rows.lines().find(|row| row.contains(r#""op":"start""#)).expect(&said);
+        assert!(start.contains(figure) && rows.contains(setting), "{plant}: {said}");
+    }
+}
+
+#[test]
+fn problems_are_put_into_a_link_of_its_own_as_well() {
+    if !Path::new("/dev/net/tun").exists() {
+        return skipped("interfaces are made with /dev/net/tun");
+    }
+    let link = ["--by", "link", "--plant", "gro", "--setting", "gro,gro-flush-timeout", "--runs", "8"];
+    let Some((said, rows)) = pair(&link) else { return };
+    assert!(rows.contains("gro on") && rows.contains("gro-flush-timeout 20000"), "{said}");
+    let Some((said, _)) = pair(&["--by", "link", "--check", "--plant", "moderation"]) else { return };
+    assert!(said.contains("the moderation of a link is the link's own"), "{said}");
 }

@@ -184,11 +184,6 @@ impl Processor {
             idle: self.idle - before.idle,
         }
     }
-
-    /// Everything but idling.
-    pub(super) fn busy(self) -> f64 {
-        self.user + self.system + self.softirq + self.interrupt
-    }
 }
 
 /// The name that begins a line, and the sum of the counts that follow it.

@@ -9,6 +9,7 @@ mod forwarder;
 mod path;
 mod settings;
 mod store;
+mod sys;
 mod wire;
 
 use super::links::Links;
@@ -24,7 +25,7 @@ use std::io::{PipeWriter, pipe};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use sys::Tap;
 
 /// The interfaces at its ends.
 const ENDS: [&str; 2] = ["near", "far"];
@@ -63,6 +64,7 @@ impl Link {
         let [near, far] = [interface(ENDS[0], settings)?, interface(ENDS[1], settings)?];
         for end in ENDS {
             links.set_mtu(end, settings.mtu)?;
+            links.set_queue(end, INTERFACE_QUEUE)?;
         }
         let tallies = [Arc::new(Tally::default()), Arc::new(Tally::default())];
         let clock = Clock::start();
@@ -119,11 +121,8 @@ impl Drop for Link {
 }
 
 /// One end of the link, which is not up.
-fn interface(name: &str, settings: &Settings) -> Result<Arc<SyncDevice>, String> {
-    let made = DeviceBuilder::new().name(name).layer(Layer::L2).offload(settings.offload);
-    let made = made.with(|made| _ = made.tx_queue_len(INTERFACE_QUEUE)).inherit_enable_state();
-    let device = made.build_sync().and_then(|device| device.set_nonblocking(true).map(|()| device));
-    device.map(Arc::new).map_err(|error| {
+fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, String> {
+    Tap::new(name, settings.offload, settings.napi).map(Arc::new).map_err(|error| {
         format!(
             "cannot make the interface {name}: {error}; the module tun must be there (modprobe tun), and /dev/net/tun be \
              open to this user"

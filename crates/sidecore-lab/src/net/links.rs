@@ -1,8 +1,8 @@
 //! Network interfaces of the namespace that this thread is in.
 
 use futures_util::TryStreamExt;
-use rtnetlink::packet_route::link::LinkMessage;
-use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
 use std::net::Ipv4Addr;
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,6 +41,33 @@ impl Links {
         self.runtime.block_on(add).map_err(|error| format!("cannot make the link {name} to {other}: {error}"))
     }
 
+    /// A bridge, which is not up.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn add_bridge(&self, name: &str) -> Result<(), Wrong> {
+        let add = self.handle.link().add(LinkBridge::new(name).build()).execute();
+        self.runtime.block_on(add).map_err(|error| format!("cannot make the bridge {name}: {error}"))
+    }
+
+    /// That interface is a port of that bridge, and up.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn join(&self, name: &str, bridge: &str) -> Result<(), Wrong> {
+        let index = self.find(bridge)?.header.index;
+        self.set(name, |link| link.controller(index).up())
+    }
+
+    /// That interface is no more.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn remove(&self, name: &str) -> Result<(), Wrong> {
+        let gone = self.handle.link().del(self.find(name)?.header.index).execute();
+        self.runtime.block_on(gone).map_err(|error| format!("cannot remove the interface {name}: {error}"))
+    }
+
     /// That interface gets that address in a network of so many bits, and is up, as the one of the loop is.
     ///
     /// # Errors
@@ -59,7 +86,11 @@ impl Links {
         self.set(name, |link| link.setns_by_pid(process))
     }
 
-    fn up(&self, name: &str) -> Result<(), Wrong> {
+    /// That interface is up.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn up(&self, name: &str) -> Result<(), Wrong> {
         self.set(name, LinkMessageBuilder::up)
     }
 
@@ -69,6 +100,14 @@ impl Links {
     /// The kernel's, with the name.
     pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), Wrong> {
         self.set(name, |link| link.mtu(bytes))
+    }
+
+    /// So many packets may wait in that interface until they are sent.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn set_queue(&self, name: &str, packets: u32) -> Result<(), Wrong> {
+        self.set(name, |link| link.append_extra_attribute(LinkAttribute::TxQueueLen(packets)))
     }
 
     fn add_address(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), Wrong> {

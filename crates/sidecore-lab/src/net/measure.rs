@@ -4,10 +4,10 @@ mod case;
 mod parts;
 mod run;
 
-use super::end::{End, Order};
+use super::end::End;
 use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
-use super::pair::{FAR, Pair};
+use super::pair::Pair;
 use super::path::Path;
 use super::protocol::{Direction, Load, PORT, Serving, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic};
@@ -16,7 +16,7 @@ use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
 pub(super) use case::Case;
 pub(super) use run::{Instruments, Run};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 use std::{fs, path as file};
 
@@ -125,9 +125,7 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
             NetJoint::Veth => (Pair::by_veth()?, None),
             NetJoint::Link => Link::start(&Settings::of(&args.link)?).map(|(pair, link)| (pair, Some(link)))?,
         };
-        let at = SocketAddr::from((FAR, PORT));
-        pair.far.order(&Order::Listen { at })?;
-        return Ok((Path::to(at)?, Some(Made { far: pair.far, _link: link })));
+        return Ok((pair.path()?, Some(Made { far: pair.far, _link: link })));
     };
     Ok((find_peer(peer)?, None))
 }

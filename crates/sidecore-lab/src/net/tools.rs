@@ -11,7 +11,7 @@ mod sockperf;
 
 use super::end::Order;
 use super::flow::Latencies;
-use super::pair::{FAR, Pair};
+use super::pair::Pair;
 use super::path::{Both, Path};
 use super::protocol::{Direction, Load, PORT, Serving};
 use crate::bench::Outcome;
@@ -23,7 +23,6 @@ use program::Port;
 pub(super) use program::Tool;
 use sidecore::sys::cpu;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -118,9 +117,7 @@ impl Laboratory {
         pin(last)?;
         let mut pair = Pair::by_veth()?;
         pin(first)?;
-        let at = SocketAddr::from((FAR, PORT));
-        pair.far.order(&Order::Listen { at })?;
-        let path = Path::to(at)?;
+        let path = pair.path()?;
         let places = format!("the near end on core {first}, the far end on core {last}");
         Ok((Self { pair, path, served: 0, time }, places))
     }

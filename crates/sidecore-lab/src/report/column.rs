@@ -229,6 +229,8 @@ columns! {
     CpuSeconds = found("cpu_s", "CPU time", 4, Less, seconds);
     /// The same by the packets that passed, us.
     UsPerPacket = found("us_per_packet", "per packet", 0, Less, micros);
+    /// How long it took, s.
+    TookSeconds = found("took_s", "took", 3, Less, seconds);
     /// How often it was seen.
     Samples = found("samples", "samples", 6, Depends, |samples| count(samples as u64));
     /// Packets that passed.

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 18] = [
+const KNOWN: [(&str, &str, &str); 19] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -104,6 +104,11 @@ const KNOWN: [(&str, &str, &str); 18] = [
         "Tuning: what each setting does",
         "How much better the goal is with a change, against how things were; from, to: at a confidence of 95 % for \
          all rows of a kind together. What is taken back is compared with all that is recommended.",
+    ),
+    (
+        "net-tune-check",
+        "Tuning: known problems",
+        "Of each problem that was put into a path: what was recommended, how much better that is, how long it took to be found, and          how good it is against the best of all combinations of the settings that matter.",
     ),
 ];
 

@@ -4,6 +4,7 @@ use super::counters::Tally;
 use super::path::{Fate, Next, Path};
 use super::settings::Settings;
 use super::store::Store;
+use super::sys::Tap;
 use super::wire;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -15,7 +16,7 @@ use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tun_rs::{SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
+use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
 /// Most frames and bytes that are taken before others have their turn.
 const BATCH: u64 = 64;
@@ -25,8 +26,8 @@ const INTERRUPT_READS: u64 = 2;
 
 /// One direction: its frames, and what it does with them.
 pub(super) struct Way {
-    from: Arc<SyncDevice>,
-    to: Arc<SyncDevice>,
+    from: Arc<Tap>,
+    to: Arc<Tap>,
     /// What stands before each frame, for the interface; 0 without offload.
     header: usize,
     path: Path,
@@ -42,7 +43,7 @@ impl Way {
     /// From one interface to the other.
     pub(super) fn new(
         settings: &Settings,
-        (from, to): (&Arc<SyncDevice>, &Arc<SyncDevice>),
+        (from, to): (&Arc<Tap>, &Arc<Tap>),
         seed: u64,
         tally: &Arc<Tally>,
         clock: Clock,

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) moderation: Option<Notify>,
     /// The interface computes checksums and cuts segments: TCP hands over up to 64 KiB, which stay together.
     pub(crate) offload: bool,
+    /// Frames are taken in by NAPI, as from a driver, so that the receiver has GRO and its settings.
+    pub(crate) napi: bool,
     /// What an access to a register of the interface costs, ns.
     pub(crate) register: Nanos,
     /// How long before an instant to stop sleeping and look at the clock, ns.
@@ -47,6 +49,7 @@ impl Default for Settings {
             loss: 0.0,
             moderation: None,
             offload: true,
+            napi: false,
             register: 0,
             spin: 0,
             seed: 1,
@@ -71,6 +74,7 @@ impl Settings {
             loss: typed.loss_percent / 100.0,
             moderation: moderation.map(|(count, micros)| moderated(count, micros)).transpose()?,
             offload: !typed.no_offload,
+            napi: typed.napi,
             register: nanos(typed.register_us),
             spin: nanos(typed.spin_us),
             seed: typed.seed,

@@ -5,11 +5,14 @@
 //! something to take back.
 
 use super::place::Here;
-use super::setting::by_name;
+use super::setting::{Place, by_name};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// How often all settings are looked at: two for what depends on another, and one that finds nothing to do.
+const PASSES: usize = 3;
 
 /// The settings of one interface before they were changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +34,8 @@ pub(super) trait Settings {
     /// # Errors
     /// It is refused.
     fn write(&mut self, name: &str, value: &str) -> Result<(), String>;
+    /// Whether what has that setting is still there.
+    fn is_there(&self, name: &str) -> bool;
 }
 
 impl Settings for Here {
@@ -40,6 +45,10 @@ impl Settings for Here {
 
     fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
         Self::write(self, by_name(name)?, value)
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        self.is_present() || by_name(name).is_ok_and(|setting| matches!(setting.place, Place::Sysctl(_)))
     }
 }
 
@@ -98,7 +107,7 @@ impl State {
         })
     }
 
-    /// Sets what was before, and forgets it. How many settings that were.
+    /// Sets what was before, and forgets it. How many settings that were: those of an interface that is gone went with it.
     ///
     /// # Errors
     /// Nothing is kept, or what cannot be set back: the file stays then.
@@ -113,7 +122,8 @@ impl State {
         if kept.interface != self.interface {
             return Err(format!("{name} is of the interface {}", kept.interface));
         }
-        let values: Vec<_> = kept.values.into_iter().rev().collect();
+        let mut values: Vec<_> = kept.values.into_iter().rev().collect();
+        values.retain(|(name, _)| settings.is_there(name));
         set_all(settings, &values).map_err(|why| format!("not all was set back: {why}; try again with --revert"))?;
         let removed = fs::remove_file(&file).and_then(|()| File::open(&self.directory)?.sync_all());
         removed.map_err(|error| format!("all is set back, but {name} cannot be removed: {error}"))?;
@@ -132,22 +142,28 @@ impl State {
     }
 }
 
-/// All that are not so already. What depends on another may be refused first, so what is refused is tried once again.
+/// All that are not so already. What depends on another may be refused before that is set, and what made queues anew has
+/// forgotten what was set of them: so all are looked at again until none is set any more.
 ///
 /// # Errors
 /// What stays refused; the others are set.
 fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), String> {
-    let mut left: Vec<_> = values.iter().collect();
     let mut refused = Ok(());
-    for _ in 0..2 {
+    for _ in 0..PASSES {
         refused = Ok(());
-        left.retain(|(name, value)| {
-            let is_so = settings.read(name).as_ref() == Ok(value);
-            let set = if is_so { Ok(()) } else { settings.write(name, value) };
-            let why = set.as_ref().err().map(|why| format!("{name} {value}: {why}"));
-            refused = why.map_or_else(|| std::mem::replace(&mut refused, Ok(())), Err);
-            set.is_err()
-        });
+        let mut is_all_set = true;
+        for (name, value) in values {
+            if settings.read(name).as_ref() == Ok(value) {
+                continue;
+            }
+            is_all_set = false;
+            if let Err(why) = settings.write(name, value) {
+                refused = refused.and(Err(format!("{name} {value}: {why}")));
+            }
+        }
+        if is_all_set {
+            break;
+        }
     }
     refused
 }

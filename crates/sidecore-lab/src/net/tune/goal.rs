@@ -66,6 +66,16 @@ impl What {
 }
 
 impl Goal {
+    /// The most bytes.
+    pub(super) fn throughput() -> Self {
+        Self { weights: vec![(What::Throughput, 1.0)], bounds: Vec::new() }
+    }
+
+    /// The shortest round trips.
+    pub(super) fn latency() -> Self {
+        Self { weights: vec![(What::Latency, 1.0)], bounds: Vec::new() }
+    }
+
     /// The logarithm of the weighted geometric mean of the figures, less is better. `None`: a figure is missing, or is none.
     pub(super) fn cost(&self, figures: &Figures) -> Option<f64> {
         let mut cost = 0.0;

@@ -10,6 +10,11 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// Whose flows' processors the kernel remembers: the machine's table, and each receiving queue's.
+const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
+const RECEIVING: &str = "rx-";
+const FLOWS: &str = "rps_flow_cnt";
+
 /// See the module.
 pub(crate) struct Here {
     interface: String,
@@ -26,11 +31,24 @@ impl Here {
     /// # Errors
     /// There is none.
     pub(crate) fn of(interface: &str) -> Result<Self, String> {
-        let links = Links::here()?;
-        links.find(interface)?;
+        let here = Self::of_any(interface)?;
+        here.links.find(interface)?;
+        Ok(here)
+    }
+
+    /// The interface of that name, also if it is gone: then only what is the machine's can be set.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub(super) fn of_any(interface: &str) -> Result<Self, String> {
         let attributes = attributes()
             .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
-        Ok(Self { interface: interface.to_owned(), links, drivers: Ethtool::here()?, attributes })
+        Ok(Self { interface: interface.to_owned(), links: Links::here()?, drivers: Ethtool::here()?, attributes })
+    }
+
+    /// Whether the interface is there.
+    pub(super) fn is_present(&self) -> bool {
+        self.links.find(&self.interface).is_ok()
     }
 
     /// The name of the interface.
@@ -53,7 +71,12 @@ impl Here {
                 let number = self.drivers.number(&self.interface, of, kind);
                 number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
             }
-            Place::Queues(front, file) => self.read_queues(front, file),
+            Place::Queues(front, file) => read_each(&self.queues(front, file)?),
+            Place::Flows => {
+                let table = text(Path::new(FLOW_TABLE))?;
+                Ok(format!("{table} {}", read_each(&self.queues(RECEIVING, FLOWS)?)?))
+            }
+            Place::Interrupts => read_each(&self.interrupts()?),
             Place::Interface(file) => text(&self.directory()?.join(file)),
             Place::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
         }
@@ -64,6 +87,7 @@ impl Here {
     /// # Errors
     /// It is refused: by whom and why.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        let mut wanted = value.to_owned();
         match setting.place {
             Place::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
             Place::Feature(names) => {
@@ -72,12 +96,18 @@ impl Here {
                 }
             }
             Place::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
-            Place::Queues(front, file) => self.write_queues(front, file, value)?,
+            Place::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
+            Place::Flows => {
+                let (table, queues) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
+                put(Path::new(FLOW_TABLE), table)?;
+                wanted = format!("{table} {}", write_each(&self.queues(RECEIVING, FLOWS)?, queues)?);
+            }
+            Place::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
             Place::Interface(file) => put(&self.directory()?.join(file), value)?,
             Place::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
         }
         let now = self.read(setting)?;
-        if now == value { Ok(()) } else { Err(format!("it stays at {now}")) }
+        if now == wanted { Ok(()) } else { Err(format!("it stays at {now}")) }
     }
 
     /// Of these features those that can be changed, and whether they are on.
@@ -113,26 +143,44 @@ impl Here {
         if own.is_empty() { Err("there is no queue".to_owned()) } else { Ok(own) }
     }
 
-    /// One value where all queues agree, else one for each.
-    fn read_queues(&self, front: &str, file: &str) -> Result<String, String> {
-        let queues = self.queues(front, file)?;
-        let mut values = queues.iter().map(|queue| text(queue)).collect::<Result<Vec<_>, _>>()?;
-        for value in &mut values {
-            *value = short(value);
-        }
-        if values.iter().all(|value| *value == values[0]) {
-            values.truncate(1);
-        }
-        Ok(values.join(" "))
+    /// The file of each interrupt that is the interface's own.
+    fn interrupts(&self) -> Result<Vec<PathBuf>, String> {
+        let numbers = interrupts_of(&self.directory()?.join("device"));
+        let own: Vec<_> =
+            numbers.iter().map(|number| Path::new("/proc/irq").join(number.to_string()).join("smp_affinity")).collect();
+        if own.is_empty() { Err("the interface has no interrupts of its own".to_owned()) } else { Ok(own) }
     }
+}
 
-    fn write_queues(&self, front: &str, file: &str, value: &str) -> Result<(), String> {
-        let values: Vec<_> = value.split(' ').collect();
-        for (at, queue) in self.queues(front, file)?.iter().enumerate() {
-            put(queue, values.get(at).unwrap_or(&values[0]))?;
-        }
-        Ok(())
+/// Numbers of a device's interrupts, or of the device that it is part of, as one of virtio is. None: it names none.
+fn interrupts_of(device: &Path) -> Vec<u32> {
+    let listed = [device.join("msi_irqs"), device.join("..").join("msi_irqs")];
+    let Some(listed) = listed.iter().find_map(|directory| fs::read_dir(directory).ok()) else { return Vec::new() };
+    let mut numbers: Vec<u32> =
+        listed.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// As [`together`] says it.
+fn read_each(files: &[PathBuf]) -> Result<String, String> {
+    let values = files.iter().map(|file| text(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(together(values.iter().map(|value| short(value)).collect()))
+}
+
+/// The values in turn, one into each file. What is to be read then.
+fn write_each(files: &[PathBuf], value: &str) -> Result<String, String> {
+    let values: Vec<_> = value.split(' ').cycle().take(files.len()).collect();
+    files.iter().zip(&values).try_for_each(|(file, value)| put(file, value))?;
+    Ok(together(values.into_iter().map(str::to_owned).collect()))
+}
+
+/// One value where all agree, else one for each.
+fn together(mut values: Vec<String>) -> String {
+    if values.iter().all(|value| *value == values[0]) {
+        values.truncate(1);
     }
+    values.join(" ")
 }
 
 /// Mounted nowhere.
@@ -164,10 +212,33 @@ fn put(path: &Path, value: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::*;
 
     #[test]
     fn masks_are_compared_without_zeros_in_front() {
         assert_eq!(["00000000,00000003", "0", "f", "00"].map(short), ["3", "0", "f", "0"]);
+    }
+
+    #[test]
+    fn values_are_written_in_turn_and_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let files: Vec<_> = ["a", "b", "c"].iter().map(|name| directory.path().join(name)).collect();
+        for (value, read) in [("3", "3"), ("1 2", "1 2 1"), ("2 2", "2"), ("1 2 4", "1 2 4")] {
+            assert_eq!(write_each(&files, value).unwrap(), read);
+            assert_eq!(read_each(&files).unwrap(), read);
+        }
+    }
+
+    #[test]
+    fn interrupts_are_those_of_the_device_or_of_what_it_is_part_of() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("0000:00:05.0");
+        let part = device.join("virtio1");
+        fs::create_dir_all(&part).unwrap();
+        assert!(interrupts_of(&part).is_empty());
+        for number in ["10", "9", "config"] {
+            fs::create_dir_all(device.join("msi_irqs").join(number)).unwrap();
+        }
+        assert_eq!((interrupts_of(&device), interrupts_of(&part)), (vec![9, 10], vec![9, 10]));
     }
 }

@@ -1,14 +1,11 @@
 //! Problems that the laboratory puts into a path, to see that they are found.
 
+use super::goal::Goal;
 use super::rig::Ends;
 use super::setting::by_name;
+use super::storm::Storm;
+use crate::args::NetJoint;
 use clap::ValueEnum;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-use std::hint::black_box;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,21 +16,72 @@ pub(crate) enum Plant {
     Offload,
     /// Packets wait up to a millisecond
     Moderation,
-    /// Packets are taken in on the first processor only, which has other work
+    /// Packets are taken in on the first processor only, which has more of them to take in than it can
     BusyCore,
     /// Sockets with buffers of 8 KiB
     Buffers,
-    /// Small packets, which nothing puts together again
+    /// Segments are cut just before the interface, and nothing puts them together again
     Gro,
 }
 
-/// What a planted problem keeps going until it is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Planted(Option<Arc<AtomicBool>>);
-
 impl Plant {
+    /// All of them.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Mtu, Self::Offload, Self::Moderation, Self::BusyCore, Self::Buffers, Self::Gro];
+
+    /// What it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Mtu => "packets of 576 B",
+            Self::Offload => "no segmentation offload",
+            Self::Moderation => "moderation of 1 ms",
+            Self::BusyCore => "one queue on the busy core",
+            Self::Buffers => "socket buffers of 8 KiB",
+            Self::Gro => "GRO off",
+        }
+    }
+
+    /// Why it cannot be put into that kind of path. `None`: it can.
+    pub(super) fn lacks(self, by: NetJoint) -> Option<&'static str> {
+        let is_lacking = (self, by) == (Self::Moderation, NetJoint::Link);
+        is_lacking
+            .then_some("the moderation of a link is the link's own, and no setting of its interfaces (--moderate-us)")
+    }
+
+    /// The goal under which it hurts.
+    pub(super) fn goal(self) -> Goal {
+        match self {
+            Self::Moderation | Self::BusyCore => Goal::latency(),
+            _ => Goal::throughput(),
+        }
+    }
+
+    /// Settings of which one cures it.
+    pub(super) fn cures(self) -> &'static [&'static str] {
+        match self {
+            Self::Mtu => &["mtu"],
+            Self::Offload => &["tso", "gso"],
+            Self::Moderation => &["gro-flush-timeout", "napi-defer-hard-irqs", "gro"],
+            Self::BusyCore => &["rps"],
+            Self::Buffers => &["rmem", "wmem"],
+            Self::Gro => &["gro"],
+        }
+    }
+
+    /// Settings of which all combinations are tried where nobody named others.
+    pub(super) fn matters(self) -> &'static [&'static str] {
+        match self {
+            Self::Mtu => &["mtu", "gro", "wmem"],
+            Self::Offload => &["tso", "gso", "gro", "mtu"],
+            Self::Moderation => &["gro-flush-timeout", "napi-defer-hard-irqs", "gro", "threaded-napi"],
+            Self::BusyCore => &["rps", "gro", "threaded-napi"],
+            Self::Buffers => &["rmem", "wmem", "gro"],
+            Self::Gro => &["gro", "rps", "threaded-napi"],
+        }
+    }
+
     /// What it sets at both ends.
-    fn values(self) -> &'static [(&'static str, &'static str)] {
+    fn values(self, by: NetJoint) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
             Self::Offload => &[("tso", "off"), ("gso", "off")],
@@ -42,57 +90,37 @@ impl Plant {
             }
             Self::BusyCore => &[("rps", "1")],
             Self::Buffers => &[("rmem", "4096 8192 8192"), ("wmem", "4096 8192 8192")],
-            Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "off")],
+            // A link hands over one frame after the other: only a thread finds several that it could put together.
+            Self::Gro if by == NetJoint::Link => {
+                &[("gro", "off"), ("tso", "off"), ("gso", "on"), ("threaded-napi", "1")]
+            }
+            Self::Gro => &[("gro", "off"), ("tso", "off"), ("gso", "on")],
         }
     }
 
     /// What cannot be changed then: a pair of virtual interfaces never cuts large packets of its own, so that neither their
     /// size nor putting them together would matter, and packets wait there only where it does not cut any.
-    pub(super) fn holds(self, name: &str) -> bool {
+    pub(super) fn holds(self, name: &str, by: NetJoint) -> bool {
         match self {
+            Self::Gro if by == NetJoint::Link && name == "threaded-napi" => true,
             Self::Mtu | Self::Moderation => ["tso", "gso"].contains(&name),
             Self::Gro => ["tso", "gso", "mtu"].contains(&name),
             _ => false,
         }
     }
 
-    /// Sets it.
+    /// Sets it. What it keeps going until it is dropped.
     ///
     /// # Errors
     /// It cannot be set here.
-    pub(super) fn into(self, ends: &mut Ends) -> Result<Planted, String> {
+    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<Storm>, String> {
         // Whatever this machine's default is: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
-        for (name, value) in [first].iter().chain(self.values()) {
+        for (name, value) in [first].iter().chain(self.values(by)) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
             set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
         }
-        if self == Self::BusyCore { busy() } else { Ok(Planted::default()) }
-    }
-}
-
-/// The first processor has work without end.
-fn busy() -> Result<Planted, String> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let seen = ended.clone();
-    let mut first = CpuSet::new();
-    first.set(0).map_err(|error| error.to_string())?;
-    let work = move || {
-        // Without the right to choose its processor it works wherever it is.
-        let _ = sched_setaffinity(Pid::from_raw(0), &first);
-        let mut number = 1_u64;
-        while !seen.load(Ordering::Relaxed) {
-            number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-        }
-    };
-    thread::Builder::new().name("busy".to_owned()).spawn(work).map_err(|error| error.to_string())?;
-    Ok(Planted(Some(ended)))
-}
-
-impl Drop for Planted {
-    fn drop(&mut self) {
-        if let Some(ended) = &self.0 {
-            ended.store(true, Ordering::Relaxed);
-        }
+        let storm = (self == Self::BusyCore).then(Storm::begin).transpose();
+        storm.map_err(|why| format!("cannot plant {}: {why}", self.name()))
     }
 }

@@ -1,5 +1,6 @@
 //! The path that is tuned: both ends with their settings, and what a run of it comes to.
 
+use super::estimate::deviation;
 use super::goal::{Figures, Goal};
 use super::place::Here;
 use super::setting::{self, KNOWN, Setting};
@@ -17,6 +18,9 @@ use std::time::Duration;
 const WARM_UP: Duration = Duration::from_millis(60);
 /// What it costs, as a logarithm, that nothing comes through, against how things were.
 const BROKEN: f64 = 5.0;
+
+/// Bytes of a datagram that fits a packet of 1500.
+pub(super) const DATAGRAM: usize = 1_472;
 
 /// A setting that can be changed here.
 #[derive(Debug)]
@@ -157,6 +161,11 @@ impl Rig {
         }
     }
 
+    /// Runs count so long from now on.
+    pub(super) fn measure_for(&mut self, window: Duration) {
+        self.manner.window = window;
+    }
+
     /// The end that is here.
     pub(super) fn near(&mut self) -> &mut Here {
         &mut self.ends.near
@@ -188,7 +197,14 @@ impl Rig {
                     continue;
                 }
                 match self.ends.write(tuned.setting, tuned.values(levels[at])) {
-                    Ok(()) => self.now[at] = levels[at],
+                    Ok(()) => {
+                        self.now[at] = levels[at];
+                        // New queues have nothing of what was set of the old ones.
+                        if tuned.setting.makes_queues() {
+                            let own = self.tuned.iter().zip(&mut self.now);
+                            own.filter(|(own, _)| own.setting.is_of_queues()).for_each(|(_, now)| *now = usize::MAX);
+                        }
+                    }
                     // It may have been set at one end: neither level is sure.
                     Err(why) => {
                         self.now[at] = usize::MAX;
@@ -213,11 +229,20 @@ impl Rig {
         Ok(self.goal.cost(&figures).unwrap_or_else(|| self.start_cost() + BROKEN))
     }
 
-    /// The median of what it cost as things were.
+    /// The median of what it cost as things were; where nothing came through, 0.
     fn start_cost(&self) -> f64 {
+        let costs = self.start_costs();
+        if costs.is_empty() { 0.0 } else { median(&costs) }
+    }
+
+    /// By how much runs of one and the same thing differ: a standard deviation, as a logarithm.
+    pub(super) fn noise(&self) -> f64 {
+        deviation(&self.start_costs())
+    }
+
+    fn start_costs(&self) -> Vec<f64> {
         let start = self.seen.get(&vec![0; self.tuned.len()]);
-        let costs: Vec<_> = start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect();
-        median(&costs)
+        start.into_iter().flatten().filter_map(|figures| self.goal.cost(figures)).collect()
     }
 
     /// The medians of all runs at those levels.
@@ -238,20 +263,13 @@ impl Rig {
     ///
     /// # Errors
     /// The path is lost.
-    pub(super) fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
+    fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
         let mut figures = Figures::default();
-        let load = Load {
-            transport: Transport::Tcp,
-            direction: Direction::Send,
-            size: 65_536,
-            connections: self.manner.connections,
-            rate: None,
-            serving: Serving::default(),
-        };
+        let load = self.streams();
         if streams {
             let (both, _) = self.run(&load)?;
             let bytes = both.far.received.bytes as f64;
-            let busy: f64 = both.near.processors.iter().map(|cpu| cpu.busy()).sum();
+            let busy = both.near.busy_s();
             if bytes > 0.0 {
                 figures.mbit_per_s = Some(bytes * 8.0 / both.far.seconds() / 1e6);
                 figures.cpu_ns_per_byte = Some(busy * 1e9 / bytes);
@@ -263,6 +281,36 @@ impl Rig {
             figures.latency_us = latencies.filter(|us| *us > 0.0);
         }
         Ok(figures)
+    }
+
+    /// Whether the goal asks for streams.
+    pub(super) fn wants_streams(&self) -> bool {
+        self.goal.needs_streams()
+    }
+
+    /// How much more payload comes as datagrams than by streams at those levels, as a logarithm. `None`: of one of them none.
+    ///
+    /// # Errors
+    /// The path is lost, or the levels cannot be set.
+    pub(super) fn datagrams(&mut self, levels: &[usize]) -> Result<Option<f64>, String> {
+        self.set(levels)?;
+        let streams = self.streams();
+        let mut bytes_per_s =
+            |load| Ok::<_, String>(self.run(&load)?.0.far).map(|far| far.received.bytes as f64 / far.seconds());
+        let by_streams = bytes_per_s(streams)?;
+        let by_datagrams = bytes_per_s(Load { transport: Transport::Udp, size: DATAGRAM, ..streams })?;
+        Ok(Some((by_datagrams / by_streams).ln()).filter(|gain| gain.is_finite()))
+    }
+
+    fn streams(&self) -> Load {
+        Load {
+            transport: Transport::Tcp,
+            direction: Direction::Send,
+            size: 65_536,
+            connections: self.manner.connections,
+            rate: None,
+            serving: Serving::default(),
+        }
     }
 
     /// What both ends counted, and the median of round trips, us.

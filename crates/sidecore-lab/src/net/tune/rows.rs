@@ -2,7 +2,7 @@
 
 use super::estimate::Estimate;
 use super::goal::Figures;
-use super::rig::{Rig, Tuned};
+use super::rig::{DATAGRAM, Rig, Tuned};
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use crate::bench::Outcome;
@@ -10,10 +10,12 @@ use crate::report::{Key, Row};
 
 /// Fewer runs say too little to be shown.
 const FEWEST: usize = 4;
-/// How much better than what was found the best of all may be: 1 / 0.97.
-const MOST: f64 = 1.031;
+/// What was found is to be so good against the best of all.
+pub(super) const LEAST: f64 = 0.97;
+/// Where runs differ by more, as a logarithm, that is said.
+const NOISY: f64 = 0.2;
 /// What all is compared with.
-const START: &str = "as it was";
+pub(super) const START: &str = "as it was";
 
 /// Adds the rows, and the lines of what is recommended.
 pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
@@ -41,6 +43,14 @@ pub(super) fn add(outcome: &mut Outcome, rig: &Rig, found: &Found) {
         }
         None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
     }
+    if rig.noise() > NOISY {
+        outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(rig)));
+    }
+}
+
+/// How much runs differ, in words.
+pub(super) fn noise(rig: &Rig) -> String {
+    format!("Runs of one and the same thing differ by {:.0} %", 100.0 * rig.noise().exp_m1())
 }
 
 /// The first of them, and how many more there are.
@@ -90,11 +100,22 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     outcome
 }
 
-/// The best of all combinations, and what that which was found is against it.
-pub(super) fn add_best_of_all(outcome: &mut Outcome, rig: &Rig, best: &[Change], gain: &Estimate) {
-    outcome.add_rows([compared(rig, "best of all", best, gain)
-        .with(Key::Baseline, "recommended")
-        .with(Key::AtMost, MOST)]);
+/// What was found against the best of all combinations.
+pub(super) fn best_of_all(rig: &Rig, (best, gain): &(Vec<Change>, Estimate)) -> Row {
+    let words = rig.words(&point(rig.tuned.len(), best));
+    with_ratio(Row::new("net-tune", "recommended"), gain)
+        .with(Key::Op, "against the best of all")
+        .with(Key::Baseline, words)
+        .with(Key::AtLeast, LEAST)
+}
+
+/// How much more payload comes as datagrams than by streams, with those changes.
+pub(super) fn of_datagrams(rig: &Rig, changes: &[Change], gain: &Estimate) -> Row {
+    let row = Row::new("net-tune", &rig.words(&point(rig.tuned.len(), changes)));
+    with_ratio(row, gain)
+        .with(Key::Op, "UDP instead of TCP")
+        .with(Key::Size, DATAGRAM)
+        .with(Key::Baseline, "TCP with the same settings")
 }
 
 fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
@@ -103,18 +124,20 @@ fn row(rig: &Rig, kind: &str, effect: &Effect) -> Row {
 
 fn compared(rig: &Rig, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
     let point = point(rig.tuned.len(), changes);
+    with_ratio(Row::new("net-tune", &rig.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
+}
+
+/// How much better, and where that is.
+pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // Fewer say nothing but that.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
-    Row::new("net-tune", &rig.words(&point))
-        .with(Key::Op, kind)
-        .with(Key::Ratio, gain.mean.exp())
+    row.with(Key::Ratio, gain.mean.exp())
         .with(Key::RatioLow, known.map(|gain| gain.low.exp()))
         .with(Key::RatioHigh, known.map(|gain| gain.high.exp()))
-        .with(Key::Baseline, START)
         .with(Key::Repeats, gain.pairs)
 }
 
-fn with_figures(row: Row, rig: &Rig, changes: &[Change]) -> Row {
+pub(super) fn with_figures(row: Row, rig: &Rig, changes: &[Change]) -> Row {
     let figures = rig.figures(&point(rig.tuned.len(), changes));
     row.with(Key::MbitPerS, figures.mbit_per_s)
         .with(Key::TotalP50, figures.latency_us)

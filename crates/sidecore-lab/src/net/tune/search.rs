@@ -16,6 +16,8 @@ pub(super) type Point = Vec<usize>;
 /// A setting, by its number, at a level other than 0.
 pub(super) type Change = (usize, usize);
 
+/// With fewer runs each candidate alone has half as many at first.
+const FEW: usize = 300;
 /// Candidates that share the runs before and after them of what they are compared with.
 const BLOCK: usize = 3;
 /// Most changes that are put together because each helped alone.
@@ -33,9 +35,11 @@ const PARTS: usize = 3;
 /// A gain below this is not worth a change, as a logarithm: 1 %.
 const WORTHLESS: f64 = 0.01;
 /// After so many rounds a claim is looked at; each look takes its part of the error.
-const LOOKS: [usize; 3] = [4, 8, 16];
+const LOOKS: [usize; 4] = [4, 8, 16, 32];
 /// Rounds that show whether two changes are more than their sum.
 const ROUNDS_OF_PAIRS: usize = 6;
+/// Rounds that compare what was found with the best of all.
+const ROUNDS_OF_BEST: usize = 24;
 /// Most pairs for which that is looked at.
 const MOST_PAIRS: usize = 3;
 
@@ -107,7 +111,7 @@ pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'
     }
 }
 
-/// Tries all points, and compares the best of them with what was found. The best, and what it gains against that: 0 is as
+/// Tries all points, and compares the best of them with what was found. The best, and what that gains against it: 0 is as
 /// good.
 ///
 /// # Errors
@@ -131,10 +135,11 @@ pub(super) fn exhaust<'r, E>(
     let mut arms: Vec<_> = points.into_iter().map(Arm::of).collect();
     let mut both = |search: &mut Search<'r, E>| {
         search.halve(found, &mut arms, 4, 2)?;
-        let mut best = [Arm::of(best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default())];
-        search.rounds_until(found, &mut best, LOOKS[2])?;
-        let [best] = best;
-        Ok((best.changes.clone(), best.gain(limits.error)))
+        // New runs, for the best of many looks better than it is.
+        let best = best_of(&arms).map(|arm| arm.changes.clone()).unwrap_or_default();
+        let mut own = [Arm::of(found.to_vec())];
+        search.rounds_until(&best, &mut own, ROUNDS_OF_BEST)?;
+        Ok((best, own[0].gain(limits.error)))
     };
     match both(&mut search) {
         Ok(found) => Ok(found),
@@ -149,7 +154,7 @@ impl<E> Search<'_, E> {
         let alone =
             levels.iter().enumerate().flat_map(|(setting, levels)| (1..=*levels).map(move |level| (setting, level)));
         let mut arms: Vec<_> = alone.map(|change| Arm::of(vec![change])).collect();
-        let ended = self.halve(&[], &mut arms, 4, 2);
+        let ended = self.halve(&[], &mut arms, 4, if self.limits.runs < FEW { 1 } else { 2 });
         let error = self.limits.error / arms.len().max(1) as f64;
         self.found.alone = arms.iter().map(|arm| arm.effect(error)).collect();
         ended?;
@@ -248,7 +253,7 @@ impl<E> Search<'_, E> {
         arms: &mut [Arm],
     ) -> Result<Vec<Change>, End<E>> {
         let claim = self.claim(arms.len());
-        for (look, error) in LOOKS.into_iter().zip([LIKELY, DOUBT, claim]) {
+        for (look, error) in LOOKS.into_iter().zip([LIKELY, LIKELY, DOUBT, claim]) {
             self.rounds_until(best, arms, look)?;
             let idle: Vec<_> = (0..arms.len()).filter(|at| !arms[*at].gain(error).harms()).collect();
             let all = || idle.iter().flat_map(|at| &groups[*at]).copied().collect::<Vec<_>>();
@@ -385,7 +390,7 @@ impl Arm {
     }
 
     fn mean(&self) -> f64 {
-        self.gains.iter().sum::<f64>() / self.gains.len().max(1) as f64
+        self.gain(1.0).mean
     }
 
     fn gain(&self, error: f64) -> Estimate {

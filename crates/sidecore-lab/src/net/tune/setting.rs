@@ -13,6 +13,10 @@ pub(super) enum Place {
     Driver(Numbers, (u16, usize)),
     /// A file of each queue of the interface, under `/sys/class/net/NAME/queues`: the front of the queues' names, the file.
     Queues(&'static str, &'static str),
+    /// How many flows the kernel remembers the processor of: the machine's table, and then each receiving queue's.
+    Flows,
+    /// Which processors take the interface's interrupts, one value for each or for all.
+    Interrupts,
     /// A file under `/sys/class/net/NAME`.
     Interface(&'static str),
     /// A file under `/proc/sys/net`.
@@ -24,12 +28,18 @@ pub(super) enum Place {
 pub(crate) struct Setting {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// As in the place; `ALL` in a mask of processors is all of them.
+    /// As in the place; `ALL` and `REST` are masks of processors.
     tries: &'static [&'static str],
 }
 
 /// Stands for a mask of all processors.
 const ALL: &str = "all";
+/// Stands for a mask of all but the first, which has most of what is to be done by one.
+const REST: &str = "rest";
+/// Stands for a mask of one processor each, in turn.
+const TURN: &str = "turn";
+/// Stands for how many processors there are.
+const EACH: &str = "each";
 
 const fn setting(name: &'static str, place: Place, tries: &'static [&'static str]) -> Setting {
     Setting { name, place, tries }
@@ -39,18 +49,25 @@ const TSO: &[&str] =
     &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"];
 const TX_CHECKSUM: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
 const ON_OFF: &[&str] = &["on", "off"];
-/// Attributes of the families `COALESCE` and `RINGS` in the kernel's `linux/ethtool_netlink.h`.
+/// Attributes of the families `COALESCE`, `RINGS` and `CHANNELS` in the kernel's `linux/ethtool_netlink.h`.
 const RX_USECS: (u16, usize) = (2, 4);
 const RX_FRAMES: (u16, usize) = (3, 4);
 const TX_USECS: (u16, usize) = (6, 4);
 const TX_FRAMES: (u16, usize) = (7, 4);
 const ADAPTIVE_RX: (u16, usize) = (11, 1);
+const ADAPTIVE_TX: (u16, usize) = (12, 1);
 const RX_RING: (u16, usize) = (6, 4);
 const TX_RING: (u16, usize) = (9, 4);
+const RX_CHANNELS: (u16, usize) = (6, 4);
+const TX_CHANNELS: (u16, usize) = (7, 4);
+const CHANNELS: (u16, usize) = (9, 4);
 
-/// All that is known.
-pub(super) const KNOWN: [Setting; 23] = [
+/// All that is known. What makes queues comes before what is set of each queue.
+pub(super) const KNOWN: [Setting; 29] = [
     setting("mtu", Place::Mtu, &["1500", "9000"]),
+    setting("channels", Place::Driver(Numbers::Channels, CHANNELS), &["1", EACH]),
+    setting("rx-channels", Place::Driver(Numbers::Channels, RX_CHANNELS), &["1", EACH]),
+    setting("tx-channels", Place::Driver(Numbers::Channels, TX_CHANNELS), &["1", EACH]),
     setting("tso", Place::Feature(TSO), ON_OFF),
     setting("gso", Place::Feature(&["tx-generic-segmentation"]), ON_OFF),
     setting("gro", Place::Feature(&["rx-gro"]), ON_OFF),
@@ -62,10 +79,13 @@ pub(super) const KNOWN: [Setting; 23] = [
     setting("coalesce-tx-usecs", Place::Driver(Numbers::Coalesce, TX_USECS), &["0", "50", "200"]),
     setting("coalesce-tx-frames", Place::Driver(Numbers::Coalesce, TX_FRAMES), &["1", "64"]),
     setting("coalesce-adaptive-rx", Place::Driver(Numbers::Coalesce, ADAPTIVE_RX), &["0", "1"]),
+    setting("coalesce-adaptive-tx", Place::Driver(Numbers::Coalesce, ADAPTIVE_TX), &["0", "1"]),
     setting("rx-ring", Place::Driver(Numbers::Rings, RX_RING), &["512", "4096"]),
     setting("tx-ring", Place::Driver(Numbers::Rings, TX_RING), &["512", "4096"]),
-    setting("rps", Place::Queues("rx-", "rps_cpus"), &["0", ALL]),
+    setting("rps", Place::Queues("rx-", "rps_cpus"), &["0", ALL, REST]),
     setting("xps", Place::Queues("tx-", "xps_cpus"), &["0", ALL]),
+    setting("rfs", Place::Flows, &["0 0", "32768 4096"]),
+    setting("interrupts", Place::Interrupts, &[ALL, REST, TURN]),
     setting("threaded-napi", Place::Interface("threaded"), &["0", "1"]),
     setting("napi-defer-hard-irqs", Place::Interface("napi_defer_hard_irqs"), &["0", "2"]),
     setting("gro-flush-timeout", Place::Interface("gro_flush_timeout"), &["0", "20000"]),
@@ -86,8 +106,23 @@ pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
 impl Setting {
     /// What to try where it has that value, on a machine of so many processors.
     pub(super) fn others(&self, now: &str, processors: usize) -> Vec<String> {
-        let tries = self.tries.iter().map(|value| if *value == ALL { mask(processors) } else { (*value).to_owned() });
-        tries.filter(|value| value != now).collect()
+        let mut others: Vec<String> = Vec::new();
+        for value in self.tries.iter().map(|value| meant(value, processors)) {
+            if value != now && !others.contains(&value) {
+                others.push(value);
+            }
+        }
+        others
+    }
+
+    /// Whether changing it makes the queues anew.
+    pub(super) fn makes_queues(&self) -> bool {
+        matches!(self.place, Place::Driver(Numbers::Channels, _))
+    }
+
+    /// Whether it is of each queue.
+    pub(super) fn is_of_queues(&self) -> bool {
+        matches!(self.place, Place::Queues(..) | Place::Flows | Place::Interrupts)
     }
 
     /// How people set it for good: the kind of file, and its lines.
@@ -107,6 +142,13 @@ impl Setting {
                 let each = format!("/sys/class/net/{interface}/queues/{front}*/{file}");
                 (Kind::Command, format!("for queue in {each}; do echo {value} > $queue; done"))
             }
+            (Place::Flows, _) => (Kind::Command, flows(interface, value)),
+            (Place::Interrupts, _) => {
+                let device = format!("/sys/class/net/{interface}/device");
+                let all = format!("ls {device}/msi_irqs {device}/../msi_irqs 2>/dev/null | grep '^[0-9]'");
+                let each = "echo $1 > /proc/irq/$irq/smp_affinity; set -- $* $1; shift";
+                (Kind::Command, format!("set -- {value}; for irq in $({all}); do {each}; done"))
+            }
             (Place::Interface(file), _) => (Kind::Command, format!("echo {value} > /sys/class/net/{interface}/{file}")),
             (Place::Sysctl(file), _) => (Kind::Sysctl, format!("net.{} = {value}", file.replace('/', "."))),
         }
@@ -124,6 +166,12 @@ pub(super) enum Kind {
     Command,
 }
 
+fn flows(interface: &str, value: &str) -> String {
+    let (table, queue) = value.split_once(' ').unwrap_or((value, "0"));
+    let each = format!("/sys/class/net/{interface}/queues/rx-*/rps_flow_cnt");
+    format!("sysctl net.core.rps_sock_flow_entries={table}; for queue in {each}; do echo {queue} > $queue; done")
+}
+
 fn driver(name: &str, interface: &str, value: &str) -> (Kind, String) {
     let link = match name {
         "coalesce-rx-usecs" => format!("RxCoalesceSec={value}us"),
@@ -131,6 +179,10 @@ fn driver(name: &str, interface: &str, value: &str) -> (Kind, String) {
         "coalesce-rx-frames" => format!("RxMaxCoalescedFrames={value}"),
         "coalesce-tx-frames" => format!("TxMaxCoalescedFrames={value}"),
         "coalesce-adaptive-rx" => format!("UseAdaptiveRxCoalesce={}", yes(value == "1")),
+        "coalesce-adaptive-tx" => format!("UseAdaptiveTxCoalesce={}", yes(value == "1")),
+        "channels" => format!("CombinedChannels={value}"),
+        "rx-channels" => format!("RxChannels={value}"),
+        "tx-channels" => format!("TxChannels={value}"),
         "rx-ring" => format!("RxBufferSize={value}"),
         "tx-ring" => format!("TxBufferSize={value}"),
         _ => return (Kind::Command, format!("ethtool {interface}: {name} {value}")),
@@ -142,11 +194,24 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-/// As the kernel writes it: hexadecimal words of 32 processors each.
-fn mask(processors: usize) -> String {
-    let (whole, rest) = (processors / 32, processors % 32);
-    let first = (rest > 0).then(|| format!("{:x}", (1_u64 << rest) - 1));
-    first.into_iter().chain(std::iter::repeat_n("ffffffff".to_owned(), whole)).collect::<Vec<_>>().join(",")
+/// The value that this stands for.
+fn meant(value: &str, processors: usize) -> String {
+    match value {
+        ALL => mask(processors, |_| true),
+        REST => mask(processors, |processor| processor > 0),
+        TURN => (0..processors).map(|own| mask(own + 1, |other| other == own)).collect::<Vec<_>>().join(" "),
+        EACH => processors.to_string(),
+        value => value.to_owned(),
+    }
+}
+
+/// As the kernel writes it, without zeros in front: hexadecimal words of 32 processors each.
+fn mask(processors: usize, has: impl Fn(usize) -> bool) -> String {
+    let word =
+        |from: usize| (from..processors.min(from + 32)).filter(|own| has(*own)).map(|own| 1_u32 << (own - from)).sum();
+    let words: Vec<u32> = (0..processors).step_by(32).map(word).rev().skip_while(|word| *word == 0).collect();
+    let Some((first, rest)) = words.split_first() else { return "0".to_owned() };
+    rest.iter().fold(format!("{first:x}"), |mask, word| format!("{mask},{word:08x}"))
 }
 
 #[cfg(test)]
@@ -158,13 +223,21 @@ mod tests {
         let mtu = by_name("mtu").unwrap();
         assert_eq!(mtu.others("1500", 2), ["9000"]);
         assert_eq!(mtu.others("576", 2), ["1500", "9000"]);
-        assert_eq!(by_name("rps").unwrap().others("0", 2), ["3"]);
+        assert_eq!(by_name("rps").unwrap().others("0", 2), ["3", "2"]);
+        assert_eq!(by_name("rps").unwrap().others("0", 1), ["1"]);
+        assert_eq!(by_name("interrupts").unwrap().others("2", 2), ["3", "1 2"]);
+        assert_eq!(by_name("channels").unwrap().others("1", 2), ["2"]);
+        assert!(by_name("channels").unwrap().others("1", 1).is_empty());
         assert!(by_name("none").is_err());
     }
 
     #[test]
     fn masks_have_a_bit_for_each_processor() {
-        assert_eq!([1, 2, 4, 32, 40, 64].map(mask), ["1", "3", "f", "ffffffff", "ff,ffffffff", "ffffffff,ffffffff"]);
+        let all = |processors| mask(processors, |_| true);
+        assert_eq!([1, 2, 4, 32, 40, 64].map(all), ["1", "3", "f", "ffffffff", "ff,ffffffff", "ffffffff,ffffffff"]);
+        let rest = |processors| mask(processors, |processor| processor > 0);
+        assert_eq!([0, 1, 2, 33].map(rest), ["0", "0", "2", "1,fffffffe"]);
+        assert_eq!(mask(41, |processor| processor == 33), "2,00000000");
     }
 
     #[test]
@@ -180,6 +253,8 @@ mod tests {
         assert_eq!(line("mtu", "9000"), (Kind::Link, "MTUBytes=9000".to_owned()));
         assert_eq!(line("gro", "on"), (Kind::Link, "GenericReceiveOffload=yes".to_owned()));
         assert_eq!(line("wmem", "1 2 3"), (Kind::Sysctl, "net.ipv4.tcp_wmem = 1 2 3".to_owned()));
+        assert_eq!(line("channels", "4"), (Kind::Link, "CombinedChannels=4".to_owned()));
+        assert!(line("rfs", "32768 4096").1.contains("entries=32768; ") && line("rfs", "1 7").1.contains("echo 7 >"));
         assert_eq!(
             line("rps", "3").1,
             "for queue in /sys/class/net/eth0/queues/rx-*/rps_cpus; do echo 3 > $queue; done"

@@ -1,7 +1,14 @@
 //! Settings that are kept, with what stands for an interface.
 
 use super::*;
-use std::collections::BTreeMap;
+use crate::net::links::Links;
+use crate::net::space;
+use crate::net::tune::setting::KNOWN;
+use crate::skipped::skipped;
+use nix::unistd::Uid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
+use std::thread;
 use tempfile::TempDir;
 
 const NAMES: [&str; 2] = ["mtu", "gro"];
@@ -11,6 +18,9 @@ const NAMES: [&str; 2] = ["mtu", "gro"];
 struct Fake {
     values: BTreeMap<String, String>,
     refuses: Option<String>,
+    is_gone: bool,
+    /// Setting the first makes the second forget what it was.
+    undoes: Option<(String, String)>,
     file: PathBuf,
     /// Whether the old settings were on the disk at each write.
     was_kept: Vec<bool>,
@@ -27,7 +37,14 @@ impl Settings for Fake {
             return Err("refused".to_owned());
         }
         self.values.insert(name.to_owned(), value.to_owned());
+        if let Some((_, other)) = self.undoes.as_ref().filter(|(own, _)| own == name) {
+            self.values.insert(other.clone(), String::new());
+        }
         Ok(())
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        !self.is_gone || name == "rmem"
     }
 }
 
@@ -115,4 +132,75 @@ fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
         assert!(state.revert(&mut fake).unwrap_err().contains(said));
     }
     assert!(fake.was_kept.is_empty());
+}
+
+#[test]
+fn of_an_interface_that_is_gone_what_is_the_machines_is_set_back() {
+    let (_directory, state, mut fake) = start();
+    fake.values.insert("rmem".to_owned(), "1".to_owned());
+    state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
+    state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
+    fake.is_gone = true;
+    assert_eq!(state.revert(&mut fake), Ok(1));
+    assert_eq!((&*fake.values["rmem"], &*fake.values["mtu"]), ("1", "9000"));
+    assert!(!fake.file.exists());
+}
+
+#[test]
+fn what_another_setting_undoes_on_the_way_back_is_set_again() {
+    let (_directory, state, mut fake) = start();
+    state.keep(&mut fake, &NAMES).unwrap();
+    state.apply(&mut fake, &changes(), || Ok(())).unwrap();
+    // As queues that are made anew forget what was set of them.
+    fake.undoes = Some(("mtu".to_owned(), "gro".to_owned()));
+    assert_eq!(state.revert(&mut fake), Ok(2));
+    assert_eq!((&*fake.values["gro"], &*fake.values["mtu"]), ("off", "1500"));
+}
+
+/// In a network namespace of this thread's own.
+fn every_setting_of_a_virtual_interface_is_taken_back() {
+    space::enter_own().unwrap();
+    let links = Links::here().unwrap();
+    links.add_veth("near", "far").unwrap();
+    links.up("near").unwrap();
+    links.up("far").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (state, mut here) = (State::new(directory.path(), "near"), Here::of("near").unwrap());
+    let free: Vec<_> = KNOWN.iter().filter(|setting| here.read(setting).is_ok()).collect();
+    let read = |here: &mut Here| free.iter().map(|setting| here.read(setting).unwrap()).collect::<Vec<_>>();
+    let before = read(&mut here);
+    state.keep(&mut here, &free.iter().map(|setting| setting.name).collect::<Vec<_>>()).unwrap();
+    // From here on this is a run that is killed: nobody sets anything back, and another process begins with what is kept.
+    let mut changed = BTreeSet::new();
+    let mut kinds = Vec::new();
+    for (setting, value) in free.iter().zip(&before) {
+        if setting.others(value, 2).iter().any(|other| here.write(setting, other).is_ok()) {
+            changed.insert(setting.name);
+            kinds.push(discriminant(&setting.place));
+        }
+    }
+    kinds.dedup();
+    assert!(changed.contains("mtu") && changed.contains("gro") && changed.contains("rps"), "{changed:?}");
+    assert!(changed.contains("gro-flush-timeout") && changed.contains("rmem"), "{changed:?}");
+    assert!(kinds.len() >= 4 && read(&mut here) != before, "{changed:?}");
+    let mut another = Here::of("near").unwrap();
+    assert_eq!(State::new(directory.path(), "near").revert(&mut another), Ok(free.len()));
+    assert_eq!(read(&mut another), before);
+    // And of an interface that is removed meanwhile what the machine has.
+    state.keep(&mut here, &["mtu", "rmem"]).unwrap();
+    here.write(by_name("rmem").unwrap(), "4096 8192 8192").unwrap();
+    links.remove("near").unwrap();
+    assert!(here.write(by_name("mtu").unwrap(), "9000").is_err());
+    let mut gone = Here::of_any("near").unwrap();
+    assert_eq!(state.revert(&mut gone), Ok(1));
+    let rmem = free.iter().position(|setting| setting.name == "rmem").unwrap();
+    assert_eq!(gone.read(free[rmem]).unwrap(), before[rmem]);
+}
+
+#[test]
+fn after_a_kill_all_kinds_of_settings_are_taken_back_and_of_a_lost_interface_what_is_left() {
+    if !Uid::effective().is_root() {
+        return skipped("only root mounts the attributes of interfaces in a namespace of its own");
+    }
+    thread::spawn(every_setting_of_a_virtual_interface_is_taken_back).join().unwrap();
 }

@@ -1,0 +1,75 @@
+//! Interfaces whose other side is a program, of the kind whose receiving goes through NAPI: no crate makes these.
+
+use libc::{IFF_NAPI, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR, IFNAMSIZ};
+use libc::{TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+const SET_INTERFACE: Opcode = libc::TUNSETIFF as Opcode;
+const SET_OFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
+
+/// The kernel's `ifreq`, as far as a name and flags go.
+#[repr(C)]
+struct Request {
+    name: [u8; IFNAMSIZ],
+    flags: i16,
+    rest: [u8; size_of::<libc::ifreq>() - IFNAMSIZ - size_of::<i16>()],
+}
+
+const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
+
+/// One that is not up. It is gone when this is dropped.
+pub(super) struct Tap(File);
+
+impl Tap {
+    /// Of that name. With `offload` a `virtio_net_hdr` of 10 bytes stands before each frame, and the kernel leaves checksums and
+    /// segments to the program. With `napi` frames are taken in by NAPI, so that there is GRO.
+    ///
+    /// # Errors
+    /// The kernel's, or the name is too long.
+    pub(super) fn new(name: &str, offload: bool, napi: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let flag = |on: bool, flag: i32| if on { flag } else { 0 };
+        let flags = IFF_TAP | IFF_NO_PI | flag(offload, IFF_VNET_HDR) | flag(napi, IFF_NAPI);
+        let mut own = [0; IFNAMSIZ];
+        // The last byte stays 0.
+        let place = own.get_mut(..name.len()).filter(|place| place.len() < IFNAMSIZ);
+        place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
+        let request = Request { name: own, flags: flags as i16, rest: [0; _] };
+        // SAFETY: the number is of the call that reads one `ifreq`, as large as this is, which is there for the whole call.
+        unsafe { ioctl(&file, Setter::<SET_INTERFACE, Request>::new(request)) }?;
+        if offload {
+            let streams = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+            // SAFETY: the number is of the call that takes flags by value.
+            let set = |flags: u32| unsafe { ioctl(&file, IntegerSetter::<SET_OFFLOAD>::new_usize(flags as usize)) };
+            set(streams)?;
+            // Datagrams are cut since Linux 6.2: before, they come as they are.
+            let _ = set(streams | TUN_F_USO4 | TUN_F_USO6);
+        }
+        Ok(Self(file))
+    }
+
+    /// A frame that the kernel sends: its bytes.
+    ///
+    /// # Errors
+    /// The kernel's; there is none now.
+    pub(super) fn recv(&self, room: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(room)
+    }
+
+    /// The kernel receives that frame.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn send(&self, frame: &[u8]) -> io::Result<usize> {
+        (&self.0).write(frame)
+    }
+}
+
+impl std::os::fd::AsFd for Tap {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,91 @@
+//! Work without end for the first processor, of the kind that packets have to wait behind: other packets.
+//!
+//! Two bridges are joined by two links, so that a broadcast goes round for ever, as in a network whose cables were put in
+//! wrongly. Each hop is a soft interrupt of the processor that sent it first, and shares that processor's queue with all other
+//! packets that are to be taken in there. A program would give way to them. It ends with its interfaces, and these with
+//! the network namespace.
+
+use crate::net::links::Links;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+
+/// The bridges, and of each link the end at either.
+const BRIDGES: [&str; 2] = ["loop", "pool"];
+const PORTS: [[&str; 2]; 2] = [["loop1", "pool1"], ["loop2", "pool2"]];
+/// Of the network for measurements, beside the addresses of the path.
+const OWN: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
+const ALL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 255);
+const BITS: u8 = 24;
+/// A port at which nobody listens.
+const DISCARD: u16 = 9;
+/// Broadcasts that go round, each both ways: with room left in a processor's queue, which takes 1000.
+const BROADCASTS: usize = 150;
+
+/// It lasts until it is dropped.
+pub(super) struct Storm(Links);
+
+impl Storm {
+    /// In the namespace that this thread is in.
+    ///
+    /// # Errors
+    /// The kernel has no bridges, or this process may not run on the first processor.
+    pub(super) fn begin() -> Result<Self, String> {
+        let storm = Self(Links::here()?);
+        let links = &storm.0;
+        // What the kernel says of its own accord about addresses would go round as well, on any processor.
+        let quiet = |name: &str| fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        for bridge in BRIDGES {
+            links.add_bridge(bridge)?;
+        }
+        for ends in PORTS {
+            links.add_veth(ends[0], ends[1])?;
+        }
+        for name in BRIDGES.into_iter().chain(PORTS.into_iter().flatten()) {
+            // Without such a file there is no IPv6 to be silenced.
+            let silenced = quiet(name).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            });
+            silenced.map_err(|error| format!("{name} cannot do without IPv6: {error}"))?;
+        }
+        for ends in PORTS {
+            for (port, bridge) in ends.into_iter().zip(BRIDGES) {
+                links.join(port, bridge)?;
+            }
+        }
+        links.up(BRIDGES[1])?;
+        links.take(BRIDGES[0], OWN, BITS)?;
+        send_from_first()?;
+        Ok(storm)
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        for name in BRIDGES.into_iter().chain(PORTS.map(|ends| ends[0])) {
+            // One that was never made cannot be removed; all are gone with the namespace.
+            let _ = self.0.remove(name);
+        }
+    }
+}
+
+/// Who sends a broadcast decides on which processor it goes round.
+fn send_from_first() -> Result<(), String> {
+    let broadcast = || -> io::Result<()> {
+        let mut first = CpuSet::new();
+        first.set(0)?;
+        sched_setaffinity(Pid::from_raw(0), &first)?;
+        let socket = UdpSocket::bind((OWN, 0))?;
+        socket.set_broadcast(true)?;
+        for _ in 0..BROADCASTS {
+            socket.send_to(&[0], (ALL, DISCARD))?;
+        }
+        Ok(())
+    };
+    let sent = thread::spawn(broadcast).join().map_err(|_| "a thread panicked".to_owned())?;
+    sent.map_err(|error| format!("the first processor cannot be kept busy: {error}"))
+}
