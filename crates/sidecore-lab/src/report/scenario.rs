@@ -85,7 +85,8 @@ const KNOWN: [(&str, &str, &str); 19] = [
     (
         "link",
         "Link: a link with properties against how it is set",
-        "What one TCP connection carries over a link without a rate, against what it is to carry and against veth. Of moderation:          packets that an interrupt announces and the time that it adds, against core's policy simulated on the same instants.",
+        "What one TCP connection carries over a link without a rate, against what it is to carry and against veth. Of moderation: \
+         packets that an interrupt announces and the time that it adds, against core's policy simulated on the same instants.",
     ),
     (
         "nginx",
@@ -108,7 +109,8 @@ const KNOWN: [(&str, &str, &str); 19] = [
     (
         "net-tune-check",
         "Tuning: known problems",
-        "Of each problem that was put into a path: what was recommended, how much better that is, how long it took to be found, and          how good it is against the best of all combinations of the settings that matter.",
+        "Of each problem that was put into a path: what was recommended, how much better that is, how long it took to be found, and \
+         how good it is against the best of all combinations of the settings that matter.",
     ),
 ];
 

@@ -4,6 +4,7 @@
 mod datagrams;
 mod policy;
 
+use super::super::measure::{Instruments, Run};
 use super::super::pair::Pair;
 use super::super::protocol::{Direction, Load, Serving, Transport};
 use super::{Link, Settings};
@@ -14,14 +15,11 @@ use datagrams::{Sending, Went};
 use indicatif::ProgressBar;
 use policy::Announced;
 use sidecore::core::policy::notify::Notify;
-use std::thread;
 use std::time::Duration;
 
 const SCENARIO: &str = "link";
 /// How far moderation may be off the policy's.
 const WITHIN: (f64, f64) = (0.9, 1.1);
-/// What a stream has before it counts.
-const WARM_UP: Duration = Duration::from_millis(300);
 
 /// One TCP stream over that.
 struct Stream {
@@ -68,7 +66,10 @@ pub(crate) fn measure(quick: bool, seed: u64, bar: &ProgressBar) -> Result<Outco
                 break 'rounds;
             }
             bar.set_message(part.words());
-            part.run(window)?;
+            // What was measured until then is not lost, and another may do.
+            if let Err(why) = part.run(window) {
+                outcome.lacks(format!("link: {}: {why}", part.words()));
+            }
             bar.inc(1);
         }
     }
@@ -77,12 +78,11 @@ pub(crate) fn measure(quick: bool, seed: u64, bar: &ProgressBar) -> Result<Outco
         .add_rows(streams.iter().filter(|stream| !stream.mbit_per_s.is_empty()).flat_map(|stream| stream.rows(&base)));
     outcome.add_rows(moderated.iter().filter(|case| !case.runs.is_empty()).flat_map(Moderated::rows));
     Ok(outcome.noted(format!(
-        "link: one TCP connection, writes of 64 KiB, {} ms after {} ms; no thread is pinned, none has a real-time priority. \
+        "link: one TCP connection, writes of 64 KiB, for {} ms; no thread is pinned, none has a real-time priority. \
          Datagrams are sent at random with the rate as their mean. What the link adds is the mean from send to the arrival \
          that the kernel stamps, less the same on a link that does not moderate, in turn. Simulated is core's policy on the \
          instants at which the program sent.",
         window.as_millis(),
-        WARM_UP.as_millis(),
     )))
 }
 
@@ -133,7 +133,6 @@ impl Stream {
             None => (Pair::by_veth()?, None),
             Some(settings) => Link::start(settings).map(|(pair, link)| (pair, Some(link)))?,
         };
-        let mut path = pair.path()?;
         let load = Load {
             transport: Transport::Tcp,
             direction: Direction::Send,
@@ -142,13 +141,8 @@ impl Stream {
             rate: None,
             serving: Serving::default(),
         };
-        let mut running = path.begin(&load)?;
-        thread::sleep(WARM_UP);
-        let before = running.count()?;
-        thread::sleep(window);
-        let far = running.count()?.since(&before).far;
-        running.end()?;
-        self.mbit_per_s.push(far.received.bytes as f64 * 8.0 / far.seconds() / 1e6);
+        let run = Run::of(&mut pair.path()?, &load, window, &mut Instruments::default())?;
+        self.mbit_per_s.push(run.rate(&load) * load.size as f64 * 8.0 / 1e6);
         Ok(())
     }
 

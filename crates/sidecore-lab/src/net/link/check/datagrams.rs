@@ -4,7 +4,8 @@ use super::super::super::pair::{FAR, NEAR, Pair};
 use super::super::Link;
 use nix::cmsg_space;
 use nix::sched::{CloneFlags, setns};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::socket::sockopt::{self, ReceiveTimestampns};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use sidecore::core::time::Nanos;
 use sidecore_sim::engine::Random;
@@ -23,6 +24,8 @@ const SIZE: usize = 64;
 /// How often a first datagram is sent, and how long each is waited for: the link's ends look for each other.
 const HELLOS: u32 = 50;
 const MOMENT: Duration = Duration::from_millis(40);
+/// What may wait for the far end, bytes with all that the kernel adds.
+const ROOM: usize = 32 << 20;
 /// No datagram is under way for so long.
 const SILENCE: Duration = Duration::from_millis(500);
 /// More may not be lost.
@@ -66,7 +69,7 @@ impl Sending {
         let before = link.counters()[0];
         let (clock, offset) = (Instant::now(), wall());
         let sent = self.send(&socket);
-        let drift = (wall() - offset).abs_diff(clock.elapsed().as_nanos());
+        let drift = wall().abs_diff(offset + clock.elapsed().as_nanos());
         let arrived = receiver.join().map_err(|_| "the far end failed".to_owned())??;
         if drift > STEADY {
             return Err("the machine's clock was set meanwhile: measure again".to_owned());
@@ -87,7 +90,7 @@ impl Sending {
         Ok(Went {
             latency_us: latencies.iter().sum::<f64>() / latencies.len() as f64,
             per_interrupt: (after.delivered - before.delivered) as f64 / interrupts as f64,
-            sent_at: sent.iter().map(|at| u64::try_from(at - sent[0]).unwrap_or(0)).collect(),
+            sent_at: sent.iter().map(|at| u64::try_from(at.saturating_sub(sent[0])).unwrap_or(0)).collect(),
         })
     }
 
@@ -137,6 +140,8 @@ fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, Stri
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(wrong)?;
     let socket = UdpSocket::bind((FAR, PORT)).map_err(|error| format!("the far end cannot receive: {error}"))?;
     setsockopt(&socket, ReceiveTimestampns, &true).map_err(wrong)?;
+    // Where this end is late, what came waits. With less right there is less room.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &ROOM).or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &ROOM));
     let patience = |time| socket.set_read_timeout(Some(time)).map_err(|error| error.to_string());
     // The greeting takes no longer.
     patience(MOMENT * (HELLOS + 1))?;
