@@ -24,15 +24,15 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const PACED: f64 = 2_000.0;
 
 /// One load, again and again.
-struct Case {
-    load: Load,
-    runs: Vec<Run>,
+pub(super) struct Case {
+    pub(super) load: Load,
+    pub(super) runs: Vec<Run>,
 }
 
 /// What one run of a load came to.
-struct Run {
-    both: Both,
-    latencies: Latencies,
+pub(super) struct Run {
+    pub(super) both: Both,
+    pub(super) latencies: Latencies,
     hardware: Option<Hardware>,
 }
 
@@ -141,7 +141,16 @@ fn loads(args: &NetMeasure) -> Vec<Load> {
     loads
 }
 
-fn run(path: &mut Path, load: &Load, window: Duration, mut counters: Option<&mut Counters>) -> Result<Run, String> {
+/// What both ends count on the path under that load for so long, after a warm-up.
+///
+/// # Errors
+/// The path is lost.
+pub(super) fn run(
+    path: &mut Path,
+    load: &Load,
+    window: Duration,
+    mut counters: Option<&mut Counters>,
+) -> Result<Run, String> {
     let mut running = path.begin(load)?;
     thread::sleep(WARM_UP);
     if let Some(counters) = &mut counters {
@@ -179,7 +188,7 @@ impl Case {
     }
 
     /// The medians of its runs.
-    fn row(&self) -> Row {
+    pub(super) fn row(&self) -> Row {
         let figure = |of: &dyn Fn(&Run) -> Option<f64>| {
             let found: Vec<f64> = self.runs.iter().filter_map(of).collect();
             (!found.is_empty()).then(|| median(&found))
@@ -238,7 +247,7 @@ impl Run {
     }
 
     /// Messages a second that came through.
-    fn rate(&self, load: &Load) -> f64 {
+    pub(super) fn rate(&self, load: &Load) -> f64 {
         let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
         let messages = match load.transport {
             Transport::Tcp => end.received.bytes as f64 / load.size as f64,
@@ -273,6 +282,11 @@ impl Run {
     /// Of one processor, as a share.
     fn percent(&self, of: fn(&Processor) -> f64) -> f64 {
         self.both.near.processors.iter().map(of).sum::<f64>() / self.seconds()
+    }
+
+    /// Context switches of the whole machine, a second.
+    pub(super) fn switches_per_s(&self) -> Option<f64> {
+        self.both.near.per_second(Figure::ContextSwitches)
     }
 
     fn softirqs(&self) -> Option<f64> {

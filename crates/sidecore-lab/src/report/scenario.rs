@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 17] = [
+const KNOWN: [(&str, &str, &str); 21] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -81,6 +81,29 @@ const KNOWN: [(&str, &str, &str); 17] = [
         "Net: the laboratory against other tools",
         "Goodput and median round trips of the same load over the same path, by this program and by others. Ratios to \
          another tool are of goodput, or of the median time; those to its CPU are of the CPU time of both ends, where less is better.",
+    ),
+    (
+        "net-hoti",
+        "HOTI 2009: two interfaces",
+        "What two links of this machine carry and cost that differ in what an access to a register takes: nothing, as on the \
+         processor's chip, or 1 us, as behind a bus.",
+    ),
+    (
+        "net-hoti-effects",
+        "HOTI 2009: from the chip to the bus",
+        "How much a figure changes from the integrated interface to the discrete one, beside what the paper and its simulation say. \
+         Intervals are each for itself.",
+    ),
+    (
+        "net-lhcb",
+        "LHCb: frame size and interrupt coalescence",
+        "What a line of 1 Gbit/s carries, and how long a question takes to be answered.",
+    ),
+    (
+        "net-lhcb-effects",
+        "LHCb: from small to large",
+        "How much a figure changes with the frame size or the coalescence time, beside what the slides and their simulation say. \
+         Intervals are each for itself.",
     ),
     (
         "nginx",

@@ -1,0 +1,166 @@
+//! How much a figure changes from one link to the other: published, simulated, and measured.
+
+use super::contrast::{Contrast, Metrics};
+use super::estimate;
+use crate::net::protocol::{Direction, Transport};
+use crate::report::{Key, Row};
+use crate::sim::Predictions;
+use crate::sim::value;
+
+/// How a figure of the second link is compared with one of the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Against {
+    /// Divided by it.
+    Ratio,
+    /// Less it, us.
+    Difference,
+}
+
+/// An effect that is looked for.
+#[derive(Debug)]
+pub(super) struct Effect {
+    pub(super) name: &'static str,
+    /// Of the load of that transport and direction, at that size where there are several, with so many connections.
+    pub(super) load: (Transport, Direction, Option<usize>, usize),
+    /// Which link is compared with its first.
+    pub(super) variant: &'static str,
+    /// The figure, or two of them as `one/other`.
+    pub(super) metric: &'static str,
+    pub(super) against: Against,
+    /// `None`: the paper does not say.
+    pub(super) published: Option<f64>,
+}
+
+/// What was found of it.
+pub(super) struct FoundEffect<'e> {
+    effect: &'e Effect,
+    first: &'static str,
+    simulated: Option<f64>,
+    /// With the interval's ends; without ends where one pair says nothing.
+    measured: f64,
+    interval: Option<(f64, f64)>,
+    pairs: usize,
+}
+
+impl Against {
+    fn of(self, first: f64, other: f64) -> f64 {
+        match self {
+            Self::Ratio => other / first,
+            Self::Difference => other - first,
+        }
+    }
+
+    /// What it is where nothing changes.
+    fn nothing(self) -> f64 {
+        if self == Self::Ratio { 1.0 } else { 0.0 }
+    }
+
+    fn unit(self) -> &'static str {
+        if self == Self::Ratio { "x" } else { "us" }
+    }
+}
+
+impl Effect {
+    pub(super) fn is_of(&self, contrast: &Contrast) -> bool {
+        let (transport, direction, size, connections) = self.load;
+        let load = contrast.load();
+        (load.transport, load.direction, load.connections) == (transport, direction, connections)
+            && size.is_none_or(|size| size == load.size)
+            && contrast.sides[1].variant == self.variant
+            && contrast.sides[0].each.first().is_none_or(|metrics| value(metrics, self.metric).is_some())
+    }
+
+    /// Over pairs of neighbours in time: a geometric mean of ratios, or a mean of differences.
+    ///
+    /// # Errors
+    /// The figure was not measured, or the plan cannot be run so.
+    pub(super) fn found(
+        &self,
+        contrast: &Contrast,
+        predictions: Option<&mut Predictions>,
+    ) -> Result<FoundEffect<'_>, String> {
+        let [first, other] = &contrast.sides;
+        let scale = |ratio: f64| if self.against == Against::Ratio { ratio.ln() } else { ratio };
+        let back = |mean: f64| if self.against == Against::Ratio { mean.exp() } else { mean };
+        let pair = |(first, other): (&Metrics, &Metrics)| {
+            let changed = scale(self.against.of(value(first, self.metric)?, value(other, self.metric)?));
+            Some(changed).filter(|changed| changed.is_finite())
+        };
+        let changes: Vec<f64> = first.each.iter().zip(&other.each).filter_map(pair).collect();
+        if changes.is_empty() {
+            return Err("no run has both figures".to_owned());
+        }
+        let seen = estimate(&changes);
+        Ok(FoundEffect {
+            effect: self,
+            first: first.variant,
+            simulated: predictions.map(|predictions| self.simulated(contrast, predictions)).transpose()?.flatten(),
+            measured: back(seen.mean),
+            interval: (seen.pairs > 1).then(|| (back(seen.low), back(seen.high))),
+            pairs: seen.pairs,
+        })
+    }
+
+    fn simulated(&self, contrast: &Contrast, predictions: &mut Predictions) -> Result<Option<f64>, String> {
+        let mut values = [None, None];
+        for (row, at) in contrast.rows("").iter().zip(&mut values) {
+            *at = predictions.of(row)?.and_then(|metrics| value(&metrics, self.metric));
+        }
+        let [first, other] = values;
+        Ok(first.zip(other).map(|(first, other)| self.against.of(first, other)).filter(|effect| effect.is_finite()))
+    }
+}
+
+impl FoundEffect<'_> {
+    pub(super) fn row(&self, scenario: &str) -> Row {
+        let Effect { name, load: (.., connections), variant, against, published, .. } = self.effect;
+        Row::new(scenario, name)
+            .with(Key::Clients, *connections)
+            .with(Key::Published, *published)
+            .with(Key::Simulated, self.simulated)
+            .with(Key::Measured, self.measured)
+            .with(Key::MeasuredLow, self.interval.map(|(low, _)| low))
+            .with(Key::MeasuredHigh, self.interval.map(|(_, high)| high))
+            .with(Key::EffectUnit, against.unit())
+            .with(Key::Agrees, self.agrees())
+            .with(Key::Baseline, format!("{variant} against {}", self.first))
+            .with(Key::Repeats, self.pairs)
+    }
+
+    /// Whether it goes the way that was published. `None`: nothing was.
+    fn agrees(&self) -> Option<&'static str> {
+        let (published, nothing) = (self.effect.published?, self.effect.against.nothing());
+        let (low, high) = self.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        let is_none = low <= nothing && nothing <= high;
+        let up = self.measured > nothing;
+        Some(match published.total_cmp(&nothing) {
+            std::cmp::Ordering::Equal if is_none => "yes",
+            std::cmp::Ordering::Equal => "no",
+            _ if is_none => "within noise",
+            way if way.is_gt() == up => "yes",
+            _ => "no",
+        })
+    }
+}
+
+/// Which effects are larger than which, published and measured, in words. `None`: fewer than two can be compared.
+pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
+    let known: Vec<_> = effects
+        .iter()
+        .filter(|found| found.effect.against == Against::Ratio)
+        .filter_map(|found| Some((found.effect.name, found.effect.published?, found.measured)))
+        .collect();
+    let by = |of: fn(&(&'static str, f64, f64)) -> f64| {
+        let mut sorted = known.clone();
+        sorted.sort_by(|one, other| of(other).total_cmp(&of(one)));
+        sorted.iter().map(|found| found.0).collect::<Vec<_>>().join(" > ")
+    };
+    let (published, measured) = (by(|found| found.1), by(|found| found.2));
+    (known.len() > 1).then(|| {
+        if published == measured {
+            format!("by size, as published: {measured}")
+        } else {
+            format!("by size, published: {published}; measured: {measured}")
+        }
+    })
+}

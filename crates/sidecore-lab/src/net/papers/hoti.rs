@@ -1,0 +1,161 @@
+//! An interface on the processor's chip against one behind PCI Express: Liao and Bhuyan, "Performance Measurement of an
+//! Integrated NIC Architecture with 10GbE", HOTI 2009, pages 52 to 59.
+
+use super::Study;
+use super::contrast::{Contrast, Found, Metrics, Side};
+use super::effect::{Against, Effect};
+use crate::net::link::Settings;
+use crate::net::protocol::{Direction, Load, Transport};
+use sidecore::core::policy::notify::Notify;
+
+const VARIANTS: [&str; 2] = ["integrated", "discrete"];
+/// What an access to a register costs on each, ns.
+const REGISTERS: [u64; 2] = [0, 1_000];
+/// As the paper's interfaces: 32 packets, or 8 clocks of 25 us (`plans/parameters/inic.toml`).
+const MODERATION: Notify = Notify::Coalesce { count: 32, delay: 200_000 };
+const CONNECTIONS: usize = 32;
+const LARGE: usize = 65_536;
+const SMALL: usize = 64;
+
+pub(super) fn study(quick: bool) -> Study {
+    Study {
+        scenario: "net-hoti",
+        plan: "inic.toml",
+        contrasts: contrasts(quick),
+        effects: effects(),
+        is_ordered: true,
+        notes: &[
+            "published are figures of receiving over 32 connections; what the paper gives in words stands as a number: 40 % fewer context \
+             switches on the chip are 1.67 x, no advantage for small I/O is 1.00 x, 6 us less latency are 6 us. By what context \
+             switches are counted is not known, so both are there",
+            "both links interrupt for 32 frames or after 200 us, round trips excepted, where each frame interrupts: 400 us \
+             of moderation would hide what is looked for. Nothing is offloaded",
+            "CPU time is that of both ends and of the link between them, whose threads do the work of driver and interface. Both \
+             ends are on this machine, so that to send and to receive differ in little but their names",
+        ],
+    }
+}
+
+fn contrasts(quick: bool) -> Vec<Contrast> {
+    let (sizes, counts): (&[usize], &[usize]) = if quick {
+        (&[SMALL, LARGE], &[1])
+    } else {
+        (&[SMALL, 256, 1_024, 4_096, 16_384, LARGE], &[1, 2, 4, 8, 16, 64])
+    };
+    let trips: &[usize] = if quick { &[SMALL] } else { &[SMALL, 256, 1_024, 4_096, 16_384] };
+    let mut contrasts = Vec::new();
+    for direction in [Direction::Receive, Direction::Send] {
+        let sizes = if quick && direction == Direction::Send { &[LARGE][..] } else { sizes };
+        let counts = if quick && direction == Direction::Send { &[] } else { counts };
+        contrasts.extend(sizes.iter().map(|size| stream(direction, *size, CONNECTIONS)));
+        contrasts.extend(counts.iter().map(|count| stream(direction, LARGE, *count)));
+    }
+    contrasts.extend(trips.iter().map(|size| trip(*size)));
+    contrasts
+}
+
+fn stream(direction: Direction, size: usize, connections: usize) -> Contrast {
+    let load = Load { transport: Transport::Tcp, direction, size, connections, rate: None };
+    let plan = [("client.connections", connections.to_string()), ("client.io_bytes", size.to_string())];
+    let has_plan = direction == Direction::Receive;
+    Contrast::new(sides(load, Some(MODERATION), has_plan.then_some(&plan)), of_stream)
+}
+
+fn trip(size: usize) -> Contrast {
+    let load = Load { transport: Transport::Tcp, direction: Direction::RoundTrip, size, connections: 1, rate: None };
+    let plan = [("client.ping_bytes", size.to_string()), ("nic.moderation_count", "1".to_owned())];
+    // The plan's message is one packet.
+    Contrast::new(sides(load, None, (size <= 1_024).then_some(&plan)), of_trip)
+}
+
+fn sides(load: Load, moderation: Option<Notify>, plan: Option<&[(&'static str, String); 2]>) -> [Side; 2] {
+    [0, 1].map(|at| {
+        let link = Settings { offload: false, register: REGISTERS[at], moderation, ..Settings::default() };
+        let attachment = [("nic.attachment", VARIANTS[at].to_owned())];
+        let plan = plan.map_or_else(Vec::new, |plan| attachment.iter().chain(plan).cloned().collect());
+        Side::new(VARIANTS[at], link, load, plan)
+    })
+}
+
+fn of_stream(found: &Found) -> Metrics {
+    let switches = found.run.switches_per_s().map(|switches| ("context_switches_per_s", switches));
+    Metrics::from([
+        ("bandwidth_gbit_per_s", found.mbit_per_s() / 1e3),
+        ("cpu_percent", found.cpu_percent()),
+        ("packets_per_interrupt", found.frames_per_interrupt()),
+    ])
+    .into_iter()
+    .chain(switches)
+    .collect()
+}
+
+fn of_trip(found: &Found) -> Metrics {
+    found.latency_us().map(|us| ("latency_us", us)).into_iter().collect()
+}
+
+/// Published as in `docs/published/inic.csv`, receive.
+fn effects() -> Vec<Effect> {
+    let receive = |size, connections| (Transport::Tcp, Direction::Receive, Some(size), connections);
+    let send = (Transport::Tcp, Direction::Send, Some(LARGE), CONNECTIONS);
+    let trip = (Transport::Tcp, Direction::RoundTrip, Some(SMALL), 1);
+    let bandwidth = "bandwidth_gbit_per_s";
+    let large = receive(LARGE, CONNECTIONS);
+    let table = [
+        ("context switches a second", large, "context_switches_per_s", Some(1.0 / 0.6)),
+        ("context switches for each byte", large, "context_switches_per_s/bandwidth_gbit_per_s", Some(1.0 / 0.6)),
+        ("CPU time for each byte", large, "cpu_percent/bandwidth_gbit_per_s", Some(35.0 / 27.0 * 8.97 / 8.31)),
+        ("CPU time", large, "cpu_percent", Some(35.0 / 27.0)),
+        ("bandwidth, I/O of 64 B", receive(SMALL, CONNECTIONS), bandwidth, Some(1.0)),
+        ("bandwidth, I/O of 64 KiB", large, bandwidth, Some(8.31 / 8.97)),
+        ("bandwidth, I/O of 64 KiB, sent", send, bandwidth, None),
+        ("bandwidth, I/O of 64 KiB, one connection", receive(LARGE, 1), bandwidth, None),
+    ];
+    let ratio = |(name, load, metric, published)| Effect {
+        name,
+        load,
+        variant: VARIANTS[1],
+        metric,
+        against: Against::Ratio,
+        published,
+    };
+    let latency =
+        Effect { against: Against::Difference, ..ratio(("round trip of 64 B", trip, "latency_us", Some(6.0))) };
+    table.into_iter().map(ratio).chain([latency]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_called_published_was_published() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/published/inic.csv");
+        let text = fs::read_to_string(file).unwrap();
+        let published = |metric: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(',')).unwrap();
+            let (integrated, discrete) = line.split_once(',').unwrap();
+            discrete.parse::<f64>().unwrap() / integrated.parse::<f64>().unwrap()
+        };
+        let effects = effects();
+        for (name, expected) in [
+            ("bandwidth, I/O of 64 KiB", published("bandwidth_gbit_per_s")),
+            ("CPU time", published("cpu_percent")),
+            ("CPU time for each byte", published("cpu_percent") / published("bandwidth_gbit_per_s")),
+        ] {
+            let effect = effects.iter().find(|effect| effect.name == name).unwrap();
+            assert!((effect.published.unwrap() - expected).abs() < 1e-9, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_effect_is_of_a_load_that_runs() {
+        for quick in [false, true] {
+            let Study { contrasts, effects, .. } = study(quick);
+            assert!(
+                effects.iter().all(|effect| contrasts.iter().filter(|of| effect.is_of(of)).count() == 1),
+                "{quick}"
+            );
+        }
+    }
+}
