@@ -202,6 +202,12 @@ pub(crate) struct NetMeasure {
     /// How often each is measured, in turn with the others
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<usize>,
+    /// Sample as well where the CPU time of a packet goes, component by component
+    #[arg(long = "where")]
+    pub(crate) takes_apart: bool,
+    /// Write the stacks of all loads as tools for flame graphs read them
+    #[arg(long, value_name = "FILE", requires = "takes_apart")]
+    pub(crate) folded: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: Files,
     #[command(flatten)]

@@ -134,6 +134,15 @@ impl Account {
         }
     }
 
+    /// Without what each processor spent between two counts of it to be kept awake, s: it was idle then.
+    pub(super) fn leave_out(&mut self, before: &[f64], now: &[f64]) {
+        for (processor, (before, now)) in self.processors.iter_mut().zip(before.iter().zip(now)) {
+            let spare = (now - before).clamp(0.0, processor.user);
+            processor.user -= spare;
+            processor.idle += spare;
+        }
+    }
+
     /// So many a second of what the kernel counts. `None`: it is not counted here.
     pub(super) fn per_second(&self, figure: Figure) -> Option<f64> {
         Some(*self.figures.get(&figure)? as f64 / self.seconds())
@@ -203,6 +212,15 @@ mod tests {
         let since = now.since(&before);
         assert_eq!(since.per_second(Figure::Interrupts), Some(20.0));
         assert_eq!(since.per_second(Figure::Dropped), None);
+    }
+
+    #[test]
+    fn a_processor_that_was_kept_awake_was_idle() {
+        let busy = Processor { user: 3.0, system: 1.0, idle: 0.5, ..Processor::default() };
+        let mut account = Account { processors: vec![busy; 3], ..Account::default() };
+        account.leave_out(&[1.0, 0.0], &[3.0, 9.0]);
+        let found: Vec<_> = account.processors.iter().map(|processor| (processor.user, processor.idle)).collect();
+        assert_eq!(found, [(1.0, 2.5), (0.0, 3.5), (3.0, 0.5)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `sidecore net where`: where CPU time goes while a command runs, or on the whole machine for a while.
 
 use super::packets::Packets;
-use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Share, Whose, online};
+use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Setup, Share, Whose, online};
 use crate::args::NetWhere;
 use crate::bench::{Outcome, export};
 use crate::report::{Key, Row, digits};
@@ -76,7 +76,7 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
         flag::register(signal, stop.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
-    let sampler = Sampler::start(cpus, if args.awake { Idling::Kept } else { Idling::Let })?;
+    let sampler = Sampler::start(&Setup::new(cpus, if args.awake { Idling::Kept } else { Idling::Let }))?;
     if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
         return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
     }

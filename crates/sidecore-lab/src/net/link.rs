@@ -17,13 +17,17 @@ pub(crate) use counters::Counters;
 use counters::Tally;
 use forwarder::{Clock, Way};
 pub(crate) use settings::Settings;
+use std::fs;
 use std::io::{PipeWriter, pipe};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 /// The interfaces at its ends.
 const ENDS: [&str; 2] = ["near", "far"];
+/// What its threads are called.
+const THREAD: &str = "link";
 /// Frames that wait in an interface until the thread takes them. It does so at once: only where the machine has no time for
 /// it these are many, and an ordinary queue of 1000 would then lose frames that the link's own has room for.
 const INTERFACE_QUEUE: u32 = 10_000;
@@ -70,7 +74,7 @@ impl Link {
         // A thread for each direction: one for both moved a third less.
         for mut way in [there, back] {
             let ended = ended.clone();
-            let thread = thread::Builder::new().name("link".to_owned());
+            let thread = thread::Builder::new().name(THREAD.to_owned());
             let thread = thread.spawn(move || forwarder::drive(&mut way, &ended, spin));
             link.threads.push(thread.map_err(|error| format!("cannot start a thread: {error}"))?);
         }
@@ -80,6 +84,16 @@ impl Link {
     /// What was counted so far, from the near end to the far one and back.
     pub(super) fn counters(&self) -> [Counters; 2] {
         [self.tallies[0].read(), self.tallies[1].read()]
+    }
+
+    /// The numbers of the threads of this process that move frames: they are what a device and its driver are elsewhere.
+    pub(super) fn threads() -> Vec<u32> {
+        let all = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let is_own = |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == THREAD);
+        all.map(|thread| thread.path())
+            .filter(is_own)
+            .filter_map(|thread| thread.file_name()?.to_str()?.parse().ok())
+            .collect()
     }
 
     /// Ends it; what it has counted can still be asked for.

@@ -1,85 +1,113 @@
 //! `sidecore net measure`: goodput, packets, CPU time and latency of a path, load by load.
 
-use super::account::{Account, Figure, Processor};
+mod case;
+mod parts;
+mod run;
+
 use super::end::{End, Order};
-use super::flow::Latencies;
-use super::hardware::{Counters, Found as Hardware};
 use super::link::{Link, Settings};
 use super::pair::{FAR, Pair};
-use super::path::{Both, Path};
+use super::path::Path;
 use super::protocol::{Direction, Load, PORT, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic};
-use crate::bench::{Outcome, median, spread};
+use crate::bench::Outcome;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
-use crate::report::{Key, Row, Times};
-use serde_json::json;
+pub(super) use case::Case;
+pub(super) use run::{Instruments, Run};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::thread;
 use std::time::Duration;
+use std::{fs, path as file};
 
-/// What every load has before it counts.
-const WARM_UP: Duration = Duration::from_millis(200);
 /// Rates of the round trips that come by the clock, each connection's, a second.
 const PACED: f64 = 2_000.0;
-
-/// One load, again and again.
-pub(super) struct Case {
-    pub(super) load: Load,
-    pub(super) runs: Vec<Run>,
-}
-
-/// What one run of a load came to.
-pub(super) struct Run {
-    pub(super) both: Both,
-    pub(super) latencies: Latencies,
-    hardware: Option<Hardware>,
-}
+/// Of the functions that no rule places, so many are named.
+const MOST_NAMED: usize = 8;
+/// What must be known to read where the time goes.
+const HOW: &str = "driver to other: CPU time by component for each packet of the near end, from samples; with --pair that of both ends, and of the \
+     threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
+     wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";
 
 /// Measures what was asked for.
 ///
 /// # Errors
 /// There is no path, or it was lost: what to do.
 pub(super) fn measure(args: &NetMeasure) -> Result<Outcome, String> {
-    let (mut path, _made) = find(args)?;
-    let processors = Account::of_kernel().processors.len();
-    let mut hardware = Counters::open(processors);
     let mut outcome = Outcome::default();
-    if let Err(why) = &hardware {
-        outcome.lacks(why.clone());
+    let mut left_out = Vec::new();
+    let mut cases = cases(args, &mut left_out)?;
+    let (mut path, made) = find(args)?;
+    let mut instruments = Instruments::counters(&mut left_out);
+    if args.takes_apart {
+        let far = made.as_ref().map(|made| made.far.id());
+        instruments = instruments.with_breakdown(far, args.folded.is_some(), &mut left_out);
     }
-    let mut cases: Vec<_> = loads(args).into_iter().map(|load| Case { load, runs: Vec::new() }).collect();
+    outcome.lacks_all(left_out);
+    let interrupt = Interrupt::new()?;
+    match rounds(args, &mut cases, &mut path, &mut instruments, &interrupt) {
+        Err(why) if cases.iter().all(|case| case.runs.is_empty()) => return Err(why),
+        // What was measured until then is not lost.
+        Err(why) => outcome.lacks(why),
+        Ok(()) if interrupt.came() => outcome.lacks(STOPPED),
+        Ok(()) => {}
+    }
+    cases.retain(|case| !case.runs.is_empty());
+    outcome.add_rows(cases.iter().map(Case::row));
+    for note in notes(&cases) {
+        outcome.note(note);
+    }
+    write_stacks(args.folded.as_deref(), &cases)?;
+    Ok(outcome)
+}
+
+/// Each case so often, in turn with the others, until that ends it.
+fn rounds(
+    args: &NetMeasure,
+    cases: &mut [Case],
+    path: &mut Path,
+    instruments: &mut Instruments,
+    interrupt: &Interrupt,
+) -> Result<(), String> {
     let repeats = args.repeats.unwrap_or(if args.quick { 1 } else { 3 });
+    let window = Duration::from_millis(args.ms.unwrap_or(if args.quick { 300 } else { 2_000 }));
     let mut progress = Progress::new(cases.len() * repeats);
     progress.scenario("net");
-    let window = Duration::from_millis(args.ms.unwrap_or(if args.quick { 300 } else { 2_000 }));
-    let interrupt = Interrupt::new()?;
-    'runs: for _ in 0..repeats {
-        for case in &mut cases {
-            progress.begin(&case.words());
-            match run(&mut path, &case.load, window, hardware.as_mut().ok()) {
-                Ok(run) => case.runs.push(run),
-                Err(why) if cases.iter().all(|case| case.runs.is_empty()) => return Err(why),
-                // What was measured until then is not lost.
-                Err(why) => {
-                    outcome.lacks(why);
-                    break 'runs;
-                }
-            }
-            progress.advance();
+    for _ in 0..repeats {
+        for case in &mut *cases {
             if interrupt.came() {
-                outcome.lacks(STOPPED);
-                break 'runs;
+                return Ok(());
             }
+            progress.begin(&case.words());
+            case.runs.push(Run::of(path, &case.load, window, instruments)?);
+            progress.advance();
         }
     }
-    outcome.add_rows(cases.iter().filter(|case| !case.runs.is_empty()).map(Case::row));
-    Ok(outcome)
+    Ok(())
+}
+
+/// How to read where the time goes, and what of it no rule places.
+fn notes(cases: &[Case]) -> Vec<String> {
+    let mut parts = cases.iter().filter_map(Case::parts);
+    let Some(mut all) = parts.next() else { return Vec::new() };
+    parts.for_each(|more| all.add(&more));
+    let mut notes = vec![HOW.to_owned()];
+    let unplaced: Vec<_> = all.unplaced_functions().iter().take(MOST_NAMED).map(|(name, _)| name.as_str()).collect();
+    if !unplaced.is_empty() {
+        notes.push(format!("No rule places {}", unplaced.join(", ")));
+    }
+    notes
+}
+
+fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), String> {
+    let Some(file) = file else { return Ok(()) };
+    let mut lines: Vec<_> = cases.iter().flat_map(Case::stacks).collect();
+    lines.push(String::new());
+    fs::write(file, lines.join("\n")).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 /// What has to stay while a path is measured that was made for it.
 struct Made {
-    _far: End,
+    far: End,
     _link: Option<Link>,
 }
 
@@ -92,7 +120,7 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
         };
         let at = SocketAddr::from((FAR, PORT));
         pair.far.order(&Order::Listen { at })?;
-        return Ok((Path::to(at)?, Some(Made { _far: pair.far, _link: link })));
+        return Ok((Path::to(at)?, Some(Made { far: pair.far, _link: link })));
     };
     Ok((find_peer(peer)?, None))
 }
@@ -105,6 +133,19 @@ pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port.to_socket_addrs().map_err(|error| format!("no peer {peer}: {error}"))?.next();
     Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)
+}
+
+/// Those that can be, of what was asked for; what cannot, in words.
+fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, String> {
+    let mut cases = Vec::new();
+    for load in loads(args) {
+        let case = Case { load, runs: Vec::new() };
+        match load.check() {
+            Ok(()) => cases.push(case),
+            Err(why) => left_out.push(format!("{}: {why}", case.words())),
+        }
+    }
+    if cases.is_empty() { Err(left_out.join("; ")) } else { Ok(cases) }
 }
 
 fn loads(args: &NetMeasure) -> Vec<Load> {
@@ -139,162 +180,4 @@ fn loads(args: &NetMeasure) -> Vec<Load> {
         add(Transport::Tcp, Direction::RoundTrip, &trips[..2], &many[..2], Some(PACED));
     }
     loads
-}
-
-/// What both ends count on the path under that load for so long, after a warm-up.
-///
-/// # Errors
-/// The path is lost.
-pub(super) fn run(
-    path: &mut Path,
-    load: &Load,
-    window: Duration,
-    mut counters: Option<&mut Counters>,
-) -> Result<Run, String> {
-    let mut running = path.begin(load)?;
-    thread::sleep(WARM_UP);
-    if let Some(counters) = &mut counters {
-        counters.reset();
-    }
-    running.keep_latencies(true);
-    let before = running.count()?;
-    thread::sleep(window);
-    let both = running.count()?.since(&before);
-    running.keep_latencies(false);
-    let hardware = counters.and_then(Counters::read);
-    Ok(Run { both, latencies: running.end()?, hardware })
-}
-
-impl Case {
-    fn words(&self) -> String {
-        let Load { size, connections, .. } = self.load;
-        format!("{} {}, {size} B, {connections} connections", self.traffic(), self.direction())
-    }
-
-    fn traffic(&self) -> &'static str {
-        match (self.load.transport, self.load.direction, self.load.rate) {
-            (Transport::Tcp, Direction::RoundTrip, Some(_)) => "tcp paced",
-            (Transport::Tcp, ..) => "tcp",
-            (Transport::Udp, ..) => "udp",
-        }
-    }
-
-    fn direction(&self) -> &'static str {
-        match self.load.direction {
-            Direction::Send => "send",
-            Direction::Receive => "receive",
-            Direction::RoundTrip => "round trip",
-        }
-    }
-
-    /// The medians of its runs.
-    pub(super) fn row(&self) -> Row {
-        let figure = |of: &dyn Fn(&Run) -> Option<f64>| {
-            let found: Vec<f64> = self.runs.iter().filter_map(of).collect();
-            (!found.is_empty()).then(|| median(&found))
-        };
-        let figures = |figure_of| figure(&|run: &Run| run.both.near.per_second(figure_of));
-        let kind = |of: fn(&Processor) -> f64| figure(&|run: &Run| Some(run.percent(of)));
-        let rates: Vec<f64> = self.runs.iter().map(|run| run.rate(&self.load)).collect();
-        let mut row = Row::new("net", self.direction())
-            .with(Key::Op, self.traffic())
-            .with(Key::Size, self.load.size)
-            .with(Key::Clients, self.load.connections)
-            .with(Key::OpsPerS, median(&rates))
-            .with(Key::MbitPerS, median(&rates) * self.load.size as f64 * 8.0 / 1e6)
-            .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
-            .with(Key::PacketsPerS, figure(&|run: &Run| run.packets().map(|packets| packets / run.seconds())))
-            .with(Key::CpuPerPacket, figure(&Run::cpu_per_packet))
-            .with(Key::User, kind(|cpu| cpu.user))
-            .with(Key::System, kind(|cpu| cpu.system))
-            .with(Key::Softirq, kind(|cpu| cpu.softirq + cpu.interrupt))
-            .with(Key::Idle, kind(|cpu| cpu.idle))
-            .with(Key::SwitchesPerS, figures(Figure::ContextSwitches))
-            .with(Key::InterruptsPerS, figures(Figure::Interrupts))
-            .with(Key::ReschedulesPerS, figures(Figure::Reschedules))
-            .with(Key::SoftirqsPerS, figure(&Run::softirqs))
-            .with(Key::DroppedPerS, figure(&|run: &Run| run.of_both(Figure::Dropped)))
-            .with(Key::RetransmittedPerS, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
-            .with(Key::InstructionsPerPacket, figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)))
-            .with(Key::MissesPerPacket, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))
-            .with(Key::Processors, self.runs.last().map(|run| json!(run.both.near.processors)))
-            .with(Key::Spread, spread(&rates))
-            .with(Key::Repeats, self.runs.len());
-        if self.load.direction == Direction::RoundTrip {
-            row = row.with_times(Key::TotalMean, self.times());
-        }
-        row
-    }
-
-    fn times(&self) -> Option<Times> {
-        let mut all = self.runs.first()?.latencies.clone();
-        for run in &self.runs[1..] {
-            // All have the same bounds.
-            let _ = all.add(&run.latencies);
-        }
-        let us = |ns: f64| ns / 1000.0;
-        (!all.is_empty()).then(|| Times {
-            mean: us(all.mean()),
-            p50: us(all.value_at_quantile(0.5) as f64),
-            p99: us(all.value_at_quantile(0.99) as f64),
-        })
-    }
-}
-
-impl Run {
-    fn seconds(&self) -> f64 {
-        self.both.near.seconds()
-    }
-
-    /// Messages a second that came through.
-    pub(super) fn rate(&self, load: &Load) -> f64 {
-        let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
-        let messages = match load.transport {
-            Transport::Tcp => end.received.bytes as f64 / load.size as f64,
-            Transport::Udp => end.received.messages as f64,
-        };
-        messages / end.seconds()
-    }
-
-    /// Share of datagrams that did not come through. `None`: a stream loses nothing.
-    fn lost(&self, load: &Load) -> Option<f64> {
-        let Both { near, far } = &self.both;
-        let (sender, receiver) = if load.direction == Direction::Receive { (far, near) } else { (near, far) };
-        let receiver = if load.direction == Direction::RoundTrip { near } else { receiver };
-        let per_second = |counted: u64, account: &Account| counted as f64 / account.seconds();
-        let sent = per_second(sender.sent.messages, sender);
-        let lost = sent - per_second(receiver.received.messages, receiver);
-        (load.transport == Transport::Udp && sent > 0.0).then(|| (lost / sent).max(0.0))
-    }
-
-    /// Packets of the near end, both ways. `None`: there were none, or the kernel did not say.
-    fn packets(&self) -> Option<f64> {
-        let figures = &self.both.near.figures;
-        let packets = *figures.get(&Figure::PacketsSent)? + *figures.get(&Figure::PacketsReceived)?;
-        (packets > 0).then_some(packets as f64)
-    }
-
-    fn cpu_per_packet(&self) -> Option<f64> {
-        let busy: f64 = self.both.near.processors.iter().map(|cpu| cpu.busy()).sum();
-        Some(busy * 1e6 / self.packets()?)
-    }
-
-    /// Of one processor, as a share.
-    fn percent(&self, of: fn(&Processor) -> f64) -> f64 {
-        self.both.near.processors.iter().map(of).sum::<f64>() / self.seconds()
-    }
-
-    /// Context switches of the whole machine, a second.
-    pub(super) fn switches_per_s(&self) -> Option<f64> {
-        self.both.near.per_second(Figure::ContextSwitches)
-    }
-
-    fn softirqs(&self) -> Option<f64> {
-        let near = &self.both.near;
-        Some(near.per_second(Figure::ReceiveSoftirqs)? + near.per_second(Figure::SendSoftirqs)?)
-    }
-
-    fn of_both(&self, figure: Figure) -> Option<f64> {
-        Some(self.both.near.per_second(figure)? + self.both.far.per_second(figure)?)
-    }
 }

@@ -17,14 +17,15 @@ use crate::progress::Progress;
 use crate::sim::Predictions;
 use contrast::Contrast;
 use effect::Effect;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 /// Long enough for a few thousand packets, and for a hundred.
-const WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(300)];
+const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(300)];
 /// Of what is simulated.
 const SEED: u64 = 1;
-const REPEATS: [usize; 2] = [7, 3];
+const REPEATS: [usize; 2] = [12, 5];
 
 /// What of a paper is made again.
 struct Study {
@@ -62,7 +63,8 @@ pub(super) fn measure(args: &NetPapers) -> Result<Outcome, String> {
     let progress = Progress::new(runs);
     let interrupt = Interrupt::new()?;
     let mut outcome = Outcome::default();
-    if let Err(why) = rounds(&mut studies, repeats, window, (&progress, &interrupt)) {
+    let mut lacking = BTreeSet::new();
+    if let Err(why) = rounds(&mut studies, repeats, window, &mut lacking, (&progress, &interrupt)) {
         // What was measured until then is not lost.
         if studies.iter().flat_map(|study| &study.contrasts).all(Contrast::is_empty) && why != STOPPED {
             return Err(why);
@@ -70,23 +72,25 @@ pub(super) fn measure(args: &NetPapers) -> Result<Outcome, String> {
         outcome.lacks(why);
     }
     drop(progress);
+    outcome.lacks_all(lacking);
     for study in &studies {
         study.add_to(&mut outcome, &args.plans);
     }
     Ok(outcome)
 }
 
-/// Each load on both of its links, as often; the one that goes first changes.
+/// Each load on both of its links, as often; the one that goes first changes. What cannot be looked at is added to what is lacking.
 fn rounds(
     studies: &mut [Study],
     repeats: usize,
     window: Duration,
+    lacking: &mut BTreeSet<String>,
     (progress, interrupt): (&Progress, &Interrupt),
 ) -> Result<(), String> {
     for repeat in 0..repeats {
         for contrast in studies.iter_mut().flat_map(|study| &mut study.contrasts) {
             progress.begin(&contrast.words());
-            contrast.run(window, repeat % 2 == 1)?;
+            lacking.extend(contrast.run(window, repeat % 2 == 1)?);
             progress.advance();
             if interrupt.came() {
                 return Err(STOPPED.to_owned());

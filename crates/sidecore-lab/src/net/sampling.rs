@@ -17,6 +17,7 @@ pub(crate) use profile::{Breakdown, Profile, Share, Whose};
 pub(crate) use rules::{COMPONENTS, Component, Rules};
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -29,6 +30,21 @@ pub(crate) enum Idling {
     Let,
     /// They are kept awake by threads that run only then, for in a virtual machine a sleeping CPU may miss its timer.
     Kept,
+    /// They are kept awake where samples come from a timer, and sleep where they are of cycles.
+    KeptForTimer,
+}
+
+/// What samplers are to see, and what they know of the kernel before they begin.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    cpus: Vec<usize>,
+    idling: Idling,
+    /// Threads of this process that do the work of a device.
+    device: Vec<u32>,
+    /// `None`: the kernel hides its functions.
+    symbols: Option<Arc<Symbols>>,
+    modules: BTreeSet<String>,
+    left_out: Vec<String>,
 }
 
 /// Samples what runs, from its start until it is stopped.
@@ -49,40 +65,55 @@ pub(crate) struct Sampler {
     left_out: Vec<String>,
 }
 
+impl Setup {
+    /// Of those CPUs, which may idle meanwhile or not. Reads which functions the kernel has.
+    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Self {
+        let text = fs::read(KALLSYMS).unwrap_or_default();
+        let (symbols, left_out) = match Symbols::parse(&String::from_utf8_lossy(&text)) {
+            Ok(symbols) => (Some(Arc::new(symbols)), Vec::new()),
+            Err(why) => (None, vec![format!("which of the kernel's functions ran: {why}")]),
+        };
+        Self { cpus: cpus.to_vec(), idling, device: Vec::new(), symbols, modules: modules(), left_out }
+    }
+
+    /// With those threads of this process, which do the work of a device and its driver.
+    pub(crate) fn with_device(mut self, threads: Vec<u32>) -> Self {
+        self.device = threads;
+        self
+    }
+}
+
 const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 
 impl Sampler {
-    /// Begins on those CPUs, which may idle meanwhile or not.
+    /// Begins.
     ///
     /// # Errors
     /// Nothing can be sampled here: says which right is missing.
-    pub(crate) fn start(cpus: &[usize], idling: Idling) -> Result<Self, String> {
-        Self::begin(Events::open_from(Reach::Machine, cpus)?, cpus, idling)
+    pub(crate) fn start(setup: &Setup) -> Result<Self, String> {
+        Self::begin(Events::open_from(Reach::Machine, &setup.cpus)?, setup)
     }
 
-    fn begin(events: Events, cpus: &[usize], idling: Idling) -> Result<Self, String> {
+    fn begin(events: Events, setup: &Setup) -> Result<Self, String> {
         let Events { mut samplers, reach, clock, mut left_out } = events;
-        let modules = modules();
-        let text = fs::read(KALLSYMS).unwrap_or_default();
-        let symbols = match Symbols::parse(&String::from_utf8_lossy(&text)) {
-            Ok(symbols) => Some(symbols),
-            Err(why) => {
-                left_out.push(format!("which of the kernel's functions ran: {why}"));
-                None
-            }
+        left_out.extend(setup.left_out.iter().cloned());
+        let knows_kernel = setup.symbols.is_some() && reach != Reach::OwnOutside;
+        let symbols = setup.symbols.clone().unwrap_or_default();
+        let are_kept = match setup.idling {
+            Idling::Let => false,
+            Idling::Kept => true,
+            Idling::KeptForTimer => clock == Clock::Time,
         };
-        let knows_kernel = symbols.is_some() && reach != Reach::OwnOutside;
-        let symbols = symbols.unwrap_or_default();
-        let awake = if idling == Idling::Kept { Awake::keep(cpus)? } else { Awake::default() };
-        let numbers = awake.numbers.clone();
+        let awake = if are_kept { Awake::keep(&setup.cpus)? } else { Awake::default() };
+        let taken = Taken::new(symbols, &awake.numbers, &setup.device);
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
             sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
         }
         let (until, ended) = mpsc::channel();
-        let collect = move || Taken::new(symbols, numbers).collect(samplers, &ended);
+        let collect = move || taken.collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
         let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(Self {
@@ -90,11 +121,11 @@ impl Sampler {
             until,
             began,
             account,
-            cpus: cpus.to_vec(),
+            cpus: setup.cpus.clone(),
             reach,
             clock,
             knows_kernel,
-            modules,
+            modules: setup.modules.clone(),
             awake,
             left_out,
         })
@@ -103,6 +134,11 @@ impl Sampler {
     /// What it does not see beside what the thread that started it does, and what would help; `None`: it sees all.
     pub(crate) fn sees_only_own(&self) -> Option<&str> {
         (self.reach != Reach::Machine).then(|| self.left_out.first().map_or("", String::as_str))
+    }
+
+    /// CPU time that was spent so far to keep each of its CPUs awake, s; nothing where they are not kept.
+    pub(crate) fn spare_s(&self) -> Vec<f64> {
+        self.awake.spent_s()
     }
 
     /// Ends, and hands over what it saw.

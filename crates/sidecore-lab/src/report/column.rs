@@ -175,6 +175,32 @@ columns! {
     CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
     /// CPU time for each byte of payload, ns: of the whole machine, or of both ends and the link between them.
     CpuPerByte = found("cpu_ns_per_byte", "CPU/byte", 1, Less, |ns| format!("{} ns", digits(ns)));
+    /// CPU time of the path for each packet, by component, us: the device's driver.
+    DriverPerPacket = found("packet_us.driver", "driver", 2, Less, micros);
+    /// The same: the protocols.
+    ProtocolPerPacket = found("packet_us.protocol", "protocol", 2, Less, micros);
+    /// The same: sockets.
+    SocketPerPacket = found("packet_us.socket", "socket", 2, Less, micros);
+    /// The same: memory of packets.
+    BuffersPerPacket = found("packet_us.buffers", "buffers", 2, Less, micros);
+    /// The same: payload that is copied.
+    CopyPerPacket = found("packet_us.copy", "copy", 2, Less, micros);
+    /// The same: wake-ups, and who runs next.
+    SchedulerPerPacket = found("packet_us.scheduler", "scheduler", 2, Less, micros);
+    /// The same: into the kernel and back.
+    EntryPerPacket = found("packet_us.entry", "entry", 2, Less, micros);
+    /// The same: programs' own code.
+    ProgramPerPacket = found("packet_us.program", "program", 2, Less, micros);
+    /// The same: what the kernel does beside.
+    OtherPerPacket = found("packet_us.other", "other", 3, Less, micros);
+    /// The same: what no rule places.
+    UnplacedPerPacket = json_only("packet_us.unplaced");
+    /// Where each of these is with 95 % probability, as far as chance in sampling goes: `low` and `high` by component.
+    PerPacketBounds = json_only("packet_us_bounds");
+    /// Share of that CPU time that no rule places.
+    Unplaced = found("unplaced", "unplaced", 6, Less, percent);
+    /// CPU time by samples, divided by what the kernel accounts.
+    Sampled = found("sampled", "sampled", 6, Depends, ratio);
     /// What processors did: programs. 100 % is one processor.
     User = found("cpu.user", "user", 2, Depends, percent);
     /// The same: the kernel for them.

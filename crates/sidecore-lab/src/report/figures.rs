@@ -36,6 +36,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "notify" => vec![against_load(rows), stages(rows)],
         "balance" => vec![by_policy(rows)],
         "scaling" => vec![by_number(rows)],
+        "net" => vec![bare(rows), packets(rows)],
         "net-where" => vec![components(rows)],
         "net-tune" => vec![effects(rows), frontier(rows)],
         _ => vec![bare(rows)],
@@ -192,6 +193,41 @@ fn components(rows: &[&Row]) -> Group {
     Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
 }
 
+/// The components of a network path in rows of loads.
+const PER_PACKET: [Key; 10] = [
+    Key::DriverPerPacket,
+    Key::ProtocolPerPacket,
+    Key::SocketPerPacket,
+    Key::BuffersPerPacket,
+    Key::CopyPerPacket,
+    Key::SchedulerPerPacket,
+    Key::EntryPerPacket,
+    Key::ProgramPerPacket,
+    Key::OtherPerPacket,
+    Key::UnplacedPerPacket,
+];
+
+/// A path under load: a bar for each load that was taken apart, of its components one after the other; a chart for each kind of
+/// traffic.
+fn packets(rows: &[&Row]) -> Group {
+    let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect() };
+    let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
+    let along = ("CPU time per packet", Scale::Linear, Key::UsPerPacket);
+    let kinds = grouped(&rows, |row| (row.text(Key::Op), row.variant()));
+    let figures = kinds.into_iter().map(|((op, variant), rows)| {
+        let series = Series::of(&rows, &[]);
+        let stacked = |row: &&Row| {
+            let parts = of(row);
+            Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
+        };
+        let bars: Vec<_> = rows.iter().map(stacked).collect();
+        let title = format!("CPU time per packet, {} {variant}", op.unwrap_or_default());
+        figure(&title, bar_chart(2 * LARGE.0, along, &bars, None))
+    });
+    let names = PER_PACKET.map(|key| key.column().place().1.unwrap_or_default().to_owned());
+    Group { figures: figures.collect(), legend: names.map(|name| (name, false)).into() }
+}
+
 /// Balance: a bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
     // Where the variant is not the policy, it is the mix of requests.
@@ -336,8 +372,23 @@ mod tests {
     }
 
     #[test]
+    fn a_load_that_was_taken_apart_is_a_bar_of_its_components() {
+        let row = |op: &str, size: u32| {
+            let row = Row::new("net", "send").with(Key::Op, op).with(Key::Size, size).with(Key::OpsPerS, 10.0);
+            PER_PACKET.iter().fold(row, |row, key| row.with(*key, 0.5))
+        };
+        let rows =
+            [row("tcp", 64), row("tcp", 128), row("udp", 64), Row::new("net", "receive").with(Key::OpsPerS, 1.0)];
+        let groups = figures("net", &rows.iter().collect::<Vec<_>>());
+        let expected = ["Operations a second", "CPU time per packet, tcp send", "CPU time per packet, udp send"];
+        assert_eq!(titles(&groups), expected);
+        assert_eq!((groups[1].legend.len(), groups[1].legend[9].0.as_str()), (10, "unplaced"));
+        assert_eq!(groups[1].figures[0].svg.matches("\n5.00 us\n").count(), 2);
+    }
+
+    #[test]
     fn rows_without_figures_make_no_plots() {
-        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "net-where", "plan"] {
+        for name in ["lane", "crypto", "ocf", "notify", "balance", "scaling", "sockets", "net", "net-where", "plan"] {
             assert!(figures(name, &[&Row::new(name, "bare")]).is_empty(), "{name}");
         }
     }

@@ -16,6 +16,10 @@ use std::path::Path;
 const SCENARIOS: [(&str, &str); 2] = [("nic", "net-hoti"), ("pair", "net-lhcb")];
 /// Bytes of an IP packet that are not a datagram's payload.
 const HEADERS: u64 = 28;
+/// What changes by less than this stays as it is.
+const STILL: f64 = 0.02;
+/// Ends the scenario of rows that say where the CPU time goes.
+const WHERE: &str = "-where";
 
 /// What a plan says, for what a row names in its `settings`.
 pub(crate) struct Predictions {
@@ -79,7 +83,8 @@ pub(super) fn compare(
     rows: &[Row],
     args: &Plans,
 ) -> Result<bool, String> {
-    let (own, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.scenario() == scenario);
+    let (own, others): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.scenario().trim_end_matches(WHERE) == scenario);
     let wrong = |why: String| format!("{}: {why}", path.display());
     let paper = scenario.trim_start_matches("net-");
     if own.is_empty() {
@@ -91,20 +96,20 @@ pub(super) fn compare(
         return Err(wrong(format!("has {} rows, at most {MAX_CELLS} are compared", own.len())));
     }
     let mut predictions = Predictions::new(plan.clone(), args.seed);
-    let (mut cells, mut left_out) = (Vec::new(), others.len());
+    let (mut cells, mut unknown) = (Vec::new(), 0);
     let mut progress = progress("sim")?;
     for (index, row) in own.iter().enumerate() {
         let first = row.text(Key::Baseline).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
         match first.map(|first| changes(&mut predictions, first, row)).transpose().map_err(wrong)?.flatten() {
             Some(found) => cells.extend(found),
-            None => left_out += usize::from(row.text(Key::Baseline).is_some()),
+            None => unknown += usize::from(row.text(Key::Baseline).is_some()),
         }
         if progress(index + 1, own.len()).is_break() {
             break;
         }
     }
     drop(progress);
-    let grid = grid(&cells, left_out);
+    let grid = grid(&cells, unknown, others.len());
     let printed = print(&grid.to_text());
     output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
     printed.map(|()| true)
@@ -117,6 +122,7 @@ fn is_first(first: &Row, row: &Row, name: &str) -> bool {
         row.number(Key::Size).zip(row.number(Key::Mtu)).is_some_and(|(size, mtu)| size as u64 + HEADERS == mtu as u64)
     };
     first.variant() == name
+        && same(Key::Scenario)
         && same(Key::Op)
         && same(Key::Clients)
         && (same(Key::Size) || (is_full(first) && is_full(row)))
@@ -126,8 +132,7 @@ fn is_first(first: &Row, row: &Row, name: &str) -> bool {
 fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, String> {
     let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
     let size = row.number(Key::Size).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));
-    let clients =
-        row.number(Key::Clients).map_or_else(String::new, |clients| format!(", {} connections", digits(clients)));
+    let clients = row.number(Key::Clients).map_or_else(String::new, |clients| format!(", {clients} connections"));
     let name = format!(
         "{}{size}{clients}: {} against {}",
         row.text(Key::Op).unwrap_or_default(),
@@ -145,10 +150,14 @@ fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Opti
     Ok(Some(before.iter().filter_map(cell).collect()))
 }
 
-fn grid(cells: &[Cell], left_out: usize) -> Grid {
+fn grid(cells: &[Cell], unknown: usize, others: usize) -> Grid {
     let headings = ["case", "metric", "measured", "predicted", "error", ""];
     let mut grid = Grid::new("How figures change, measured and predicted", &headings);
-    let is_opposite = |cell: &&Cell| (cell.published - 1.0) * (cell.predicted - 1.0) < 0.0;
+    let moves = |ratio: f64| (ratio - 1.0).abs() > STILL;
+    let is_opposite = |cell: &&Cell| {
+        let (measured, predicted) = (cell.published, cell.predicted);
+        moves(measured) && moves(predicted) && (measured > 1.0) != (predicted > 1.0)
+    };
     for cell in cells {
         let mark = if is_opposite(&cell) { "other way" } else { "" }.to_owned();
         let figures = [cell.published, cell.predicted].map(|ratio| format!("{} x", digits(ratio)));
@@ -156,9 +165,9 @@ fn grid(cells: &[Cell], left_out: usize) -> Grid {
         grid.push(fields.chain([percent(cell.error), mark]));
     }
     let same = cells.len() - cells.iter().filter(is_opposite).count();
-    grid.notes.push(format!("{same} of {} go the same way.", cells.len()));
-    if left_out > 0 {
-        grid.notes.push(format!("{left_out} rows are left out: the plan has no such case."));
+    grid.notes.push(format!("{same} of {} go the same way, or stay within {:.0} %.", cells.len(), STILL * 100.0));
+    for (count, why) in [(unknown, "the plan has no such case"), (others, "they are of another scenario")] {
+        grid.notes.extend((count > 0).then(|| format!("{count} rows are left out: {why}.")));
     }
     grid
 }

@@ -3,7 +3,7 @@
 use crate::bench::median;
 use crate::net::end::{End, Order};
 use crate::net::link::{Counters, Link, Settings};
-use crate::net::measure::{Case, Run, run};
+use crate::net::measure::{Case, Instruments, Run};
 use crate::net::pair::FAR;
 use crate::net::path::Path;
 use crate::net::protocol::{Direction, Load, PORT, Transport};
@@ -17,12 +17,17 @@ use std::time::Duration;
 /// Figures of a run by their names, which are those of the plan where it has them.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
+/// Ends the scenario of rows that say where the CPU time goes.
+const WHERE: &str = "-where";
+
 /// See the module.
 pub(super) struct Contrast {
     /// In the order in which they are compared: the second against the first.
     pub(super) sides: [Side; 2],
     /// What a run says of it.
     metrics: fn(&Found) -> Metrics,
+    /// Whether it is told where the CPU time goes. What else is measured meanwhile is not what it would be otherwise.
+    takes_apart: bool,
 }
 
 /// A link with its load, and what was found there.
@@ -47,7 +52,12 @@ pub(super) struct Found<'r> {
 
 impl Contrast {
     pub(super) fn new(sides: [Side; 2], metrics: fn(&Found) -> Metrics) -> Self {
-        Self { sides, metrics }
+        Self { sides, metrics, takes_apart: false }
+    }
+
+    /// The same, with samples of where the CPU time goes.
+    pub(super) fn taken_apart(self) -> Self {
+        Self { takes_apart: true, ..self }
     }
 
     pub(super) fn load(&self) -> &Load {
@@ -77,15 +87,16 @@ impl Contrast {
         self.sides[0].each.is_empty()
     }
 
-    /// Once on each; both or none count.
+    /// Once on each; both or none count. What could not be looked at.
     ///
     /// # Errors
     /// A link cannot be made, or was lost.
-    pub(super) fn run(&mut self, window: Duration, swapped: bool) -> Result<(), String> {
+    pub(super) fn run(&mut self, window: Duration, swapped: bool) -> Result<Vec<String>, String> {
+        let mut lacking = Vec::new();
         let order = if swapped { [1, 0] } else { [0, 1] };
         let mut found = [None, None];
         for at in order {
-            found[at] = Some(self.sides[at].run(window)?);
+            found[at] = Some(self.sides[at].run(window, self.takes_apart.then_some(&mut lacking))?);
         }
         for (side, found) in self.sides.iter_mut().zip(found) {
             let Some((run, counters)) = found else { continue };
@@ -94,14 +105,15 @@ impl Contrast {
             side.counted.push(counted);
             side.case.runs.push(run);
         }
-        Ok(())
+        Ok(lacking)
     }
 
     /// A row for each link, of the medians.
     pub(super) fn rows(&self, scenario: &str) -> [Row; 2] {
         let [first, other] = &self.sides;
+        let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };
         [first, other].map(|side| {
-            let row = side.row().with(Key::Scenario, scenario).with(Key::Op, self.op());
+            let row = side.row(!self.takes_apart).with(Key::Scenario, scenario.as_str()).with(Key::Op, self.op());
             if side.variant == first.variant { row } else { row.with(Key::Baseline, first.variant) }
         })
     }
@@ -113,15 +125,20 @@ impl Side {
         Self { variant, link, plan, case, counted: Vec::new(), each: Vec::new() }
     }
 
-    /// One run on a link of its own, and what that has counted there and back.
-    fn run(&self, window: Duration) -> Result<(Run, [Counters; 2]), String> {
+    /// One run on a link of its own, and what that has counted there and back. With room for what is lacking it is taken apart.
+    fn run(&self, window: Duration, lacking: Option<&mut Vec<String>>) -> Result<(Run, [Counters; 2]), String> {
         let mut rig = Rig::start(&self.link)?;
-        let run = run(&mut rig.path, &self.case.load, window, None)?;
+        let mut instruments = Instruments::default();
+        if let Some(lacking) = lacking {
+            instruments = instruments.with_breakdown(Some(rig.far.id()), false, lacking);
+        }
+        let run = Run::of(&mut rig.path, &self.case.load, window, &mut instruments)?;
         let counted = rig.link.counters();
         rig.link.stop().map(|()| (run, counted))
     }
 
-    fn row(&self) -> Row {
+    /// With what CPU time the processes took, or without.
+    fn row(&self, has_cpu: bool) -> Row {
         let link = &self.link;
         let moderation = match link.moderation {
             Some(Notify::Coalesce { count, delay }) => Some((count, delay as f64 / 1e3)),
@@ -139,7 +156,7 @@ impl Side {
             .row()
             .with(Key::Variant, self.variant)
             .with(Key::SentPerS, self.is_datagrams().then(|| middle(&found, Found::sent)))
-            .with(Key::CpuPerByte, is_stream.then(|| middle(&found, Found::cpu_ns_per_byte)))
+            .with(Key::CpuPerByte, (is_stream && has_cpu).then(|| middle(&found, Found::cpu_ns_per_byte)))
             .with(Key::RegisterUs, link.register as f64 / 1e3)
             .with(Key::Mtu, link.mtu)
             .with(Key::ModerateCount, moderation.map(|(count, _)| count))
@@ -209,7 +226,7 @@ impl Found<'_> {
 /// A link whose far end listens, and the way there. Fields end in this order.
 struct Rig {
     path: Path,
-    _far: End,
+    far: End,
     link: Link,
 }
 
@@ -218,6 +235,6 @@ impl Rig {
         let (mut pair, link) = Link::start(settings)?;
         let at = SocketAddr::from((FAR, PORT));
         pair.far.order(&Order::Listen { at })?;
-        Ok(Self { path: Path::to(at)?, _far: pair.far, link })
+        Ok(Self { path: Path::to(at)?, far: pair.far, link })
     }
 }

@@ -134,7 +134,7 @@ impl FoundEffect<'_> {
         let is_none = low <= nothing && nothing <= high;
         let up = self.measured > nothing;
         Some(match published.total_cmp(&nothing) {
-            std::cmp::Ordering::Equal if is_none => "yes",
+            std::cmp::Ordering::Equal if is_none => "none seen",
             std::cmp::Ordering::Equal => "no",
             _ if is_none => "within noise",
             way if way.is_gt() == up => "yes",

@@ -3,6 +3,7 @@
 use super::collect::this_thread;
 use super::sys::run_last;
 use sidecore::sys::cpu;
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -13,11 +14,16 @@ use std::thread::{self, JoinHandle};
 pub(super) struct Awake {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// Their numbers.
+    /// Their numbers, in the order of the CPUs.
     pub(super) numbers: Vec<u32>,
 }
 
 impl Awake {
+    /// CPU time of each of its threads up to now, s, in the order of its CPUs.
+    pub(super) fn spent_s(&self) -> Vec<f64> {
+        self.numbers.iter().map(|number| spent_s(*number).unwrap_or(0.0)).collect()
+    }
+
     /// Of those CPUs.
     ///
     /// # Errors
@@ -25,13 +31,13 @@ impl Awake {
     pub(super) fn keep(cpus: &[usize]) -> Result<Self, String> {
         let mut awake = Self::default();
         let (ready, said) = mpsc::channel();
-        for cpu in cpus.iter().copied() {
+        for (at, cpu) in cpus.iter().copied().enumerate() {
             let (ready, end) = (ready.clone(), awake.end.clone());
             let spin = move || {
                 let placed = cpu::pin(cpu).and_then(|()| run_last()).map_err(|error| error.to_string());
                 let goes_on = placed.is_ok();
                 // Who asked has ended if nobody listens: then so does this.
-                let _ = ready.send(placed.map(|()| this_thread()));
+                let _ = ready.send(placed.map(|()| (at, this_thread())));
                 drop(ready);
                 while goes_on && !end.load(Ordering::Relaxed) {}
             };
@@ -39,12 +45,18 @@ impl Awake {
             awake.threads.push(started.map_err(|error| format!("cannot start a thread: {error}"))?);
         }
         drop(ready);
-        for placed in said {
-            let number = placed.map_err(|error| format!("cannot keep a CPU awake: {error}"))?;
-            awake.numbers.extend(number);
-        }
+        let placed: Result<Vec<_>, String> = said.into_iter().collect();
+        let mut placed = placed.map_err(|error| format!("cannot keep a CPU awake: {error}"))?;
+        placed.sort_unstable();
+        awake.numbers.extend(placed.into_iter().filter_map(|(_, number)| number));
         Ok(awake)
     }
+}
+
+/// Of a thread of this process.
+fn spent_s(thread: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    Some(text.split(' ').next()?.parse::<u64>().ok()? as f64 / 1e9)
 }
 
 impl Drop for Awake {

@@ -1,26 +1,25 @@
 //! A thread that takes samples from the kernel while others run, and adds them up.
 
-use super::profile::{AWAKE, Processes, SAMPLING, Stack};
+use super::profile::{AWAKE, DEVICE, Processes, SAMPLING, Stack};
 use super::symbols::{Id, Symbols};
 use perf_event::Sampler;
 use perf_event::data::Record;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// What was taken so far.
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) symbols: Symbols,
+    pub(super) symbols: Arc<Symbols>,
     pub(super) counts: HashMap<Stack, u64>,
     pub(super) processes: Processes,
     pub(super) lost: u64,
-    /// The thread that takes them, as soon as it does.
-    own: Option<u32>,
-    /// Threads that keep CPUs from idling.
-    awake: Vec<u32>,
+    /// Threads that do not count for their process, and what they count for.
+    apart: HashMap<u32, u32>,
 }
 
 /// How often it looks: buffers hold several times as much.
@@ -35,15 +34,20 @@ const MODE_KERNEL: u16 = 1;
 const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
-    pub(super) fn new(symbols: Symbols, awake: Vec<u32>) -> Self {
-        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, own: None, awake }
+    /// None yet. Of threads that keep CPUs from idling, and of those that do the work of a device, these are the numbers.
+    pub(super) fn new(symbols: Arc<Symbols>, awake: &[u32], device: &[u32]) -> Self {
+        let apart = [(awake, AWAKE), (device, DEVICE)];
+        let apart = apart.into_iter().flat_map(|(threads, of)| threads.iter().map(move |thread| (*thread, of)));
+        let apart = apart.collect();
+        Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, apart }
     }
 
     /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
     pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
-        self.own = this_thread();
+        self.apart.extend(this_thread().map(|own| (own, SAMPLING)));
         self.processes.called(SAMPLING, "sampling");
         self.processes.called(AWAKE, "awake");
+        self.processes.called(DEVICE, "device");
         while until.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
             for sampler in &mut samplers {
                 self.take_from(sampler);
@@ -85,11 +89,7 @@ impl Taken {
     }
 
     fn whose(&self, process: u32, thread: Option<u32>) -> u32 {
-        match thread {
-            Some(thread) if self.own == Some(thread) => SAMPLING,
-            Some(thread) if self.awake.contains(&thread) => AWAKE,
-            _ => process,
-        }
+        thread.and_then(|thread| self.apart.get(&thread)).copied().unwrap_or(process)
     }
 
     fn add(&mut self, process: u32, addresses: &[u64]) {

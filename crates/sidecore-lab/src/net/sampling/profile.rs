@@ -3,11 +3,12 @@
 use super::rules::{COMPONENTS, Component, Place, Rules};
 use super::symbols::{Id, Symbols, UNKNOWN};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// What ran at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Stack {
-    /// The process; 0: none, the CPU was idle; or [`SAMPLING`] or [`AWAKE`].
+    /// The process; 0: none, the CPU was idle; or [`SAMPLING`], [`AWAKE`] or [`DEVICE`].
     pub(super) process: u32,
     /// Functions of the kernel, each called by the next; none: the program's own code.
     pub(super) functions: Vec<Id>,
@@ -17,11 +18,13 @@ pub(super) struct Stack {
 pub(super) const SAMPLING: u32 = u32::MAX;
 /// Stands for the threads that run where nothing else does, so that no CPU idles.
 pub(super) const AWAKE: u32 = u32::MAX - 1;
+/// Stands for the threads that do the work of a device, which is of the path whoever asks.
+pub(super) const DEVICE: u32 = u32::MAX - 2;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    pub(super) symbols: Symbols,
+    pub(super) symbols: Arc<Symbols>,
     pub(super) counts: HashMap<Stack, u64>,
     pub(super) processes: Processes,
     /// Samples that the kernel took and could not hand over.
@@ -92,9 +95,7 @@ impl Profile {
         for (stack, count) in &self.counts {
             let functions = self.functions(stack);
             let is_own = *own.entry(stack.process).or_insert_with(|| self.processes.is_of(stack.process, whose));
-            let place =
-                if functions.is_empty() { Some(Place::In(Component::Program)) } else { rules.place(&functions) };
-            match place {
+            match place(stack, &functions, rules) {
                 Some(Place::Idle) => found.idle += count,
                 Some(Place::In(Component::Program)) if stack.process == AWAKE => found.spare += count,
                 Some(Place::In(component)) if is_own || is_for_others(component, &functions, rules) => {
@@ -107,10 +108,7 @@ impl Profile {
                 _ => found.elsewhere += count,
             }
         }
-        let mut named: Vec<(String, u64)> =
-            unplaced.into_iter().map(|(name, n): (&str, _)| (name.to_owned(), n)).collect();
-        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        found.unplaced_functions = named;
+        found.unplaced_functions = by_samples(unplaced.into_iter().map(|(name, n): (&str, _)| (name.to_owned(), n)));
         found
     }
 
@@ -166,6 +164,22 @@ impl Profile {
 }
 
 impl Breakdown {
+    /// With what was sampled another time.
+    pub(crate) fn add(&mut self, more: &Self) {
+        for (component, samples) in &more.counts {
+            *self.counts.entry(*component).or_default() += samples;
+        }
+        self.unplaced += more.unplaced;
+        self.elsewhere += more.elsewhere;
+        self.idle += more.idle;
+        self.spare += more.spare;
+        let mut named: HashMap<String, u64> = self.unplaced_functions.drain(..).collect();
+        for (name, samples) in &more.unplaced_functions {
+            *named.entry(name.clone()).or_default() += samples;
+        }
+        self.unplaced_functions = by_samples(named);
+    }
+
     /// Samples of that component.
     pub(crate) fn samples(&self, component: Component) -> u64 {
         self.counts.get(&component).copied().unwrap_or(0)
@@ -201,12 +215,20 @@ impl Share {
         // Of none and of all the bound is the share itself, but for rounding.
         Some(Self { seen: share, low: (middle - half).clamp(0.0, share), high: (middle + half).clamp(share, 1.0) })
     }
+
+    /// The part of so much that it is.
+    pub(crate) fn of_all(self, all: f64) -> Self {
+        Self { seen: self.seen * all, low: self.low * all, high: self.high * all }
+    }
 }
 
 impl Processes {
     fn is_of(&self, process: u32, whose: Whose<'_>) -> bool {
         if [SAMPLING, AWAKE].contains(&process) {
             return false;
+        }
+        if process == DEVICE {
+            return true;
         }
         let Whose::Of(roots) = whose else { return process != std::process::id() };
         let roots: HashSet<u32> = roots.iter().copied().collect();
@@ -217,10 +239,28 @@ impl Processes {
     }
 }
 
+/// Where it belongs. What a device does is its driver's, until it hands packets to the protocols.
+fn place(stack: &Stack, functions: &[&str], rules: &Rules) -> Option<Place> {
+    if stack.process == DEVICE && !rules.is_for_packets(functions) {
+        Some(Place::In(Component::Driver))
+    } else if functions.is_empty() {
+        Some(Place::In(Component::Program))
+    } else {
+        rules.place(functions)
+    }
+}
+
 /// Packets come in whoever runs, and threads of the kernel may work for them; what is done beside is nobody's.
 fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> bool {
     let of_path = !matches!(component, Component::Other | Component::Program);
     of_path && rules.is_for_packets(functions)
+}
+
+/// The most frequent first.
+fn by_samples(named: impl IntoIterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut named: Vec<_> = named.into_iter().collect();
+    named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    named
 }
 
 /// A name in which nothing ends a frame or a line.
@@ -251,7 +291,7 @@ mod tests {
         let (lost, left_out) = (0, Vec::new());
         let (busy_us, idle_us, sample_us) = (1000.0, Some(500.0), Some(10.0));
         Profile {
-            symbols,
+            symbols: Arc::new(symbols),
             counts,
             processes,
             lost,
@@ -296,6 +336,31 @@ mod tests {
         // 101 samples of 10 us, where the kernel accounts 1000 us.
         assert_eq!(profile.agreement(&all), Some(1.01));
         assert!((profile.time_us(&own, 101) - 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_device_does_is_its_drivers_until_packets_are_handed_over() {
+        let device: [(u32, &[&str], u64); 4] = [
+            (DEVICE, &[], 5),
+            (DEVICE, &["_copy", "strange"], 7),
+            (DEVICE, &["_copy", "softirq", "strange"], 2),
+            (DEVICE, &["strange", "unknown", "softirq"], 1),
+        ];
+        let found = profile(&device).breakdown(&Rules::parse(RULES).unwrap(), Whose::Of(&[10]));
+        assert_eq!([Component::Driver, Component::Copy].map(|component| found.samples(component)), [13, 2]);
+        assert_eq!((found.samples(Component::Program), found.of_path(), found.elsewhere), (0, 15, 0));
+    }
+
+    #[test]
+    fn two_windows_are_one_of_both() {
+        let rules = Rules::parse(RULES).unwrap();
+        let one = profile(&[(10, &["_copy"], 3), (10, &["strange"], 4), (20, &[], 1), (0, &["halt"], 2)]);
+        let mut both = one.breakdown(&rules, Whose::Of(&[10]));
+        both.add(&profile(&[(10, &["_copy"], 5), (AWAKE, &[], 6)]).breakdown(&rules, Whose::Of(&[10])));
+        both.add(&profile(&[(10, &["strange"], 2), (10, &["[unknown]"], 9)]).breakdown(&rules, Whose::Of(&[10])));
+        assert_eq!((both.samples(Component::Copy), both.of_path(), both.busy()), (8, 23, 30));
+        assert_eq!((both.idle, both.spare, both.elsewhere), (2, 6, 1));
+        assert_eq!(both.unplaced_functions, [("[unknown]".to_owned(), 9), ("strange".to_owned(), 6)]);
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! A load that is run again and again, and its row.
+
+use super::parts::Parts;
+use super::run::Run;
+use crate::bench::{median, spread};
+use crate::net::account::{Figure, Processor};
+use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::sampling::{Component, Share};
+use crate::report::{Key, Row, Times};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// One load, again and again.
+pub(crate) struct Case {
+    pub(crate) load: Load,
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Case {
+    /// What goes over the path.
+    pub(crate) fn words(&self) -> String {
+        let Load { size, connections, .. } = self.load;
+        format!("{} {}, {size} B, {connections} connections", self.traffic(), self.direction())
+    }
+
+    fn traffic(&self) -> &'static str {
+        match (self.load.transport, self.load.direction, self.load.rate) {
+            (Transport::Tcp, Direction::RoundTrip, Some(_)) => "tcp paced",
+            (Transport::Tcp, ..) => "tcp",
+            (Transport::Udp, ..) => "udp",
+        }
+    }
+
+    fn direction(&self) -> &'static str {
+        match self.load.direction {
+            Direction::Send => "send",
+            Direction::Receive => "receive",
+            Direction::RoundTrip => "round trip",
+        }
+    }
+
+    /// The medians of its runs.
+    pub(crate) fn row(&self) -> Row {
+        let figure = |of: &dyn Fn(&Run) -> Option<f64>| {
+            let found: Vec<f64> = self.runs.iter().filter_map(of).collect();
+            (!found.is_empty()).then(|| median(&found))
+        };
+        let figures = |figure_of| figure(&|run: &Run| run.both.near.per_second(figure_of));
+        let kind = |of: fn(&Processor) -> f64| figure(&|run: &Run| Some(run.percent(of)));
+        let rates: Vec<f64> = self.runs.iter().map(|run| run.rate(&self.load)).collect();
+        let mut row = Row::new("net", self.direction())
+            .with(Key::Op, self.traffic())
+            .with(Key::Size, self.load.size)
+            .with(Key::Clients, self.load.connections)
+            .with(Key::OpsPerS, median(&rates))
+            .with(Key::MbitPerS, median(&rates) * self.load.size as f64 * 8.0 / 1e6)
+            .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
+            .with(Key::PacketsPerS, figure(&|run: &Run| run.packets().map(|packets| packets / run.seconds())))
+            .with(Key::CpuPerPacket, figure(&Run::cpu_per_packet))
+            .with(Key::User, kind(|cpu| cpu.user))
+            .with(Key::System, kind(|cpu| cpu.system))
+            .with(Key::Softirq, kind(|cpu| cpu.softirq + cpu.interrupt))
+            .with(Key::Idle, kind(|cpu| cpu.idle))
+            .with(Key::SwitchesPerS, figures(Figure::ContextSwitches))
+            .with(Key::InterruptsPerS, figures(Figure::Interrupts))
+            .with(Key::ReschedulesPerS, figures(Figure::Reschedules))
+            .with(Key::SoftirqsPerS, figure(&Run::softirqs))
+            .with(Key::DroppedPerS, figure(&|run: &Run| run.of_both(Figure::Dropped)))
+            .with(Key::RetransmittedPerS, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
+            .with(Key::InstructionsPerPacket, figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)))
+            .with(Key::MissesPerPacket, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))
+            .with(Key::Processors, self.runs.last().map(|run| json!(run.both.near.processors)))
+            .with(Key::Spread, spread(&rates))
+            .with(Key::Repeats, self.runs.len());
+        if self.load.direction == Direction::RoundTrip {
+            row = row.with_times(Key::TotalMean, self.times());
+        }
+        self.with_parts(row)
+    }
+
+    /// Where the CPU time went, of all runs together. `None`: it was not sampled.
+    pub(crate) fn parts(&self) -> Option<Parts> {
+        let mut parts = self.runs.iter().filter_map(|run| run.breakdown.as_ref());
+        let mut all = parts.next()?.clone();
+        parts.for_each(|more| all.add(more));
+        Some(all)
+    }
+
+    fn with_parts(&self, row: Row) -> Row {
+        let Some(parts) = self.parts() else { return row };
+        let sampled = self.runs.iter().filter(|run| run.breakdown.is_some());
+        let packets: f64 = sampled.filter_map(Run::packets).sum();
+        let row = row.with(Key::Unplaced, parts.unplaced()).with(Key::Sampled, parts.sampled());
+        if packets == 0.0 {
+            return row;
+        }
+        let named = parts.us().into_iter().map(|(component, us)| (per_packet(component), component.name(), us));
+        let unplaced = parts.unplaced_us().map(|us| (Key::UnplacedPerPacket, UNPLACED, us));
+        let mut bounds = Map::new();
+        let row = named.chain(unplaced).fold(row, |row, (key, name, us)| {
+            let Share { seen, low, high } = us.of_all(1.0 / packets);
+            bounds.insert(name.to_owned(), json!({"low": low, "high": high}));
+            row.with(key, seen)
+        });
+        row.with(Key::PerPacketBounds, Value::Object(bounds))
+    }
+
+    /// What ran, as tools for flame graphs read it, under the name of the load.
+    pub(super) fn stacks(&self) -> Vec<String> {
+        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+        for (frames, count) in self.runs.iter().flat_map(|run| &run.stacks).filter_map(|line| line.rsplit_once(' ')) {
+            *all.entry(frames).or_default() += count.parse::<u64>().unwrap_or(0);
+        }
+        let load = self.words();
+        all.into_iter().map(|(frames, count)| format!("{load};{frames} {count}")).collect()
+    }
+
+    fn times(&self) -> Option<Times> {
+        let mut all = self.runs.first()?.latencies.clone();
+        for run in &self.runs[1..] {
+            // All have the same bounds.
+            let _ = all.add(&run.latencies);
+        }
+        let us = |ns: f64| ns / 1000.0;
+        (!all.is_empty()).then(|| Times {
+            mean: us(all.mean()),
+            p50: us(all.value_at_quantile(0.5) as f64),
+            p99: us(all.value_at_quantile(0.99) as f64),
+        })
+    }
+}
+
+/// What no rule places, in rows.
+const UNPLACED: &str = "unplaced";
+
+/// The column of a component.
+fn per_packet(component: Component) -> Key {
+    match component {
+        Component::Driver => Key::DriverPerPacket,
+        Component::Protocol => Key::ProtocolPerPacket,
+        Component::Socket => Key::SocketPerPacket,
+        Component::Buffers => Key::BuffersPerPacket,
+        Component::Copy => Key::CopyPerPacket,
+        Component::Scheduler => Key::SchedulerPerPacket,
+        Component::Entry => Key::EntryPerPacket,
+        Component::Program => Key::ProgramPerPacket,
+        Component::Other => Key::OtherPerPacket,
+    }
+}

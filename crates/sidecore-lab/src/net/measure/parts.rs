@@ -1,0 +1,61 @@
+//! Where the CPU time of counted windows goes, component by component.
+
+use crate::net::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Share, Whose};
+
+/// See the module. Those of several windows can be added.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts {
+    breakdown: Breakdown,
+    /// CPU time of all that ran, as the kernel accounts it, us.
+    busy_us: f64,
+    /// The same by samples; `None`: they are not of time.
+    sampled_us: Option<f64>,
+}
+
+impl Parts {
+    /// Of what was sampled, the work of those processes, and what was done for packets meanwhile.
+    pub(crate) fn of(profile: &Profile, rules: &Rules, processes: &[u32]) -> Self {
+        let breakdown = profile.breakdown(rules, Whose::Of(processes));
+        let sampled_us = profile.agreement(&breakdown).map(|agreement| agreement * profile.busy_us);
+        Self { breakdown, busy_us: profile.busy_us, sampled_us }
+    }
+
+    /// With what another window came to.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.breakdown.add(&more.breakdown);
+        self.busy_us += more.busy_us;
+        self.sampled_us = self.sampled_us.zip(more.sampled_us).map(|(own, more)| own + more);
+    }
+
+    /// CPU time of the path that each component took, us, with the bounds that sampling leaves. None: nothing was sampled.
+    pub(crate) fn us(&self) -> Vec<(Component, Share)> {
+        let of = |component| Some((component, self.part_us(self.breakdown.samples(component))?));
+        COMPONENTS.into_iter().filter_map(of).collect()
+    }
+
+    /// The same of what no rule places.
+    pub(crate) fn unplaced_us(&self) -> Option<Share> {
+        self.part_us(self.breakdown.unplaced)
+    }
+
+    /// Share of the path's CPU time that no rule places.
+    pub(crate) fn unplaced(&self) -> Option<f64> {
+        self.breakdown.share(self.breakdown.unplaced).map(|share| share.seen)
+    }
+
+    /// The functions that no rule places, the most frequent first, with their samples.
+    pub(crate) fn unplaced_functions(&self) -> &[(String, u64)] {
+        &self.breakdown.unplaced_functions
+    }
+
+    /// CPU time by samples, divided by what the kernel accounts.
+    pub(crate) fn sampled(&self) -> Option<f64> {
+        Some(self.sampled_us? / self.busy_us).filter(|ratio| ratio.is_finite())
+    }
+
+    fn part_us(&self, samples: u64) -> Option<Share> {
+        let breakdown = &self.breakdown;
+        let path_us = self.busy_us * breakdown.of_path() as f64 / breakdown.busy().max(1) as f64;
+        breakdown.share(samples).map(|share| share.of_all(path_us))
+    }
+}

@@ -1,0 +1,166 @@
+//! One run of a load over a path, and what it came to.
+
+use super::parts::Parts;
+use crate::net::account::{Account, Figure, Processor};
+use crate::net::flow::Latencies;
+use crate::net::hardware::{Counters, Found as Hardware};
+use crate::net::link::Link;
+use crate::net::path::{Both, Path};
+use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
+use std::thread;
+use std::time::Duration;
+
+/// What every load has before it counts.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// What one run of a load came to.
+pub(crate) struct Run {
+    pub(crate) both: Both,
+    pub(crate) latencies: Latencies,
+    pub(super) hardware: Option<Hardware>,
+    /// Where the CPU time went.
+    pub(crate) breakdown: Option<Parts>,
+    /// What ran, as tools for flame graphs read it.
+    pub(super) stacks: Vec<String>,
+}
+
+/// What looks on while a load runs, beside what is always counted.
+#[derive(Debug, Default)]
+pub(crate) struct Instruments {
+    hardware: Option<Counters>,
+    sampling: Option<Sampling>,
+}
+
+/// How the work of a path is sampled.
+#[derive(Debug)]
+struct Sampling {
+    setup: Setup,
+    rules: Rules,
+    /// The ends on this machine.
+    processes: Vec<u32>,
+    keeps_stacks: bool,
+}
+
+impl Instruments {
+    /// Hardware counters, where the machine has them; what is missing is said.
+    pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
+        let hardware = Counters::open(Account::of_kernel().processors.len());
+        let hardware = hardware.map_err(|why| left_out.push(why)).ok();
+        Self { hardware, sampling: None }
+    }
+
+    /// With samples of where the CPU time goes: of this process, and of the far end's where it is on this machine. What of it
+    /// cannot be is said. With a link made here its threads are the device and its driver.
+    #[must_use]
+    pub(crate) fn with_breakdown(mut self, far: Option<u32>, keeps_stacks: bool, left_out: &mut Vec<String>) -> Self {
+        let processes = [std::process::id()].into_iter().chain(far).collect();
+        match Sampling::open(processes, keeps_stacks) {
+            Ok(sampling) => self.sampling = Some(sampling),
+            Err(why) => left_out.push(format!("where the time goes: {why}")),
+        }
+        self
+    }
+}
+
+impl Sampling {
+    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<Self, String> {
+        let setup = Setup::new(&online()?, Idling::KeptForTimer).with_device(Link::threads());
+        let tried = Sampler::start(&setup)?;
+        if let Some(missing) = tried.sees_only_own() {
+            return Err(missing.to_owned());
+        }
+        tried.stop()?;
+        Ok(Self { setup, rules: Rules::own()?, processes, keeps_stacks })
+    }
+
+    fn parts(&self, profile: &Profile) -> Parts {
+        Parts::of(profile, &self.rules, &self.processes)
+    }
+}
+
+impl Run {
+    /// Traffic of that load for so long, after it has warmed up.
+    ///
+    /// # Errors
+    /// The path is lost.
+    pub(crate) fn of(
+        path: &mut Path,
+        load: &Load,
+        window: Duration,
+        instruments: &mut Instruments,
+    ) -> Result<Self, String> {
+        let Instruments { hardware, sampling } = instruments;
+        let mut running = path.begin(load)?;
+        thread::sleep(WARM_UP);
+        let sampler = sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
+        let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
+        if let Some(hardware) = hardware {
+            hardware.reset();
+        }
+        running.keep_latencies(true);
+        let (before, spare_before) = (running.count()?, spare());
+        thread::sleep(window);
+        let mut both = running.count()?.since(&before);
+        running.keep_latencies(false);
+        both.near.leave_out(&spare_before, &spare());
+        let hardware = hardware.as_mut().and_then(Counters::read);
+        let profile = sampler.map(Sampler::stop).transpose()?;
+        let latencies = running.end()?;
+        let seen = profile.as_ref().zip(sampling.as_ref());
+        let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile));
+        let stacks = seen.filter(|(_, sampling)| sampling.keeps_stacks).map(|(profile, _)| profile.folded());
+        Ok(Self { both, latencies, hardware, breakdown, stacks: stacks.unwrap_or_default() })
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.both.near.seconds()
+    }
+
+    /// Messages a second that came through.
+    pub(crate) fn rate(&self, load: &Load) -> f64 {
+        let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
+        let messages = match load.transport {
+            Transport::Tcp => end.received.bytes as f64 / load.size as f64,
+            Transport::Udp => end.received.messages as f64,
+        };
+        messages / end.seconds()
+    }
+
+    /// Share of datagrams that did not come through. `None`: a stream loses nothing.
+    pub(super) fn lost(&self, load: &Load) -> Option<f64> {
+        let Both { near, far } = &self.both;
+        let (sender, receiver) = if load.direction == Direction::Receive { (far, near) } else { (near, far) };
+        let receiver = if load.direction == Direction::RoundTrip { near } else { receiver };
+        let per_second = |counted: u64, account: &Account| counted as f64 / account.seconds();
+        let sent = per_second(sender.sent.messages, sender);
+        let lost = sent - per_second(receiver.received.messages, receiver);
+        (load.transport == Transport::Udp && sent > 0.0).then(|| (lost / sent).max(0.0))
+    }
+
+    /// Packets of the near end, both ways. `None`: there were none, or the kernel did not say.
+    pub(crate) fn packets(&self) -> Option<f64> {
+        let figures = &self.both.near.figures;
+        let packets = *figures.get(&Figure::PacketsSent)? + *figures.get(&Figure::PacketsReceived)?;
+        (packets > 0).then_some(packets as f64)
+    }
+
+    pub(crate) fn cpu_per_packet(&self) -> Option<f64> {
+        let busy: f64 = self.both.near.processors.iter().map(|cpu| cpu.busy()).sum();
+        Some(busy * 1e6 / self.packets()?)
+    }
+
+    /// Of one processor, as a share.
+    pub(super) fn percent(&self, of: fn(&Processor) -> f64) -> f64 {
+        self.both.near.processors.iter().map(of).sum::<f64>() / self.seconds()
+    }
+
+    pub(super) fn softirqs(&self) -> Option<f64> {
+        let near = &self.both.near;
+        Some(near.per_second(Figure::ReceiveSoftirqs)? + near.per_second(Figure::SendSoftirqs)?)
+    }
+
+    pub(super) fn of_both(&self, figure: Figure) -> Option<f64> {
+        Some(self.both.near.per_second(figure)? + self.both.far.per_second(figure)?)
+    }
+}
