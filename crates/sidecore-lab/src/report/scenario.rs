@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 21] = [
+const KNOWN: [(&str, &str, &str); 22] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -87,6 +87,12 @@ const KNOWN: [(&str, &str, &str); 21] = [
         "HOTI 2009: two interfaces",
         "What two links of this machine carry and cost that differ in what an access to a register takes: nothing, as on the \
          processor's chip, or 1 us, as behind a bus.",
+    ),
+    (
+        "net-hoti-where",
+        "HOTI 2009: where the time of a packet goes",
+        "CPU time for each packet of the near end, by component, of both ends and of the link, whose threads count as the driver. No \
+         processor sleeps meanwhile, so the other columns are not those of the table before.",
     ),
     (
         "net-hoti-effects",
