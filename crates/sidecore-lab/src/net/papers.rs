@@ -60,8 +60,9 @@ pub(super) fn measure(args: &NetPapers) -> Result<Outcome, String> {
         .map(|(_, study)| study(args.quick))
         .collect();
     let runs: usize = studies.iter().map(|study| study.contrasts.len()).sum::<usize>() * repeats;
-    let progress = Progress::new(runs);
     let interrupt = Interrupt::new()?;
+    let mut progress = Progress::new(runs);
+    progress.scenario("net papers");
     let mut outcome = Outcome::default();
     let mut lacking = BTreeSet::new();
     if let Err(why) = rounds(&mut studies, repeats, window, &mut lacking, (&progress, &interrupt)) {
