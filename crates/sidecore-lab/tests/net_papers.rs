@@ -57,7 +57,7 @@ fn of<'r>(rows: &'r [Value], variant: &str, op: &str) -> &'r Value {
 #[test]
 fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
     let Some((said, rows, folder)) = papers(&["lhcb", "--quick", "--ms", "100", "--repeats", "2"]) else { return };
-    assert_eq!(rows.iter().filter(|row| row["scenario"] == "net-lhcb").count(), 12, "{said}");
+    assert_eq!(rows.iter().filter(|row| row["scenario"] == "net-lhcb").count(), 16, "{said}");
     for (variant, mtu) in [("mtu=1500", 1_500.0), ("mtu=9000", 9_000.0)] {
         let frame = number(of(&rows, variant, "udp send"), "/link/bytes_per_frame");
         assert!((0.99..=1.0).contains(&(frame / (mtu + ETHERNET))), "{variant}: {frame} bytes");
@@ -68,7 +68,7 @@ fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
         .map(|variant| number(of(&rows, variant, "udp send"), "/link/frames_per_interrupt"));
     assert!(short <= most && short < long && long <= 16.0, "{short} and {long} frames, {most} at most");
     let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
-    assert_eq!(effects.len(), 12, "{said}");
+    assert_eq!(effects.len(), 14, "{said}");
     for effect in effects.iter().filter(|row| row["effect"]["published"].is_number()) {
         let [low, measured, high] = ["low", "measured", "high"].map(|name| number(effect, &format!("/effect/{name}")));
         assert!(low <= measured && measured <= high, "{effect}");
@@ -79,7 +79,7 @@ fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
     let cells = folder.path().join("cells.json");
     let compared = lab(&["sim", "plans/lhcb.toml", "--compare"]).arg(&file).arg("--json").arg(&cells).output().unwrap();
     let said = self::said(&compared);
-    assert!(compared.status.success() && said.contains("12 rows are left out"), "{said}");
+    assert!(compared.status.success() && said.contains("14 rows are left out"), "{said}");
     let cells = self::rows(&fs::read_to_string(cells).unwrap());
     let name = "udp send, 8972 B, 1 connections: mtu=9000 against mtu=1500";
     let cell = |metric: &str| cells.iter().find(|cell| cell["row"] == name && cell["column"] == metric).unwrap();
@@ -96,7 +96,7 @@ fn without_plans_or_repeats_it_says_what_is_missing() {
     let Some((said, rows, _)) = papers(&arguments) else { return };
     assert!(said.contains("--plans names the folder of lhcb.toml"), "{said}");
     let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
-    assert_eq!(effects.len(), 12, "{said}");
+    assert_eq!(effects.len(), 14, "{said}");
     for effect in effects {
         assert!(effect["effect"]["simulated"].is_null() && effect["effect"]["low"].is_null(), "{effect}");
         assert!(effect["effect"]["measured"].is_number(), "{effect}");

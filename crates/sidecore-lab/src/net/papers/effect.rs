@@ -19,7 +19,7 @@ pub(super) enum Against {
 /// An effect that is looked for.
 #[derive(Debug)]
 pub(super) struct Effect {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// Of the load of that transport and direction, at that size where there are several, with so many connections.
     pub(super) load: (Transport, Direction, Option<usize>, usize),
     /// Which link is compared with its first.
@@ -148,9 +148,9 @@ pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
     let known: Vec<_> = effects
         .iter()
         .filter(|found| found.effect.against == Against::Ratio)
-        .filter_map(|found| Some((found.effect.name, found.effect.published?, found.measured)))
+        .filter_map(|found| Some((found.effect.name.as_str(), found.effect.published?, found.measured)))
         .collect();
-    let by = |of: fn(&(&'static str, f64, f64)) -> f64| {
+    let by = |of: fn(&(&str, f64, f64)) -> f64| {
         let mut sorted = known.clone();
         sorted.sort_by(|one, other| of(other).total_cmp(&of(one)));
         sorted.iter().map(|found| found.0).collect::<Vec<_>>().join(" > ")

@@ -26,6 +26,14 @@ const PAIRS: [[Setting; 2]; 2] = [
     [("coalescence_us=32", 1500, 32), ("coalescence_us=1024", 1500, 1024)],
 ];
 
+/// The same by TCP on a line that takes no time, where processors are the limit, as they were of the slides' PCs.
+const FREE: [[Setting; 2]; 2] = [
+    [("mtu=1500, free line", 1500, 200), ("mtu=9000, free line", 9000, 200)],
+    [("coalescence_us=32, free line", 1500, 32), ("coalescence_us=1024, free line", 1500, 1024)],
+];
+/// What each pair changes, in words.
+const CHANGES: [&str; 2] = ["MTU 9000", "1024 us"];
+
 /// Mbit/s by TCP, by UDP sent and by UDP received, in the order of [`PAIRS`], as in `docs/published/lhcb.csv`.
 const PUBLISHED: [[[f64; 3]; 2]; 2] =
     [[[597.67, 648.53, 647.76], [704.94, 856.52, 854.52]], [[526.09, 587.43, 556.76], [593.94, 666.43, 633.72]]];
@@ -33,16 +41,17 @@ const PUBLISHED: [[[f64; 3]; 2]; 2] =
 pub(super) fn study(_quick: bool) -> Study {
     let loads =
         [(Transport::Tcp, Direction::Send), (Transport::Udp, Direction::Send), (Transport::Udp, Direction::RoundTrip)];
-    let contrasts =
-        PAIRS.iter().flat_map(|pair| loads.map(|(transport, direction)| contrast(pair, transport, direction)));
+    let limited = |pair| loads.map(|(transport, direction)| contrast(pair, transport, direction, Some(RATE)));
+    let free = FREE.iter().map(|pair| contrast(pair, Transport::Tcp, Direction::Send, None));
     Study {
         scenario: "net-lhcb",
         plan: "lhcb.toml",
-        contrasts: contrasts.collect(),
+        contrasts: PAIRS.iter().flat_map(limited).chain(free).collect(),
         effects: effects(),
         is_ordered: false,
         notes: &[
-            "the line has 1000 Mbit/s. Datagrams go at the pace of the line, for this interface does not hold a sender back: \
+            "the line has 1000 Mbit/s, or takes no time where it is called free: then the processors are the limit, which is what \
+             limited the slides' PCs. Datagrams go at the pace of the line, for this interface does not hold a sender back: \
              what it has no room for it drops. Nothing is offloaded",
             "each end's interrupts are for frames that come; the plan counts those that go as well",
             "CPU time is that of both ends and of the link between them",
@@ -50,7 +59,7 @@ pub(super) fn study(_quick: bool) -> Study {
     }
 }
 
-fn contrast(pair: &[Setting; 2], transport: Transport, direction: Direction) -> Contrast {
+fn contrast(pair: &[Setting; 2], transport: Transport, direction: Direction, rate_bits_per_s: Option<u64>) -> Contrast {
     let metrics = match (transport, direction) {
         (_, Direction::RoundTrip) => of_trip,
         (Transport::Tcp, _) => of_tcp,
@@ -64,7 +73,7 @@ fn contrast(pair: &[Setting; 2], transport: Transport, direction: Direction) -> 
             (Transport::Udp, _) => (datagram, Some(RATE as f64 / 8.0 / f64::from(mtu + ETHERNET))),
         };
         let moderation = Some(Notify::Coalesce { count: COUNT, delay: u64::from(us) * 1_000 });
-        let link = Settings { rate_bits_per_s: Some(RATE), mtu, moderation, offload: false, ..Settings::default() };
+        let link = Settings { rate_bits_per_s, mtu, moderation, offload: false, ..Settings::default() };
         let plan = vec![("link.mtu_bytes", mtu.to_string()), ("nic.moderation_us", us.to_string())];
         Side::new(name, link, Load { transport, direction, size, connections: 1, rate }, plan)
     });
@@ -89,35 +98,28 @@ fn of_trip(found: &Found) -> Metrics {
 }
 
 fn effects() -> Vec<Effect> {
-    let names = [
-        ["TCP, MTU 9000", "UDP sent, MTU 9000", "UDP received, MTU 9000"],
-        ["TCP, 1024 us", "UDP sent, 1024 us", "UDP received, 1024 us"],
-    ];
-    let more = [
-        ["CPU time for each byte, MTU 9000", "packets for each interrupt, MTU 9000", "round trip, MTU 9000"],
-        ["CPU time for each byte, 1024 us", "packets for each interrupt, 1024 us", "round trip, 1024 us"],
-    ];
-    let (tcp, udp) = ((Transport::Tcp, Direction::Send, None, 1), (Transport::Udp, Direction::Send, None, 1));
-    let trip = (Transport::Udp, Direction::RoundTrip, None, 1);
+    let [tcp, udp, trip] =
+        [(Transport::Tcp, Direction::Send), (Transport::Udp, Direction::Send), (Transport::Udp, Direction::RoundTrip)]
+            .map(|(transport, direction)| (transport, direction, None, 1));
+    // With the place of what was published.
     let figures = [
-        (tcp, "tcp_mbit_per_s"),
-        (udp, "udp_sent_mbit_per_s"),
-        (udp, "udp_received_mbit_per_s"),
-        (tcp, "cpu_percent/tcp_mbit_per_s"),
-        (udp, "packets_per_interrupt"),
-        (trip, "latency_us"),
+        ("TCP", tcp, "tcp_mbit_per_s", Some(0), PAIRS),
+        ("TCP on a free line", tcp, "tcp_mbit_per_s", Some(0), FREE),
+        ("UDP sent", udp, "udp_sent_mbit_per_s", Some(1), PAIRS),
+        ("UDP received", udp, "udp_received_mbit_per_s", Some(2), PAIRS),
+        ("CPU time each byte, TCP", tcp, "cpu_percent/tcp_mbit_per_s", None, PAIRS),
+        ("packets each interrupt", udp, "packets_per_interrupt", None, PAIRS),
+        ("round trip", trip, "latency_us", None, PAIRS),
     ];
     let of_pair = |at: usize| {
         let [first, other] = PUBLISHED[at];
-        let published = (0..3).map(move |figure| Some(other[figure] / first[figure])).chain([None; 3]);
-        let names = names[at].into_iter().chain(more[at]);
-        names.zip(figures).zip(published).map(move |((name, (load, metric)), published)| Effect {
-            name,
+        figures.map(|(name, load, metric, published, pairs)| Effect {
+            name: format!("{name}, {}", CHANGES[at]),
             load,
-            variant: PAIRS[at][1].0,
+            variant: pairs[at][1].0,
             metric,
             against: Against::Ratio,
-            published,
+            published: published.map(|figure: usize| other[figure] / first[figure]),
         })
     };
     (0..PAIRS.len()).flat_map(of_pair).collect()

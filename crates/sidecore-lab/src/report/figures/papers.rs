@@ -48,13 +48,16 @@ fn curves(series: &mut Series<'_>, rows: &[&Row], y: Along) -> Vec<(&'static str
 /// What each effect is, published, simulated and measured, where it is a ratio.
 pub(super) fn effects(rows: &[&Row]) -> Group {
     let kinds = [("published", Key::Published), ("simulated", Key::Simulated), ("measured", Key::Measured)];
-    let bar = |row: &Row, (colour, (kind, key)): (usize, (&str, Key))| {
-        let value = row.number(key)?;
-        let name = if key == Key::Measured { row.variant().to_owned() } else { String::new() };
-        Some(Bar { name, parts: vec![(colour, value)], text: format!("{kind} {}", key.column().cell(row)?) })
+    let bars = |row: &&Row| {
+        let bar = |(colour, (kind, key)): (usize, (&str, Key))| {
+            let text = format!("{kind} {}", key.column().cell(row)?);
+            Some(Bar { name: String::new(), parts: vec![(colour, row.number(key)?)], text })
+        };
+        let mut bars: Vec<_> = kinds.into_iter().enumerate().filter_map(bar).collect();
+        bars.iter_mut().take(1).for_each(|bar| row.variant().clone_into(&mut bar.name));
+        bars
     };
     let is_ratio = |row: &&&Row| row.text(Key::EffectUnit) == Some("x");
-    let bars = |row: &&Row| kinds.into_iter().enumerate().filter_map(|kind| bar(row, kind)).collect::<Vec<_>>();
     let bars: Vec<_> = rows.iter().filter(is_ratio).flat_map(bars).collect();
     let svg = bar_chart(2 * LARGE.0, ("how much it changes", Scale::Log2, Key::Ratio), &bars, Some(1.0));
     let legend = kinds.map(|(kind, _)| (kind.to_owned(), false)).into();
