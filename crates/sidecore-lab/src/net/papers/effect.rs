@@ -164,3 +164,55 @@ pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(name: &str, published: Option<f64>, against: Against) -> Effect {
+        Effect {
+            name: name.to_owned(),
+            load: (Transport::Tcp, Direction::Send, None, 1),
+            variant: "other",
+            metric: "latency_us",
+            against,
+            published,
+        }
+    }
+
+    fn found(effect: &Effect, measured: f64, interval: Option<(f64, f64)>) -> FoundEffect<'_> {
+        FoundEffect { effect, first: "first", simulated: None, measured, interval, pairs: 5 }
+    }
+
+    #[test]
+    fn an_effect_agrees_if_it_goes_the_published_way_beyond_the_noise() {
+        for (published, against, measured, interval, word) in [
+            (Some(1.8), Against::Ratio, 1.2, Some((1.1, 1.3)), Some("yes")),
+            (Some(0.9), Against::Ratio, 0.5, Some((0.3, 0.8)), Some("yes")),
+            (Some(1.8), Against::Ratio, 0.8, Some((0.7, 0.9)), Some("no")),
+            (Some(1.8), Against::Ratio, 1.2, Some((0.9, 1.6)), Some("within noise")),
+            (Some(1.8), Against::Ratio, 1.2, None, Some("within noise")),
+            (Some(1.0), Against::Ratio, 1.1, Some((0.9, 1.3)), Some("none seen")),
+            (Some(1.0), Against::Ratio, 1.1, Some((1.05, 1.2)), Some("no")),
+            (Some(6.0), Against::Difference, 0.5, Some((0.2, 0.8)), Some("yes")),
+            (Some(6.0), Against::Difference, -0.5, Some((-0.8, -0.2)), Some("no")),
+            (None, Against::Ratio, 1.2, Some((1.1, 1.3)), None),
+        ] {
+            let effect = effect("effect", published, against);
+            assert_eq!(found(&effect, measured, interval).agrees(), word, "{published:?} {measured} {interval:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_of_ratios_that_were_published() {
+        let [large, small, other] = [("large", Some(2.0)), ("small", Some(1.5)), ("other", None)]
+            .map(|(name, published)| effect(name, published, Against::Ratio));
+        let all = |of_large, of_small| {
+            order(&[found(&small, of_small, None), found(&other, 9.0, None), found(&large, of_large, None)])
+        };
+        assert_eq!(all(1.3, 1.1).as_deref(), Some("by size, as published: large > small"));
+        let words = "by size, published: large > small; measured: small > large";
+        assert_eq!(all(1.1, 1.3).as_deref(), Some(words));
+        assert_eq!(order(&[found(&large, 2.0, None)]), None);
+    }
+}
