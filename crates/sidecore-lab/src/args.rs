@@ -196,12 +196,15 @@ pub(crate) struct NetMeasure {
     /// Only with so many connections
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(crate) connections: Vec<usize>,
+    /// The programs of each end on so many CPUs, and again on so many; without it on all
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(crate) cpus: Vec<usize>,
     /// How long each run counts, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
     /// How often each is measured, in turn with the others
-    #[arg(long, value_name = "N")]
-    pub(crate) repeats: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) repeats: Option<u16>,
     /// Sample as well where the CPU time of a packet goes, component by component
     #[arg(long = "where")]
     pub(crate) takes_apart: bool,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
 /// Whether to end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {

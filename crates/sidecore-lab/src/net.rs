@@ -22,7 +22,7 @@ mod tools;
 mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
-use crate::{bench, output};
+use crate::output;
 pub(crate) use end::run as run_end;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
@@ -35,10 +35,7 @@ pub(crate) use tune::{Goal, Plant};
 /// It cannot be done here: what is missing.
 pub(crate) fn run(args: &Net) -> Result<u8, String> {
     match &args.command {
-        NetCommand::Measure(args) => {
-            let outcome = measure::measure(args)?;
-            bench::export("sidecore net measure", &args.files, outcome).map(|()| 0).map_err(|error| error.to_string())
-        }
+        NetCommand::Measure(args) => measure::run(args).map(|()| 0),
         NetCommand::Link(args) => link::run(args),
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),

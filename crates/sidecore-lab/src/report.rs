@@ -17,7 +17,7 @@ mod scenario;
 mod text;
 
 pub(crate) use column::Key;
-pub(crate) use format::{bytes, count, digits};
+pub(crate) use format::{bytes, count, counted, digits};
 pub(crate) use grid::Grid;
 pub(crate) use row::{Row, Times};
 

@@ -137,10 +137,17 @@ impl Account {
     /// Without what each processor spent between two counts of it to be kept awake, s: it was idle then.
     pub(super) fn leave_out(&mut self, before: &[f64], now: &[f64]) {
         for (processor, (before, now)) in self.processors.iter_mut().zip(before.iter().zip(now)) {
-            let spare = (now - before).clamp(0.0, processor.user);
-            processor.user -= spare;
+            let spare = (now - before).max(0.0);
+            processor.user = (processor.user - spare).max(0.0);
             processor.idle += spare;
         }
+    }
+
+    /// CPU time of all that ran, s: what was not idle, nor with another guest. What a kernel says of the kinds of work may be a
+    /// guess from its ticks; of idleness it is measured.
+    pub(super) fn busy_s(&self) -> f64 {
+        let seconds = self.seconds();
+        self.processors.iter().map(|processor| (seconds - processor.idle - processor.stolen).max(0.0)).sum()
     }
 
     /// So many a second of what the kernel counts. `None`: it is not counted here.
@@ -220,7 +227,15 @@ mod tests {
         let mut account = Account { processors: vec![busy; 3], ..Account::default() };
         account.leave_out(&[1.0, 0.0], &[3.0, 9.0]);
         let found: Vec<_> = account.processors.iter().map(|processor| (processor.user, processor.idle)).collect();
-        assert_eq!(found, [(1.0, 2.5), (0.0, 3.5), (3.0, 0.5)]);
+        assert_eq!(found, [(1.0, 2.5), (0.0, 9.5), (3.0, 0.5)]);
+    }
+
+    #[test]
+    fn busy_is_what_is_neither_idle_nor_stolen_whatever_ticks_say() {
+        let processor = |idle, stolen| Processor { user: 9.0, idle, stolen, ..Processor::default() };
+        let processors = vec![processor(0.5, 0.25), processor(2.01, 0.0), processor(0.0, 0.0)];
+        let account = Account { at_ns: 2_000_000_000, processors, ..Account::default() };
+        assert!((account.busy_s() - 3.25).abs() < 1e-9);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Traffic over the connections of a load: a thread for each, as programs have it.
 
+mod cpus;
 mod pace;
 mod tcp;
 mod udp;
 
 use super::account::{Account, Counted};
 use super::protocol::{Direction, Load};
+use cpus::Limited;
+pub(super) use cpus::choose as choose_cpus;
 use hdrhistogram::Histogram;
 use pace::Pace;
 use sidecore::sys::clock;
@@ -28,6 +31,15 @@ pub(super) type Latencies = Histogram<u64>;
 pub(super) enum Side {
     Near,
     Far,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+        }
+    }
 }
 
 /// What an end does on a connection.
@@ -109,11 +121,18 @@ impl Role {
 }
 
 impl Flow {
-    /// Begins.
+    /// Begins, on those CPUs; none: on all that this process may use.
     ///
     /// # Errors
-    /// No thread is left, or a socket takes no time limit.
-    pub(super) fn begin(load: &Load, side: Side, connections: Vec<Connection>) -> std::io::Result<Self> {
+    /// No thread is left, a CPU is gone, or a socket takes no time limit.
+    pub(super) fn begin(
+        load: &Load,
+        side: Side,
+        cpus: &[usize],
+        connections: Vec<Connection>,
+    ) -> std::io::Result<Self> {
+        // Threads are where the one is that starts them.
+        let _limited = Limited::to(cpus)?;
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), kept: AtomicBool::new(false) });
         let mut flow = Self { shared, counters: Vec::new(), threads: Vec::new() };
         let role = Role::of(side, load.direction);

@@ -5,12 +5,13 @@ mod parts;
 mod run;
 
 use super::end::{End, Order};
+use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
 use super::pair::{FAR, Pair};
 use super::path::Path;
 use super::protocol::{Direction, Load, PORT, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic};
-use crate::bench::Outcome;
+use crate::bench::{Outcome, export};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::progress::Progress;
 pub(super) use case::Case;
@@ -19,8 +20,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use std::{fs, path as file};
 
-/// Rates of the round trips that come by the clock, each connection's, a second.
-const PACED: f64 = 2_000.0;
+/// Rates of the round trips that come by the clock, each connection's, a second. Between two of them is no part of a kernel's tick
+/// of 1, 4 or 10 ms, by which it may account CPU time: else each tick would find the same of a trip.
+const PACED: f64 = 1_973.0;
 /// Of the functions that no rule places, so many are named.
 const MOST_NAMED: usize = 8;
 /// What must be known to read where the time goes.
@@ -28,39 +30,40 @@ const HOW: &str = "driver to other: CPU time by component for each packet of the
      threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
      wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";
 
-/// Measures what was asked for.
+/// Measures what was asked for, and shows it.
 ///
 /// # Errors
-/// There is no path, or it was lost: what to do.
-pub(super) fn measure(args: &NetMeasure) -> Result<Outcome, String> {
-    let mut outcome = Outcome::default();
+/// There is no path, or it was lost: what to do. What was measured until then has been shown.
+pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let mut left_out = Vec::new();
     let mut cases = cases(args, &mut left_out)?;
     let (mut path, made) = find(args)?;
-    let mut instruments = Instruments::counters(&mut left_out);
+    let interrupt = Interrupt::new()?;
+    let mut instruments = Instruments::counters(&mut left_out).until(&interrupt);
     if args.takes_apart {
         let far = made.as_ref().map(|made| made.far.id());
         instruments = instruments.with_breakdown(far, args.folded.is_some(), &mut left_out);
     }
-    outcome.lacks_all(left_out);
-    let interrupt = Interrupt::new()?;
-    match rounds(args, &mut cases, &mut path, &mut instruments, &interrupt) {
-        Err(why) if cases.iter().all(|case| case.runs.is_empty()) => return Err(why),
-        // What was measured until then is not lost.
-        Err(why) => outcome.lacks(why),
-        Ok(()) if interrupt.came() => outcome.lacks(STOPPED),
-        Ok(()) => {}
-    }
+    let done = rounds(args, &mut cases, &mut path, &mut instruments, &interrupt);
+    let wrong = cases.iter().filter_map(|case| Some(format!("{}: {}", case.words(), case.wrong.as_ref()?)));
+    let wrong: Vec<_> = wrong.collect();
     cases.retain(|case| !case.runs.is_empty());
-    outcome.add_rows(cases.iter().map(Case::row));
-    for note in notes(&cases) {
-        outcome.note(note);
+    if cases.is_empty() && !interrupt.came() {
+        return done.and(Err(wrong.join("\n")));
     }
+    left_out.extend(wrong);
+    if interrupt.came() {
+        left_out.push(STOPPED.to_owned());
+    }
+    left_out.extend(done.clone().err());
+    let rows = cases.iter().map(Case::row).collect();
+    let outcome = Outcome::new(rows, notes(&cases), left_out);
+    export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())?;
     write_stacks(args.folded.as_deref(), &cases)?;
-    Ok(outcome)
+    done
 }
 
-/// Each case so often, in turn with the others, until that ends it.
+/// Each case so often, in turn with the others, until an interrupt comes.
 fn rounds(
     args: &NetMeasure,
     cases: &mut [Case],
@@ -70,15 +73,19 @@ fn rounds(
 ) -> Result<(), String> {
     let repeats = args.repeats.unwrap_or(if args.quick { 1 } else { 3 });
     let window = Duration::from_millis(args.ms.unwrap_or(if args.quick { 300 } else { 2_000 }));
-    let mut progress = Progress::new(cases.len() * repeats);
+    let mut progress = Progress::new(cases.len() * usize::from(repeats));
     progress.scenario("net");
     for _ in 0..repeats {
-        for case in &mut *cases {
-            if interrupt.came() {
-                return Ok(());
-            }
+        for case in cases.iter_mut().filter(|case| case.wrong.is_none()) {
             progress.begin(&case.words());
-            case.runs.push(Run::of(path, &case.load, window, instruments)?);
+            path.use_cpus(case.cpus);
+            match Run::of(path, &case.load, window, instruments) {
+                Ok(run) => case.runs.push(run),
+                Err(_) if interrupt.came() => return Ok(()),
+                Err(why) if path.is_lost() => return Err(why),
+                // Another load may do.
+                Err(why) => case.wrong = Some(why),
+            }
             progress.advance();
         }
     }
@@ -137,15 +144,19 @@ pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
 
 /// Those that can be, of what was asked for; what cannot, in words.
 fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, String> {
+    let counts: Vec<_> = args.cpus.iter().copied().map(Some).collect();
+    let counts = if counts.is_empty() { vec![None] } else { counts };
     let mut cases = Vec::new();
     for load in loads(args) {
-        let case = Case { load, runs: Vec::new() };
-        match load.check() {
-            Ok(()) => cases.push(case),
-            Err(why) => left_out.push(format!("{}: {why}", case.words())),
+        for cpus in &counts {
+            let case = Case::new(load).on(*cpus);
+            match load.check().and_then(|()| choose_cpus(Side::Near, *cpus)) {
+                Ok(_) => cases.push(case),
+                Err(why) => left_out.push(format!("{}: {why}", case.words())),
+            }
         }
     }
-    if cases.is_empty() { Err(left_out.join("; ")) } else { Ok(cases) }
+    if cases.is_empty() { Err(left_out.join("\n")) } else { Ok(cases) }
 }
 
 fn loads(args: &NetMeasure) -> Vec<Load> {

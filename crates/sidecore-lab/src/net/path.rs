@@ -1,7 +1,7 @@
 //! The near end of a path: has the far end take part in a load, and counts at both ends.
 
 use super::account::Account;
-use super::flow::{Connection, Flow, Latencies, Side};
+use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
 use super::peer::TOKEN;
 use super::protocol::{Answer, Ask, Control, Load, Transport, VERSION};
 use std::io::{self, Write};
@@ -21,6 +21,10 @@ const HELLO: Duration = Duration::from_millis(100);
 pub(super) struct Path {
     control: Control,
     far: IpAddr,
+    /// How many CPUs the threads of each end run on; `None`: all.
+    cpus: Option<usize>,
+    /// Nobody answers any more.
+    lost: bool,
 }
 
 /// A load that goes on.
@@ -55,7 +59,17 @@ impl Path {
         };
         let set = connection.set_nodelay(true).and_then(|()| connection.set_read_timeout(Some(PATIENCE)));
         set.and_then(|()| connection.set_write_timeout(Some(PATIENCE))).map_err(|error| lost(&error))?;
-        Ok(Self { control: Control::new(connection), far: peer.ip() })
+        Ok(Self { control: Control::new(connection), far: peer.ip(), cpus: None, lost: false })
+    }
+
+    /// Loads from now on run on so many CPUs at each end; `None`: on all.
+    pub(super) fn use_cpus(&mut self, count: Option<usize>) {
+        self.cpus = count;
+    }
+
+    /// Whether the far end is gone: nothing goes over this path any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// Traffic begins.
@@ -64,11 +78,15 @@ impl Path {
     /// The far end refuses it, or is gone.
     pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, String> {
         load.check()?;
-        let answer = self.ask(&Ask::Begin { version: VERSION, load: *load })?;
+        let cpus = choose_cpus(Side::Near, self.cpus)?;
+        let answer = self.ask(&Ask::Begin { version: VERSION, load: *load, cpus: self.cpus })?;
         let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer)) };
         let connections = self.connect(load, &ports, token);
+        // The peer waits for those that did not come, and hangs up.
+        self.lost = connections.is_err();
         let connections = connections.map_err(|error| format!("no connection to the peer: {error}"))?;
-        let flow = Flow::begin(load, Side::Near, connections).map_err(|error| lost(&error))?;
+        let flow = Flow::begin(load, Side::Near, &cpus, connections);
+        let flow = flow.map_err(|error| format!("cannot send or receive here: {error}"))?;
         Ok(Running { path: self, flow })
     }
 
@@ -85,8 +103,9 @@ impl Path {
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<Answer, String> {
-        let answer = self.control.say(ask).and_then(|()| self.control.hear()).map_err(|error| lost(&error))?;
-        answer.ok_or_else(|| "the peer hung up".to_owned())
+        let answer = self.control.say(ask).and_then(|()| self.control.hear());
+        self.lost = !matches!(answer, Ok(Some(_)));
+        answer.map_err(|error| lost(&error))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
     }
 }
 
@@ -146,7 +165,13 @@ fn open_udp(to: SocketAddr, token: u64) -> io::Result<UdpSocket> {
 }
 
 fn lost(error: &io::Error) -> String {
-    format!("the peer is lost: {error}")
+    match error.kind() {
+        // What a time limit of a socket says.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("the peer is lost: no answer for {} s", PATIENCE.as_secs())
+        }
+        _ => format!("the peer is lost: {error}"),
+    }
 }
 
 fn unexpected(answer: Answer) -> String {
@@ -205,10 +230,11 @@ mod tests {
         let mut path = Path::to(at).unwrap();
         let large = Load { size: MAX_SIZE + 1, ..load(Transport::Tcp, Direction::Send) };
         assert!(path.begin(&large).unwrap_err().contains("1 to 1048576 bytes"), "asked at home");
-        let answer = path.ask(&Ask::Begin { version: VERSION, load: large }).unwrap();
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: large, cpus: None }).unwrap();
         assert!(matches!(answer, Answer::Refused(why) if why.contains("bytes")), "asked by a stranger");
         let mut other = Path::to(at).unwrap();
-        let answer = other.ask(&Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send) });
+        let newer = Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send), cpus: None };
+        let answer = other.ask(&newer);
         assert!(matches!(answer.unwrap(), Answer::Refused(why) if why.contains("version")));
         let mut third = Path::to(at).unwrap();
         assert!(matches!(third.ask(&Ask::Count).unwrap(), Answer::Refused(_)), "nothing has begun");
@@ -217,10 +243,38 @@ mod tests {
     }
 
     #[test]
+    fn a_near_end_of_another_version_is_told_what_to_do() {
+        let mut connection = TcpStream::connect(peer()).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        // As version 1 asked.
+        let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
+                     \"size\":64,\"connections\":1,\"rate\":null}}}\n";
+        connection.write_all(asked.as_bytes()).unwrap();
+        let answer: Option<Answer> = Control::new(connection).hear().unwrap();
+        assert!(
+            matches!(&answer, Some(Answer::Refused(why)) if why.contains("install the same sidecore")),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn a_load_that_is_refused_leaves_the_path_as_it_is() {
+        let mut path = Path::to(peer()).unwrap();
+        let one = load(Transport::Tcp, Direction::Send);
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: Some(usize::MAX) }).unwrap();
+        assert!(matches!(&answer, Answer::Refused(why) if why.contains("the far end has 1 to ")), "{answer:?}");
+        path.use_cpus(Some(usize::MAX));
+        assert!(path.begin(&one).unwrap_err().contains("the near end has 1 to "));
+        path.use_cpus(Some(1));
+        assert!(!path.is_lost());
+        assert!(path.begin(&one).unwrap().end().is_ok());
+    }
+
+    #[test]
     fn who_does_not_know_the_token_is_no_part_of_the_load() {
         let mut path = Path::to(peer()).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::Receive) };
-        let answer = path.ask(&Ask::Begin { version: VERSION, load: one }).unwrap();
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: None }).unwrap();
         let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
         let to = SocketAddr::new(path.far, ports[0]);
         let mut stranger = open_tcp(to, !token).unwrap();

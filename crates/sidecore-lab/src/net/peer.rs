@@ -3,7 +3,7 @@
 //! Strangers may ask as well. So what can be asked for is limited in number, size and time, and traffic goes to nobody but
 //! the address that asked.
 
-use super::flow::{Connection, Flow, Side};
+use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Load, Transport, VERSION};
 use crate::output;
 use std::io::{self, Read};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 const MOST: u32 = 4;
 /// How long a near end may say nothing. Its load ends then.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long the connections of a load may take to come.
-const ARRIVAL: Duration = Duration::from_secs(5);
-/// How long one that came may take to show its token.
-const SHOW: Duration = Duration::from_millis(500);
+/// How long the connections of a load may take to come: a path that loses packets takes its time.
+const ARRIVAL: Duration = Duration::from_secs(8);
+/// How long one that came may take to show its token: as long as TCP sends it for the third time.
+const SHOW: Duration = Duration::from_secs(2);
 /// Bytes of a token.
 pub(super) const TOKEN: usize = size_of::<u64>();
 
@@ -56,31 +56,32 @@ fn session(control: &mut Control) -> io::Result<()> {
     control.connection().set_write_timeout(Some(SILENCE))?;
     while let Some(ask) = control.hear()? {
         match ask {
-            Ask::Begin { version, .. } if version != VERSION => {
-                return refuse(
-                    control,
-                    &format!("version {version} there, {VERSION} here: take one version at both ends"),
-                );
-            }
-            Ask::Begin { load, .. } => {
-                if let Err(why) = load.check() {
-                    return refuse(control, &why);
-                }
-                run(control, &load)?;
-            }
+            Ask::Begin { version, .. } if version != VERSION => return refuse(control, &other_version(version)),
+            Ask::Begin { load, cpus, .. } => match load.check().and_then(|()| choose_cpus(Side::Far, cpus)) {
+                Ok(cpus) => run(control, &load, &cpus)?,
+                // Another load may do.
+                Err(why) => refuse(control, &why)?,
+            },
             Ask::Count | Ask::End => return refuse(control, "no load has begun"),
         }
     }
     Ok(())
 }
 
-/// One load.
-fn run(control: &mut Control, load: &Load) -> io::Result<()> {
+fn other_version(there: u32) -> String {
+    format!(
+        "this peer speaks version {VERSION} of the protocol, and the near end version {there}: \
+         install the same sidecore at both ends"
+    )
+}
+
+/// One load, on those CPUs.
+fn run(control: &mut Control, load: &Load, cpus: &[usize]) -> io::Result<()> {
     let connections = match load.transport {
         Transport::Tcp => tcp(control, load.connections)?,
         Transport::Udp => udp(control, load.connections)?,
     };
-    let flow = Flow::begin(load, Side::Far, connections)?;
+    let flow = Flow::begin(load, Side::Far, cpus, connections)?;
     loop {
         match control.hear()? {
             Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,

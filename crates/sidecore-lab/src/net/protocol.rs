@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 /// Both ends must be of one version.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Where a peer listens unless told otherwise.
 pub(crate) const PORT: u16 = 5217;
 /// Largest message, bytes.
@@ -15,8 +15,8 @@ pub(super) const MAX_SIZE: usize = 1 << 20;
 pub(super) const MAX_CONNECTIONS: usize = 64;
 /// Largest datagram, bytes.
 pub(super) const MAX_DATAGRAM: usize = 65_507;
-/// Longest line.
-const MAX_LINE: u64 = 64 * 1024;
+/// Longest line, bytes. An account has some hundred bytes for each processor.
+const MAX_LINE: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Transport {
@@ -70,8 +70,9 @@ impl Load {
 /// What the near end asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ask {
-    /// Connections for that load are about to come; traffic goes as they are there.
-    Begin { version: u32, load: Load },
+    /// Connections for that load are about to come; traffic goes as they are there. The far end's threads run on so many of its
+    /// CPUs, the last ones; `None`: on all.
+    Begin { version: u32, load: Load, cpus: Option<usize> },
     /// What was counted until now.
     Count,
     /// The load has ended.

@@ -141,6 +141,8 @@ columns! {
     Devices = text("devices", 1);
     /// Number of clients that submit at the same time.
     Clients = set("clients", 0, plain);
+    /// CPUs that the programs of each end of a path run on.
+    Cpus = Column { header: "CPUs", ..set("cpus", 0, plain) };
     /// Operations that each client has in flight at a time.
     Jobs = set("jobs", 0, plain);
     /// Size of a message in bytes.
@@ -219,6 +221,8 @@ columns! {
     SoftirqsPerS = found("softirqs_per_s", "softirqs/s", 7, Less, rate);
     /// Packets a second that interfaces dropped, at both ends.
     DroppedPerS = found("dropped_per_s", "dropped/s", 6, Less, rate);
+    /// Datagrams a second that found no room with their receiver, at both ends.
+    OverflowedPerS = found("overflowed_per_s", "no room/s", 6, Less, rate);
     /// Segments a second that TCP sent again, at both ends.
     RetransmittedPerS = found("retransmitted_per_s", "again/s", 6, Less, rate);
     /// Instructions for each packet, of the whole machine.

@@ -37,7 +37,7 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "notify" => vec![against_load(rows), stages(rows)],
         "balance" => vec![by_policy(rows)],
         "scaling" => vec![by_number(rows)],
-        "net" => vec![bare(rows), packets(rows)],
+        "net" => vec![loads(rows), packets(rows)],
         "net-where" => vec![components(rows)],
         "net-hoti" | "net-lhcb" => vec![papers::links(rows)],
         "net-hoti-where" => vec![papers::components(rows)],
@@ -197,6 +197,28 @@ fn components(rows: &[&Row]) -> Group {
     Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
 }
 
+/// A path under load: payload, or latency of round trips, over sizes where there are several; a plot for each kind of traffic.
+fn loads(rows: &[&Row]) -> Group {
+    let mut series = Series::of(rows, &[Key::Op, Key::Variant, Key::Size]);
+    let figures = grouped(rows, kind).into_iter().map(|((op, variant), rows)| {
+        let is_timed = rows.iter().any(|row| row.number(Key::TotalP50).is_some());
+        let (what, shown) = if is_timed { ("Median latency", MEDIAN) } else { ("Payload", PAYLOAD) };
+        let svg = if differ(&rows, Key::Size) {
+            series.line_plot(LARGE, &rows, SIZE, shown)
+        } else {
+            series.bar_plot(LARGE.0, &rows, (shown.0, Scale::Linear, shown.2), None)
+        };
+        figure(&format!("{what}, {op} {variant}"), svg)
+    });
+    let figures = figures.collect();
+    Group { legend: series.names, figures }
+}
+
+/// The kind of traffic of a row: what, and which way.
+fn kind(row: &Row) -> (&str, &str) {
+    (row.text(Key::Op).unwrap_or_default(), row.variant())
+}
+
 /// The components of a network path in rows of loads.
 const PER_PACKET: [Key; 10] = [
     Key::DriverPerPacket,
@@ -217,15 +239,14 @@ fn packets(rows: &[&Row]) -> Group {
     let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect() };
     let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
     let along = ("CPU time per packet", Scale::Linear, Key::UsPerPacket);
-    let kinds = grouped(&rows, |row| (row.text(Key::Op), row.variant()));
-    let figures = kinds.into_iter().map(|((op, variant), rows)| {
+    let figures = grouped(&rows, kind).into_iter().map(|((op, variant), rows)| {
         let series = Series::of(&rows, &[]);
         let stacked = |row: &&Row| {
             let parts = of(row);
             Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts }
         };
         let bars: Vec<_> = rows.iter().map(stacked).collect();
-        let title = format!("CPU time per packet, {} {variant}", op.unwrap_or_default());
+        let title = format!("CPU time per packet, {op} {variant}");
         figure(&title, bar_chart(2 * LARGE.0, along, &bars, None))
     });
     let names = PER_PACKET.map(|key| key.column().place().1.unwrap_or_default().to_owned());
@@ -305,6 +326,7 @@ fn figure(title: &str, svg: String) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Times;
     use super::super::tests::sample;
     use super::*;
 
@@ -376,16 +398,21 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_taken_apart_is_a_bar_of_its_components() {
+    fn a_path_has_curves_over_sizes_and_bars_of_what_was_taken_apart() {
         let row = |op: &str, size: u32| {
-            let row = Row::new("net", "send").with(Key::Op, op).with(Key::Size, size).with(Key::OpsPerS, 10.0);
+            let row = Row::new("net", "send").with(Key::Op, op).with(Key::Size, size).with(Key::MbitPerS, 10.0);
             PER_PACKET.iter().fold(row, |row, key| row.with(*key, 0.5))
         };
-        let rows =
-            [row("tcp", 64), row("tcp", 128), row("udp", 64), Row::new("net", "receive").with(Key::OpsPerS, 1.0)];
+        let times = Times { mean: 2.0, p50: 1.0, p99: 3.0 };
+        let trip = Row::new("net", "round trip").with(Key::Op, "tcp").with_times(Key::TotalMean, Some(times));
+        let rows = [row("tcp", 64), row("tcp", 128), row("udp", 64), trip];
         let groups = figures("net", &rows.iter().collect::<Vec<_>>());
-        let expected = ["Operations a second", "CPU time per packet, tcp send", "CPU time per packet, udp send"];
-        assert_eq!(titles(&groups), expected);
+        let loads = ["Payload, tcp send", "Payload, udp send", "Median latency, tcp round trip"];
+        let parts = ["CPU time per packet, tcp send", "CPU time per packet, udp send"];
+        assert_eq!(titles(&groups), [&loads[..], &parts].concat());
+        assert!(
+            groups[0].figures[0].svg.contains("message size") && !groups[0].figures[1].svg.contains("message size")
+        );
         assert_eq!((groups[1].legend.len(), groups[1].legend[9].0.as_str()), (10, "unplaced"));
         assert_eq!(groups[1].figures[0].svg.matches("\n5.00 us\n").count(), 2);
     }

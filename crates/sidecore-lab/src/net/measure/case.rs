@@ -6,21 +6,37 @@ use crate::bench::{median, spread};
 use crate::net::account::{Figure, Processor};
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
-use crate::report::{Key, Row, Times};
+use crate::report::{Key, Row, Times, counted};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// One load, again and again.
 pub(crate) struct Case {
     pub(crate) load: Load,
+    /// CPUs that the programs of each end run on; `None`: all.
+    pub(super) cpus: Option<usize>,
     pub(crate) runs: Vec<Run>,
+    /// Why it goes no further.
+    pub(super) wrong: Option<String>,
 }
 
 impl Case {
+    /// Of that load, on all CPUs.
+    pub(crate) fn new(load: Load) -> Self {
+        Self { load, cpus: None, runs: Vec::new(), wrong: None }
+    }
+
+    /// On so many CPUs at each end; `None`: on all.
+    pub(super) fn on(self, cpus: Option<usize>) -> Self {
+        Self { cpus, ..self }
+    }
+
     /// What goes over the path.
     pub(crate) fn words(&self) -> String {
         let Load { size, connections, .. } = self.load;
-        format!("{} {}, {size} B, {connections} connections", self.traffic(), self.direction())
+        let cpus = self.cpus.map_or_else(String::new, |cpus| format!(", {}", counted(cpus as f64, "CPU")));
+        let connections = counted(connections as f64, "connection");
+        format!("{} {}, {size} B, {connections}{cpus}", self.traffic(), self.direction())
     }
 
     fn traffic(&self) -> &'static str {
@@ -52,6 +68,7 @@ impl Case {
             .with(Key::Op, self.traffic())
             .with(Key::Size, self.load.size)
             .with(Key::Clients, self.load.connections)
+            .with(Key::Cpus, self.cpus)
             .with(Key::OpsPerS, median(&rates))
             .with(Key::MbitPerS, median(&rates) * self.load.size as f64 * 8.0 / 1e6)
             .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
@@ -66,6 +83,7 @@ impl Case {
             .with(Key::ReschedulesPerS, figures(Figure::Reschedules))
             .with(Key::SoftirqsPerS, figure(&Run::softirqs))
             .with(Key::DroppedPerS, figure(&|run: &Run| run.of_both(Figure::Dropped)))
+            .with(Key::OverflowedPerS, figure(&|run: &Run| run.of_both(Figure::Overflowed)))
             .with(Key::RetransmittedPerS, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
             .with(Key::InstructionsPerPacket, figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)))
             .with(Key::MissesPerPacket, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))

@@ -1,6 +1,7 @@
 //! One run of a load over a path, and what it came to.
 
 use super::parts::Parts;
+use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::account::{Account, Figure, Processor};
 use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
@@ -9,10 +10,12 @@ use crate::net::path::{Both, Path};
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What every load has before it counts.
 const WARM_UP: Duration = Duration::from_millis(200);
+/// How often a run looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What one run of a load came to.
 pub(crate) struct Run {
@@ -30,6 +33,7 @@ pub(crate) struct Run {
 pub(crate) struct Instruments {
     hardware: Option<Counters>,
     sampling: Option<Sampling>,
+    interrupt: Option<Interrupt>,
 }
 
 /// How the work of a path is sampled.
@@ -47,7 +51,26 @@ impl Instruments {
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
         let hardware = Counters::open(Account::of_kernel().processors.len());
         let hardware = hardware.map_err(|why| left_out.push(why)).ok();
-        Self { hardware, sampling: None }
+        Self { hardware, ..Self::default() }
+    }
+
+    /// A run ends when that comes.
+    #[must_use]
+    pub(crate) fn until(mut self, interrupt: &Interrupt) -> Self {
+        self.interrupt = Some(interrupt.clone());
+        self
+    }
+
+    /// Lets so much time pass.
+    fn wait(&self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
+            if self.interrupt.as_ref().is_some_and(Interrupt::came) {
+                return Err(STOPPED.to_owned());
+            }
+            thread::sleep(rest.min(LOOK));
+        }
+        Ok(())
     }
 
     /// With samples of where the CPU time goes: of this process, and of the far end's where it is on this machine. What of it
@@ -56,7 +79,10 @@ impl Instruments {
     pub(crate) fn with_breakdown(mut self, far: Option<u32>, keeps_stacks: bool, left_out: &mut Vec<String>) -> Self {
         let processes = [std::process::id()].into_iter().chain(far).collect();
         match Sampling::open(processes, keeps_stacks) {
-            Ok(sampling) => self.sampling = Some(sampling),
+            Ok((sampling, unseen)) => {
+                self.sampling = Some(sampling);
+                left_out.extend(unseen);
+            }
             Err(why) => left_out.push(format!("where the time goes: {why}")),
         }
         self
@@ -64,14 +90,15 @@ impl Instruments {
 }
 
 impl Sampling {
-    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<Self, String> {
+    /// With what cannot be seen here.
+    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
         let setup = Setup::new(&online()?, Idling::KeptForTimer).with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
         if let Some(missing) = tried.sees_only_own() {
             return Err(missing.to_owned());
         }
-        tried.stop()?;
-        Ok(Self { setup, rules: Rules::own()?, processes, keeps_stacks })
+        let unseen = tried.stop()?.left_out;
+        Ok((Self { setup, rules: Rules::own()?, processes, keeps_stacks }, unseen))
     }
 
     fn parts(&self, profile: &Profile) -> Parts {
@@ -83,31 +110,30 @@ impl Run {
     /// Traffic of that load for so long, after it has warmed up.
     ///
     /// # Errors
-    /// The path is lost.
+    /// The path is lost, the far end refuses, or an interrupt came.
     pub(crate) fn of(
         path: &mut Path,
         load: &Load,
         window: Duration,
         instruments: &mut Instruments,
     ) -> Result<Self, String> {
-        let Instruments { hardware, sampling } = instruments;
         let mut running = path.begin(load)?;
-        thread::sleep(WARM_UP);
-        let sampler = sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
+        instruments.wait(WARM_UP)?;
+        let sampler = instruments.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
         let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
-        if let Some(hardware) = hardware {
+        if let Some(hardware) = &mut instruments.hardware {
             hardware.reset();
         }
         running.keep_latencies(true);
         let (before, spare_before) = (running.count()?, spare());
-        thread::sleep(window);
+        instruments.wait(window)?;
         let mut both = running.count()?.since(&before);
         running.keep_latencies(false);
         both.near.leave_out(&spare_before, &spare());
-        let hardware = hardware.as_mut().and_then(Counters::read);
+        let hardware = instruments.hardware.as_mut().and_then(Counters::read);
         let profile = sampler.map(Sampler::stop).transpose()?;
         let latencies = running.end()?;
-        let seen = profile.as_ref().zip(sampling.as_ref());
+        let seen = profile.as_ref().zip(instruments.sampling.as_ref());
         let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile));
         let stacks = seen.filter(|(_, sampling)| sampling.keeps_stacks).map(|(profile, _)| profile.folded());
         Ok(Self { both, latencies, hardware, breakdown, stacks: stacks.unwrap_or_default() })
@@ -145,9 +171,9 @@ impl Run {
         (packets > 0).then_some(packets as f64)
     }
 
+    /// CPU time of the whole near machine by its packets, us.
     pub(crate) fn cpu_per_packet(&self) -> Option<f64> {
-        let busy: f64 = self.both.near.processors.iter().map(|cpu| cpu.busy()).sum();
-        Some(busy * 1e6 / self.packets()?)
+        Some(self.both.near.busy_s() * 1e6 / self.packets()?)
     }
 
     /// Of one processor, as a share.

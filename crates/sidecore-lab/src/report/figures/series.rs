@@ -12,13 +12,24 @@ pub(super) type Along = (&'static str, Scale, Key);
 const MOST_BARS: usize = 40;
 
 /// The columns that can tell the series of a scenario apart, the most telling first.
-const TELLING: [Key; 9] =
-    [Key::Variant, Key::Notify, Key::Balance, Key::Op, Key::Devices, Key::Clients, Key::Jobs, Key::Size, Key::Library];
+const TELLING: [Key; 10] = [
+    Key::Variant,
+    Key::Notify,
+    Key::Balance,
+    Key::Op,
+    Key::Devices,
+    Key::Clients,
+    Key::Cpus,
+    Key::Jobs,
+    Key::Size,
+    Key::Library,
+];
 
 /// A value as a part of a series's name.
 fn words(row: &Row, key: Key) -> Option<String> {
     match key {
         Key::Clients => Some(counted(row.number(key)?, "client")),
+        Key::Cpus => Some(counted(row.number(key)?, "CPU")),
         Key::Jobs => Some(counted(row.number(key)?, "job")),
         // Also where the table leaves it out.
         Key::Variant => Some(row.variant().to_owned()),

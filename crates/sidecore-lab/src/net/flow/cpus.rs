@@ -1,0 +1,79 @@
+//! Which CPUs the threads of a flow run on.
+
+use super::Side;
+use sidecore::sys::cpu;
+use std::io;
+
+/// So many of the CPUs that this process may use: the first ones at the near end, the last ones at the far end, which may be on the
+/// same machine. None are named where all are meant.
+///
+/// # Errors
+/// There are not so many: in words.
+pub(in crate::net) fn choose(side: Side, count: Option<usize>) -> Result<Vec<usize>, String> {
+    count.map_or(Ok(Vec::new()), |count| of(&cpu::allowed(), side, count))
+}
+
+fn of(allowed: &[usize], side: Side, count: usize) -> Result<Vec<usize>, String> {
+    if !(1..=allowed.len()).contains(&count) {
+        return Err(format!("the {} end has 1 to {} CPUs, not {count}", side.name(), allowed.len()));
+    }
+    let first = if side == Side::Near { 0 } else { allowed.len() - count };
+    Ok(allowed[first..first + count].to_vec())
+}
+
+/// The calling thread is limited to some CPUs as long as this lives.
+#[derive(Debug)]
+pub(super) struct Limited {
+    before: Vec<usize>,
+}
+
+impl Limited {
+    /// To those; none: it is not limited.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn to(cpus: &[usize]) -> io::Result<Self> {
+        if cpus.is_empty() {
+            return Ok(Self { before: Vec::new() });
+        }
+        let before = cpu::allowed();
+        cpu::limit(cpus)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        if !self.before.is_empty() {
+            // It was there a moment ago.
+            let _ = cpu::limit(&self.before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_take_cpus_from_both_sides() {
+        let allowed = [0, 2, 5];
+        assert_eq!(of(&allowed, Side::Near, 2), Ok(vec![0, 2]));
+        assert_eq!(of(&allowed, Side::Far, 2), Ok(vec![2, 5]));
+        assert_eq!(of(&allowed, Side::Far, 3), Ok(allowed.to_vec()));
+        for count in [0, 4, usize::MAX] {
+            assert!(of(&allowed, Side::Far, count).unwrap_err().contains("the far end has 1 to 3 CPUs"));
+        }
+        assert_eq!(choose(Side::Near, None), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_thread_is_limited_for_a_while_and_those_it_starts_for_good() {
+        let before = cpu::allowed();
+        let last = &before[before.len() - 1..];
+        let limited = Limited::to(last).unwrap();
+        let started = std::thread::spawn(cpu::allowed);
+        drop(limited);
+        assert_eq!((started.join().unwrap().as_slice(), cpu::allowed()), (last, before.clone()));
+    }
+}
