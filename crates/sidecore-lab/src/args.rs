@@ -228,7 +228,7 @@ pub(crate) struct NetPapers {
     /// How long each run counts, ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
-    /// How often each is measured, in turn with the others; an interval takes two
+    /// How often each is measured, in turn with the others; an interval takes six
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) repeats: Option<u16>,
     /// Where the plans are that simulate the papers
@@ -242,7 +242,7 @@ pub(crate) struct NetPapers {
 pub(crate) enum Paper {
     /// An interface on the processor's chip against one behind a bus: Liao and Bhuyan, HOTI 2009
     Hoti,
-    /// Frame size and interrupt coalescence between two PCs: Thannhaeuser, slides of `LHCb`
+    /// Frame size and interrupt coalescence between two PCs: slides by Thannhaeuser
     Lhcb,
 }
 

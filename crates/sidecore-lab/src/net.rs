@@ -40,10 +40,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
         NetCommand::Tune(args) => tune::run(args).map(|()| 0),
-        NetCommand::Papers(args) => {
-            let outcome = papers::measure(args)?;
-            bench::export("sidecore net papers", &args.files, outcome).map(|()| 0).map_err(|error| error.to_string())
-        }
+        NetCommand::Papers(args) => papers::run(args).map(|()| 0),
     }
 }
 

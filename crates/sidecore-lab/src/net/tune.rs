@@ -24,7 +24,6 @@ use crate::interrupt::{Interrupt, STOPPED};
 use crate::output;
 use crate::progress::Progress;
 use apply::State;
-pub(super) use estimate::Estimate;
 pub(crate) use goal::Goal;
 pub(super) use place::Here;
 pub(crate) use plant::Plant;

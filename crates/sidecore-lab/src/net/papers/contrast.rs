@@ -1,6 +1,7 @@
 //! One load on two links that differ in one thing.
 
 use crate::bench::median;
+use crate::interrupt::Interrupt;
 use crate::net::end::{End, Order};
 use crate::net::link::{Counters, Link, Settings};
 use crate::net::measure::{Case, Instruments, Run};
@@ -28,6 +29,8 @@ pub(super) struct Contrast {
     metrics: fn(&Found) -> Metrics,
     /// Whether it is told where the CPU time goes. What else is measured meanwhile is not what it would be otherwise.
     takes_apart: bool,
+    /// What went wrong with its runs.
+    pub(super) wrong: Vec<String>,
 }
 
 /// A link with its load, and what was found there.
@@ -52,7 +55,7 @@ pub(super) struct Found<'r> {
 
 impl Contrast {
     pub(super) fn new(sides: [Side; 2], metrics: fn(&Found) -> Metrics) -> Self {
-        Self { sides, metrics, takes_apart: false }
+        Self { sides, metrics, takes_apart: false, wrong: Vec::new() }
     }
 
     /// The same, with samples of where the CPU time goes.
@@ -90,13 +93,18 @@ impl Contrast {
     /// Once on each; both or none count. What could not be looked at.
     ///
     /// # Errors
-    /// A link cannot be made, or was lost.
-    pub(super) fn run(&mut self, window: Duration, swapped: bool) -> Result<Vec<String>, String> {
+    /// A link cannot be made, or was lost; or an interrupt came.
+    pub(super) fn run(
+        &mut self,
+        window: Duration,
+        swapped: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<String>, String> {
         let mut lacking = Vec::new();
         let order = if swapped { [1, 0] } else { [0, 1] };
         let mut found = [None, None];
         for at in order {
-            found[at] = Some(self.sides[at].run(window, self.takes_apart.then_some(&mut lacking))?);
+            found[at] = Some(self.sides[at].run(window, interrupt, self.takes_apart.then_some(&mut lacking))?);
         }
         for (side, found) in self.sides.iter_mut().zip(found) {
             let Some((run, counters)) = found else { continue };
@@ -121,14 +129,18 @@ impl Contrast {
 
 impl Side {
     pub(super) fn new(variant: &'static str, link: Settings, load: Load, plan: Vec<(&'static str, String)>) -> Self {
-        let case = Case { load, runs: Vec::new() };
-        Self { variant, link, plan, case, counted: Vec::new(), each: Vec::new() }
+        Self { variant, link, plan, case: Case::new(load), counted: Vec::new(), each: Vec::new() }
     }
 
     /// One run on a link of its own, and what that has counted there and back. With room for what is lacking it is taken apart.
-    fn run(&self, window: Duration, lacking: Option<&mut Vec<String>>) -> Result<(Run, [Counters; 2]), String> {
+    fn run(
+        &self,
+        window: Duration,
+        interrupt: &Interrupt,
+        lacking: Option<&mut Vec<String>>,
+    ) -> Result<(Run, [Counters; 2]), String> {
         let mut rig = Rig::start(&self.link)?;
-        let mut instruments = Instruments::default();
+        let mut instruments = Instruments::default().until(interrupt);
         if let Some(lacking) = lacking {
             instruments = instruments.with_breakdown(Some(rig.far.id()), false, lacking);
         }

@@ -1,11 +1,12 @@
 //! How much a figure changes from one link to the other: published, simulated, and measured.
 
 use super::contrast::{Contrast, Metrics};
-use super::estimate;
+use crate::bench::median;
 use crate::net::protocol::{Direction, Transport};
 use crate::report::{Key, Row};
 use crate::sim::Predictions;
 use crate::sim::value;
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// How a figure of the second link is compared with one of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub(super) struct FoundEffect<'e> {
     effect: &'e Effect,
     first: &'static str,
     simulated: Option<f64>,
-    /// With the interval's ends; without ends where one pair says nothing.
+    /// A median, with the interval that it is in.
     measured: f64,
     interval: Option<(f64, f64)>,
     pairs: usize,
@@ -70,7 +71,7 @@ impl Effect {
             && contrast.sides[0].each.first().is_none_or(|metrics| value(metrics, self.metric).is_some())
     }
 
-    /// Over pairs of neighbours in time: a geometric mean of ratios, or a mean of differences.
+    /// The median over pairs of neighbours in time.
     ///
     /// # Errors
     /// The figure was not measured, or the plan cannot be run so.
@@ -80,24 +81,22 @@ impl Effect {
         predictions: Option<&mut Predictions>,
     ) -> Result<FoundEffect<'_>, String> {
         let [first, other] = &contrast.sides;
-        let scale = |ratio: f64| if self.against == Against::Ratio { ratio.ln() } else { ratio };
-        let back = |mean: f64| if self.against == Against::Ratio { mean.exp() } else { mean };
         let pair = |(first, other): (&Metrics, &Metrics)| {
-            let changed = scale(self.against.of(value(first, self.metric)?, value(other, self.metric)?));
-            Some(changed).filter(|changed| changed.is_finite())
+            Some(self.against.of(value(first, self.metric)?, value(other, self.metric)?))
         };
-        let changes: Vec<f64> = first.each.iter().zip(&other.each).filter_map(pair).collect();
+        let pairs = first.each.iter().zip(&other.each).filter_map(pair);
+        let mut changes: Vec<f64> = pairs.filter(|change| change.is_finite()).collect();
         if changes.is_empty() {
             return Err("no run has both figures".to_owned());
         }
-        let seen = estimate(&changes);
+        changes.sort_by(f64::total_cmp);
         Ok(FoundEffect {
             effect: self,
             first: first.variant,
             simulated: predictions.map(|predictions| self.simulated(contrast, predictions)).transpose()?.flatten(),
-            measured: back(seen.mean),
-            interval: (seen.pairs > 1).then(|| (back(seen.low), back(seen.high))),
-            pairs: seen.pairs,
+            measured: median(&changes),
+            interval: interval(&changes),
+            pairs: changes.len(),
         })
     }
 
@@ -141,6 +140,16 @@ impl FoundEffect<'_> {
             _ => "no",
         })
     }
+}
+
+/// The two of these, in their order, between which their median is with a probability of 95 %, each side with half of the rest:
+/// as many lie above it as below it, so how many do is binomial. What went wrong with single ones does not widen it. `None`:
+/// fewer than six say too little.
+fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
+    let is_sure = |left_out: &usize| below.cdf(*left_out as u64) <= 0.025;
+    let left_out = (0..sorted.len() / 2).take_while(is_sure).last()?;
+    Some((sorted[left_out], sorted[sorted.len() - 1 - left_out]))
 }
 
 /// Which effects are larger than which, published and measured, in words. `None`: fewer than two can be compared.
@@ -200,6 +209,16 @@ mod tests {
         ] {
             let effect = effect("effect", published, against);
             assert_eq!(found(&effect, measured, interval).agrees(), word, "{published:?} {measured} {interval:?}");
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_what_chance_allows() {
+        let up_to = |most: u32| (1..=most).map(f64::from).collect::<Vec<_>>();
+        // Of six all are on one side of their median once in 64 times, of twelve two or fewer once in 52.
+        let cases = [(0, None), (1, None), (5, None), (6, Some((1.0, 6.0))), (12, Some((3.0, 10.0)))];
+        for (count, expected) in cases {
+            assert_eq!(interval(&up_to(count)), expected, "{count}");
         }
     }
 

@@ -4,19 +4,19 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A mean with its interval, of logarithms: 0 is no difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::net) struct Estimate {
-    pub(in crate::net) mean: f64,
-    pub(in crate::net) low: f64,
-    pub(in crate::net) high: f64,
+pub(super) struct Estimate {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
     /// Of how many pairs.
-    pub(in crate::net) pairs: usize,
+    pub(super) pairs: usize,
 }
 
 impl Estimate {
     /// The interval outside of which the mean is wrong with a probability of `error` at most, both sides together: Student's
     /// ("The probable error of a mean", 1908) over the differences within pairs, which cancels what befalls both of a pair.
     /// Whoever makes several claims divides his error by their number (Bonferroni).
-    pub(in crate::net) fn of(differences: &[f64], error: f64) -> Self {
+    pub(super) fn of(differences: &[f64], error: f64) -> Self {
         let pairs = differences.len();
         let mean = differences.iter().sum::<f64>() / pairs.max(1) as f64;
         let wide = Self { mean, low: f64::NEG_INFINITY, high: f64::INFINITY, pairs };
@@ -31,12 +31,12 @@ impl Estimate {
     }
 
     /// Better beyond the noise.
-    pub(in crate::net) fn helps(&self) -> bool {
+    pub(super) fn helps(&self) -> bool {
         self.low > 0.0
     }
 
     /// Worse beyond the noise.
-    pub(in crate::net) fn harms(&self) -> bool {
+    pub(super) fn harms(&self) -> bool {
         self.high < 0.0
     }
 }
