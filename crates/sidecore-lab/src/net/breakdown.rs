@@ -76,7 +76,8 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
         flag::register(signal, stop.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
-    let sampler = Sampler::start(&Setup::new(cpus, if args.awake { Idling::Kept } else { Idling::Let }))?;
+    let idling = if args.awake { Idling::Kept } else { Idling::Let };
+    let sampler = Sampler::start(&Setup::new(cpus, idling)?)?;
     if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
         return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
     }

@@ -163,6 +163,12 @@ impl Flow {
         Ok(flow)
     }
 
+    /// Whether a message was sent or received.
+    pub(super) fn has_traffic(&self) -> bool {
+        let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
+        self.counters.iter().any(any)
+    }
+
     /// What was counted by now, also by the kernel.
     pub(super) fn count(&self) -> Account {
         let mut account = Account::of_kernel();

@@ -2,19 +2,19 @@
 
 use super::account::Account;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
-use super::peer::TOKEN;
-use super::protocol::{Answer, Ask, Control, Load, Transport, VERSION};
+use super::protocol::{Answer, Ask, Control, Direction, Load, Transport, VERSION, Window};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long the far end may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a far end that was just started may take to listen.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// How often a datagram that opens a UDP connection is sent, and how long each is waited for.
-const HELLOS: u32 = 25;
-const HELLO: Duration = Duration::from_millis(100);
+/// Between two datagrams that open a UDP connection, of which some may be lost.
+const HELLO: Duration = Duration::from_millis(20);
 
 /// A path to a far end that listens.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Path {
             match TcpStream::connect_timeout(&peer, PATIENCE) {
                 Ok(connection) => break connection,
                 Err(error) if Instant::now() < until && error.kind() == io::ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(Duration::from_millis(20));
+                    thread::sleep(Duration::from_millis(20));
                 }
                 Err(error) => return Err(format!("no peer at {peer}: {error}; start `sidecore net peer` there")),
             }
@@ -77,17 +77,49 @@ impl Path {
     /// # Errors
     /// The far end refuses it, or is gone.
     pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, String> {
+        self.start(load, None)
+    }
+
+    /// Traffic begins that the far end counts by itself, in that window.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, String> {
+        self.start(load, Some(window))
+    }
+
+    fn start(&mut self, load: &Load, window: Option<Window>) -> Result<Running<'_>, String> {
         load.check()?;
         let cpus = choose_cpus(Side::Near, self.cpus)?;
-        let answer = self.ask(&Ask::Begin { version: VERSION, load: *load, cpus: self.cpus })?;
+        let answer = self.ask(&Ask::Begin { version: VERSION, load: *load, cpus: self.cpus, window })?;
         let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer)) };
         let connections = self.connect(load, &ports, token);
-        // The peer waits for those that did not come, and hangs up.
+        // The peer waits for those that did not come, and has nothing else to say until then.
         self.lost = connections.is_err();
         let connections = connections.map_err(|error| format!("no connection to the peer: {error}"))?;
+        self.wait_for(&connections, token)?;
         let flow = Flow::begin(load, Side::Near, &cpus, connections);
         let flow = flow.map_err(|error| format!("cannot send or receive here: {error}"))?;
+        if load.direction == Direction::Receive {
+            self.say(&Ask::Go)?;
+        }
         Ok(Running { path: self, flow })
+    }
+
+    /// Until the far end has all of them.
+    fn wait_for(&mut self, connections: &[Connection], token: u64) -> Result<(), String> {
+        let over = AtomicBool::new(false);
+        let answer = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) && show(connections, token) {
+                    thread::sleep(HELLO);
+                }
+            });
+            let answer = self.hear();
+            over.store(true, Ordering::Relaxed);
+            answer
+        })?;
+        if answer == Answer::Begun { Ok(()) } else { Err(unexpected(answer)) }
     }
 
     fn connect(&self, load: &Load, ports: &[u16], token: u64) -> io::Result<Vec<Connection>> {
@@ -97,13 +129,24 @@ impl Path {
         };
         let open = |at| match load.transport {
             Transport::Tcp => open_tcp(address(at)?, token).map(Connection::Tcp),
-            Transport::Udp => open_udp(address(at)?, token).map(Connection::Udp),
+            Transport::Udp => open_udp(address(at)?).map(Connection::Udp),
         };
         (0..load.connections).map(open).collect()
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<Answer, String> {
-        let answer = self.control.say(ask).and_then(|()| self.control.hear());
+        self.say(ask)?;
+        self.hear()
+    }
+
+    fn say(&mut self, ask: &Ask) -> Result<(), String> {
+        let said = self.control.say(ask);
+        self.lost = said.is_err();
+        said.map_err(|error| lost(&error))
+    }
+
+    fn hear(&mut self) -> Result<Answer, String> {
+        let answer = self.control.hear();
         self.lost = !matches!(answer, Ok(Some(_)));
         answer.map_err(|error| lost(&error))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
     }
@@ -118,6 +161,28 @@ impl Running<'_> {
         let answer = self.path.ask(&Ask::Count)?;
         let Answer::Counted(far) = answer else { return Err(unexpected(answer)) };
         Ok(Both { near: self.flow.count(), far: *far })
+    }
+
+    /// Whether a message was sent or received here.
+    pub(super) fn has_traffic(&self) -> bool {
+        self.flow.has_traffic()
+    }
+
+    /// What was counted here by now.
+    pub(super) fn count_near(&self) -> Account {
+        self.flow.count()
+    }
+
+    /// Ends it. What the far end has counted in its window, and the latencies of round trips.
+    ///
+    /// # Errors
+    /// The far end is gone.
+    pub(super) fn end_window(self) -> Result<(Account, Latencies), String> {
+        let latencies = self.flow.end();
+        let answer = self.path.ask(&Ask::Count)?;
+        let Answer::Window(counted) = answer else { return Err(unexpected(answer)) };
+        let [before, after] = *counted;
+        Ok((after.since(&before), latencies))
     }
 
     /// Latencies count from now on, or do not.
@@ -149,19 +214,24 @@ fn open_tcp(to: SocketAddr, token: u64) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn open_udp(to: SocketAddr, token: u64) -> io::Result<UdpSocket> {
+fn open_udp(to: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     socket.connect(to)?;
-    socket.set_read_timeout(Some(HELLO))?;
-    for _ in 0..HELLOS {
-        socket.send(&token.to_le_bytes())?;
-        let mut answer = [0; TOKEN];
-        if matches!(socket.recv(&mut answer), Ok(TOKEN)) && answer == token.to_le_bytes() {
-            return Ok(socket);
+    Ok(socket)
+}
+
+/// Shows the token on what has no connection of its own. Whether there is any.
+fn show(connections: &[Connection], token: u64) -> bool {
+    let mut any = false;
+    for connection in connections {
+        if let Connection::Udp(socket) = connection {
+            // One that cannot be sent now is sent again.
+            let _ = socket.send(&token.to_le_bytes());
+            any = true;
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "no datagram comes through: a firewall may drop UDP"))
+    any
 }
 
 fn lost(error: &io::Error) -> String {
@@ -191,7 +261,7 @@ mod tests {
     fn peer() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        std::thread::spawn(move || serve(&listener));
+        thread::spawn(move || serve(&listener));
         at
     }
 
@@ -230,10 +300,11 @@ mod tests {
         let mut path = Path::to(at).unwrap();
         let large = Load { size: MAX_SIZE + 1, ..load(Transport::Tcp, Direction::Send) };
         assert!(path.begin(&large).unwrap_err().contains("1 to 1048576 bytes"), "asked at home");
-        let answer = path.ask(&Ask::Begin { version: VERSION, load: large, cpus: None }).unwrap();
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: large, cpus: None, window: None }).unwrap();
         assert!(matches!(answer, Answer::Refused(why) if why.contains("bytes")), "asked by a stranger");
         let mut other = Path::to(at).unwrap();
-        let newer = Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send), cpus: None };
+        let newer =
+            Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send), cpus: None, window: None };
         let answer = other.ask(&newer);
         assert!(matches!(answer.unwrap(), Answer::Refused(why) if why.contains("version")));
         let mut third = Path::to(at).unwrap();
@@ -258,10 +329,29 @@ mod tests {
     }
 
     #[test]
+    fn the_far_end_counts_by_itself_in_a_window() {
+        let mut path = Path::to(peer()).unwrap();
+        for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
+            let window = Window { warm_up_ms: 20, counted_ms: 30 };
+            let running = path.begin_window(&load(Transport::Udp, direction), window).unwrap();
+            while !running.has_traffic() {}
+            thread::sleep(Duration::from_millis(100));
+            let (far, _) = running.end_window().unwrap();
+            assert!(far.at_ns >= 30_000_000, "{direction:?}: {far:?}");
+            assert_eq!(far.sent.messages > 0, direction != Direction::Send, "{far:?}");
+            assert_eq!(far.received.messages > 0, direction != Direction::Receive, "{far:?}");
+        }
+        let long = Window { warm_up_ms: 0, counted_ms: u64::MAX };
+        let refused = path.begin_window(&load(Transport::Tcp, Direction::Send), long).unwrap_err();
+        assert!(refused.contains("60 s at most"), "{refused}");
+    }
+
+    #[test]
     fn a_load_that_is_refused_leaves_the_path_as_it_is() {
         let mut path = Path::to(peer()).unwrap();
         let one = load(Transport::Tcp, Direction::Send);
-        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: Some(usize::MAX) }).unwrap();
+        let answer =
+            path.ask(&Ask::Begin { version: VERSION, load: one, cpus: Some(usize::MAX), window: None }).unwrap();
         assert!(matches!(&answer, Answer::Refused(why) if why.contains("the far end has 1 to ")), "{answer:?}");
         path.use_cpus(Some(usize::MAX));
         assert!(path.begin(&one).unwrap_err().contains("the near end has 1 to "));
@@ -274,13 +364,15 @@ mod tests {
     fn who_does_not_know_the_token_is_no_part_of_the_load() {
         let mut path = Path::to(peer()).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::Receive) };
-        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: None }).unwrap();
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: None, window: None }).unwrap();
         let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
         let to = SocketAddr::new(path.far, ports[0]);
         let mut stranger = open_tcp(to, !token).unwrap();
         stranger.set_read_timeout(Some(PATIENCE)).unwrap();
         assert!(matches!(io::Read::read(&mut stranger, &mut [0]), Ok(0) | Err(_)), "it is hung up on");
         let mut known = open_tcp(to, token).unwrap();
+        assert_eq!(path.hear(), Ok(Answer::Begun));
+        path.say(&Ask::Go).unwrap();
         assert!(io::Read::read(&mut known, &mut [0; 100]).unwrap() > 0);
     }
 

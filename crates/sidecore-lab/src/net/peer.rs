@@ -4,7 +4,7 @@
 //! the address that asked.
 
 use super::flow::{Connection, Flow, Side, choose_cpus};
-use super::protocol::{Answer, Ask, Control, Load, Transport, VERSION};
+use super::protocol::{Answer, Ask, Control, Direction, Load, Transport, VERSION, Window};
 use crate::output;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -18,11 +18,13 @@ const MOST: u32 = 4;
 /// How long a near end may say nothing. Its load ends then.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How long the connections of a load may take to come: a path that loses packets takes its time.
-const ARRIVAL: Duration = Duration::from_secs(8);
+const ARRIVAL: Duration = Duration::from_secs(6);
 /// How long one that came may take to show its token: as long as TCP sends it for the third time.
 const SHOW: Duration = Duration::from_secs(2);
+/// How often it looks whether the near end is there.
+const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a token.
-pub(super) const TOKEN: usize = size_of::<u64>();
+const TOKEN: usize = size_of::<u64>();
 
 /// Serves for ever.
 ///
@@ -57,12 +59,12 @@ fn session(control: &mut Control) -> io::Result<()> {
     while let Some(ask) = control.hear()? {
         match ask {
             Ask::Begin { version, .. } if version != VERSION => return refuse(control, &other_version(version)),
-            Ask::Begin { load, cpus, .. } => match load.check().and_then(|()| choose_cpus(Side::Far, cpus)) {
-                Ok(cpus) => run(control, &load, &cpus)?,
+            Ask::Begin { load, cpus, window, .. } => match check(&load, cpus, window) {
+                Ok(cpus) => run(control, &load, &cpus, window)?,
                 // Another load may do.
                 Err(why) => refuse(control, &why)?,
             },
-            Ask::Count | Ask::End => return refuse(control, "no load has begun"),
+            Ask::Count | Ask::End | Ask::Go => return refuse(control, "no load has begun"),
         }
     }
     Ok(())
@@ -75,13 +77,47 @@ fn other_version(there: u32) -> String {
     )
 }
 
+/// Whether that can be done here. The CPUs to do it on.
+fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec<usize>, String> {
+    load.check()?;
+    window.map_or(Ok(()), Window::check)?;
+    choose_cpus(Side::Far, cpus)
+}
+
 /// One load, on those CPUs.
-fn run(control: &mut Control, load: &Load, cpus: &[usize]) -> io::Result<()> {
+fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window>) -> io::Result<()> {
     let connections = match load.transport {
-        Transport::Tcp => tcp(control, load.connections)?,
-        Transport::Udp => udp(control, load.connections)?,
+        Transport::Tcp => tcp(control, load.connections),
+        Transport::Udp => udp(control, load.connections),
     };
-    let flow = Flow::begin(load, Side::Far, cpus, connections)?;
+    let connections = match connections {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            return refuse(control, "the connections of the load did not come: a firewall may drop them");
+        }
+        connections => connections?,
+    };
+    let begin = || Flow::begin(load, Side::Far, cpus, connections);
+    let flow = if load.direction == Direction::Receive {
+        control.say(&Answer::Begun)?;
+        // What is sent from now on may leave no room for what is said, so that must have come before.
+        match control.hear()? {
+            Some(Ask::Go) => begin()?,
+            Some(_) => return refuse(control, "it is not told to go"),
+            None => return Ok(()),
+        }
+    } else {
+        let flow = begin()?;
+        control.say(&Answer::Begun)?;
+        flow
+    };
+    match window {
+        Some(window) => count_window(control, flow, window),
+        None => count(control, flow),
+    }
+}
+
+/// Counts when it is asked to.
+fn count(control: &mut Control, flow: Flow) -> io::Result<()> {
     loop {
         match control.hear()? {
             Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,
@@ -89,10 +125,46 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize]) -> io::Result<()> {
                 drop(flow);
                 return control.say(&Answer::Ended);
             }
-            Some(Ask::Begin { .. }) => return refuse(control, "one load at a time"),
+            Some(Ask::Begin { .. } | Ask::Go) => return refuse(control, "one load at a time"),
             None => return Ok(()),
         }
     }
+}
+
+/// Counts at the begin and at the end of the window, and says so when it is asked.
+fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result<()> {
+    let began = Instant::now();
+    while !flow.has_traffic() && began.elapsed() < ARRIVAL {
+        thread::sleep(Duration::from_millis(1));
+    }
+    if !is_there_for(control, Duration::from_millis(window.warm_up_ms))? {
+        return Ok(());
+    }
+    let before = flow.count();
+    if !is_there_for(control, Duration::from_millis(window.counted_ms))? {
+        return Ok(());
+    }
+    let after = flow.count();
+    drop(flow);
+    match control.hear()? {
+        Some(Ask::Count) => control.say(&Answer::Window(Box::new([before, after]))),
+        Some(_) => refuse(control, "the load has ended"),
+        None => Ok(()),
+    }
+}
+
+/// Waits so long, while the near end does not hang up. Whether it has not.
+fn is_there_for(control: &Control, time: Duration) -> io::Result<bool> {
+    let until = Instant::now() + time;
+    let connection = control.connection();
+    connection.set_nonblocking(true)?;
+    let mut is_there = true;
+    while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| is_there && !rest.is_zero()) {
+        thread::sleep(rest.min(LOOK));
+        is_there = !matches!(connection.peek(&mut [0]), Ok(0));
+    }
+    connection.set_nonblocking(false)?;
+    Ok(is_there)
 }
 
 /// That many connections from the address that asks, each of which knew the token.
@@ -126,7 +198,7 @@ fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
     (shown == token.to_le_bytes()).then_some(Connection::Tcp(stream))
 }
 
-/// That many sockets, each connected to where the token came from, which is told so.
+/// That many sockets, each connected to where the token came from.
 fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let sockets = (0..count).map(|_| UdpSocket::bind(SocketAddr::new(here, 0))).collect::<io::Result<Vec<_>>>()?;
@@ -141,7 +213,6 @@ fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
             match socket.recv_from(&mut shown) {
                 Ok((TOKEN, from)) if from.ip() == there && shown == token.to_le_bytes() => {
                     socket.connect(from)?;
-                    socket.send(&shown)?;
                     break;
                 }
                 // Somebody else's, or none yet.

@@ -67,12 +67,38 @@ impl Load {
     }
 }
 
+/// When an end counts, from the first message on that it sends or receives. So nothing needs to be said while a load goes on, which
+/// may leave no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Window {
+    pub(super) warm_up_ms: u64,
+    pub(super) counted_ms: u64,
+}
+
+impl Window {
+    /// Longest parts, ms.
+    const MOST: u64 = 60_000;
+
+    /// Whether an end can do that. A stranger may have asked.
+    ///
+    /// # Errors
+    /// What is out of bounds.
+    pub(super) fn check(self) -> Result<(), String> {
+        if self.warm_up_ms > Self::MOST || !(1..=Self::MOST).contains(&self.counted_ms) {
+            return Err(format!("a load warms up and is counted for {} s at most each", Self::MOST / 1000));
+        }
+        Ok(())
+    }
+}
+
 /// What the near end asks.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Ask {
     /// Connections for that load are about to come; traffic goes as they are there. The far end's threads run on so many of its
     /// CPUs, the last ones; `None`: on all.
-    Begin { version: u32, load: Load, cpus: Option<usize> },
+    Begin { version: u32, load: Load, cpus: Option<usize>, window: Option<Window> },
+    /// The far end may send: what it said has come.
+    Go,
     /// What was counted until now.
     Count,
     /// The load has ended.
@@ -84,6 +110,10 @@ pub(super) enum Ask {
 pub(super) enum Answer {
     /// Connections are expected at these ports; each begins with the token. UDP has a port for each.
     Ready { ports: Vec<u16>, token: u64 },
+    /// All of them came.
+    Begun,
+    /// What was counted at the begin and at the end of the window. The load has ended.
+    Window(Box<[Account; 2]>),
     /// What was counted.
     Counted(Box<Account>),
     /// The load has ended.
@@ -149,5 +179,8 @@ mod tests {
             Load { rate: Some(0.0), ..good },
         ];
         assert!(bad.iter().all(|load| load.check().is_err()));
+        let window = |warm_up_ms, counted_ms| Window { warm_up_ms, counted_ms }.check().is_ok();
+        assert!(window(0, 1) && window(60_000, 60_000));
+        assert!(!window(0, 0) && !window(60_001, 1) && !window(0, u64::MAX));
     }
 }

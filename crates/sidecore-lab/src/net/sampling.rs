@@ -11,7 +11,7 @@ mod sys;
 
 use account::Account;
 use awake::Awake;
-use collect::Taken;
+use collect::{Collected, Taken};
 use events::{Clock, Events, PERIOD_NS, Reach};
 pub(crate) use profile::{Breakdown, Profile, Share, Whose};
 pub(crate) use rules::{COMPONENTS, Component, Rules};
@@ -34,11 +34,12 @@ pub(crate) enum Idling {
     KeptForTimer,
 }
 
-/// What samplers are to see, and what they know of the kernel before they begin.
+/// What samplers are to see, and what they know of the kernel before they begin. Idle CPUs are kept awake as long as this or one of its
+/// samplers lives: threads that run last can take long to begin and to end on a busy machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     cpus: Vec<usize>,
-    idling: Idling,
+    awake: Arc<Awake>,
     /// Threads of this process that do the work of a device.
     device: Vec<u32>,
     /// `None`: the kernel hides its functions.
@@ -51,7 +52,7 @@ pub(crate) struct Setup {
 ///
 /// Without the right to see all it sees what the thread that started it does, and what that starts from then on.
 pub(crate) struct Sampler {
-    collecting: JoinHandle<(Taken, Vec<perf_event::Sampler>)>,
+    collecting: JoinHandle<Collected>,
     /// Dropping it ends the collection.
     until: Sender<()>,
     began: Instant,
@@ -61,19 +62,31 @@ pub(crate) struct Sampler {
     clock: Clock,
     knows_kernel: bool,
     modules: BTreeSet<String>,
-    awake: Awake,
+    awake: Arc<Awake>,
     left_out: Vec<String>,
 }
 
 impl Setup {
     /// Of those CPUs, which may idle meanwhile or not. Reads which functions the kernel has.
-    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Self {
+    ///
+    /// # Errors
+    /// They cannot be kept awake.
+    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, String> {
+        let are_kept = match idling {
+            Idling::Let => false,
+            Idling::Kept => true,
+            Idling::KeptForTimer => {
+                let of_time = |events: Events| events.reach == Reach::Machine && events.clock == Clock::Time;
+                Events::open_from(Reach::Machine, cpus).is_ok_and(of_time)
+            }
+        };
+        let awake = Arc::new(if are_kept { Awake::keep(cpus)? } else { Awake::default() });
         let text = fs::read(KALLSYMS).unwrap_or_default();
         let (symbols, left_out) = match Symbols::parse(&String::from_utf8_lossy(&text)) {
             Ok(symbols) => (Some(Arc::new(symbols)), Vec::new()),
             Err(why) => (None, vec![format!("which of the kernel's functions ran: {why}")]),
         };
-        Self { cpus: cpus.to_vec(), idling, device: Vec::new(), symbols, modules: modules(), left_out }
+        Ok(Self { cpus: cpus.to_vec(), awake, device: Vec::new(), symbols, modules: modules(), left_out })
     }
 
     /// With those threads of this process, which do the work of a device and its driver.
@@ -100,13 +113,7 @@ impl Sampler {
         left_out.extend(setup.left_out.iter().cloned());
         let knows_kernel = setup.symbols.is_some() && reach != Reach::OwnOutside;
         let symbols = setup.symbols.clone().unwrap_or_default();
-        let are_kept = match setup.idling {
-            Idling::Let => false,
-            Idling::Kept => true,
-            Idling::KeptForTimer => clock == Clock::Time,
-        };
-        let awake = if are_kept { Awake::keep(&setup.cpus)? } else { Awake::default() };
-        let taken = Taken::new(symbols, &awake.numbers, &setup.device);
+        let taken = Taken::new(symbols, &setup.awake.numbers, &setup.device);
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
@@ -126,7 +133,7 @@ impl Sampler {
             clock,
             knows_kernel,
             modules: setup.modules.clone(),
-            awake,
+            awake: setup.awake.clone(),
             left_out,
         })
     }
@@ -147,11 +154,11 @@ impl Sampler {
     /// The kernel's account of CPU time cannot be read.
     pub(crate) fn stop(self) -> Result<Profile, String> {
         drop(self.until);
-        let watched_us = self.began.elapsed().as_secs_f64() * 1e6 * self.cpus.len() as f64;
-        let idle_us = Account::now()?.idle_us_since(&self.account, &self.cpus) as f64;
+        let collected = self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let Collected { taken, mut samplers, ended, account } = collected;
         drop(self.awake);
-        let (taken, mut samplers) =
-            self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let watched_us = (ended - self.began).as_secs_f64() * 1e6 * self.cpus.len() as f64;
+        let idle_us = account?.idle_us_since(&self.account, &self.cpus) as f64;
         let (busy_us, idle_us) = match self.reach {
             Reach::Machine => ((watched_us - idle_us).max(0.0), Some(idle_us)),
             Reach::Own | Reach::OwnOutside => (running_us(&mut samplers), None),

@@ -6,24 +6,28 @@ use crate::net::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Sha
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     breakdown: Breakdown,
-    /// CPU time of all that ran, as the kernel accounts it, us.
+    /// CPU time of all that ran while the window counted, us.
     busy_us: f64,
+    /// CPU time while samples were taken, which is a little longer, as the kernel accounts it, us.
+    accounted_us: f64,
     /// The same by samples; `None`: they are not of time.
     sampled_us: Option<f64>,
 }
 
 impl Parts {
-    /// Of what was sampled, the work of those processes, and what was done for packets meanwhile.
-    pub(crate) fn of(profile: &Profile, rules: &Rules, processes: &[u32]) -> Self {
+    /// Of what was sampled, the work of those processes, and what was done for packets meanwhile. All that ran took so much CPU
+    /// time while the window counted.
+    pub(crate) fn of(profile: &Profile, rules: &Rules, processes: &[u32], busy_us: f64) -> Self {
         let breakdown = profile.breakdown(rules, Whose::Of(processes));
         let sampled_us = profile.agreement(&breakdown).map(|agreement| agreement * profile.busy_us);
-        Self { breakdown, busy_us: profile.busy_us, sampled_us }
+        Self { breakdown, busy_us, accounted_us: profile.busy_us, sampled_us }
     }
 
     /// With what another window came to.
     pub(crate) fn add(&mut self, more: &Self) {
         self.breakdown.add(&more.breakdown);
         self.busy_us += more.busy_us;
+        self.accounted_us += more.accounted_us;
         self.sampled_us = self.sampled_us.zip(more.sampled_us).map(|(own, more)| own + more);
     }
 
@@ -50,12 +54,13 @@ impl Parts {
 
     /// CPU time by samples, divided by what the kernel accounts.
     pub(crate) fn sampled(&self) -> Option<f64> {
-        Some(self.sampled_us? / self.busy_us).filter(|ratio| ratio.is_finite())
+        Some(self.sampled_us? / self.accounted_us).filter(|ratio| ratio.is_finite())
     }
 
     fn part_us(&self, samples: u64) -> Option<Share> {
         let breakdown = &self.breakdown;
-        let path_us = self.busy_us * breakdown.of_path() as f64 / breakdown.busy().max(1) as f64;
+        let ran = breakdown.of_path() + breakdown.elsewhere;
+        let path_us = self.busy_us * breakdown.of_path() as f64 / ran.max(1) as f64;
         breakdown.share(samples).map(|share| share.of_all(path_us))
     }
 }

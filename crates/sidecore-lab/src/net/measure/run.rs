@@ -7,13 +7,15 @@ use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
 use crate::net::link::Link;
 use crate::net::path::{Both, Path};
-use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::protocol::{Direction, Load, Transport, Window};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// What every load has before it counts.
 const WARM_UP: Duration = Duration::from_millis(200);
+/// How long its first message may take.
+const ARRIVAL: Duration = Duration::from_secs(8);
 /// How often a run looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -92,7 +94,7 @@ impl Instruments {
 impl Sampling {
     /// With what cannot be seen here.
     fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
-        let setup = Setup::new(&online()?, Idling::KeptForTimer).with_device(Link::threads());
+        let setup = Setup::new(&online()?, Idling::KeptForTimer)?.with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
         if let Some(missing) = tried.sees_only_own() {
             return Err(missing.to_owned());
@@ -101,8 +103,8 @@ impl Sampling {
         Ok((Self { setup, rules: Rules::own()?, processes, keeps_stacks }, unseen))
     }
 
-    fn parts(&self, profile: &Profile) -> Parts {
-        Parts::of(profile, &self.rules, &self.processes)
+    fn parts(&self, profile: &Profile, near: &Account) -> Parts {
+        Parts::of(profile, &self.rules, &self.processes, near.busy_s() * 1e6)
     }
 }
 
@@ -117,7 +119,12 @@ impl Run {
         window: Duration,
         instruments: &mut Instruments,
     ) -> Result<Self, String> {
-        let mut running = path.begin(load)?;
+        let ms = |time: Duration| time.as_millis() as u64;
+        let running = path.begin_window(load, Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) })?;
+        let until = Instant::now() + ARRIVAL;
+        while !running.has_traffic() && Instant::now() < until {
+            instruments.wait(Duration::from_millis(1))?;
+        }
         instruments.wait(WARM_UP)?;
         let sampler = instruments.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
         let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
@@ -125,16 +132,17 @@ impl Run {
             hardware.reset();
         }
         running.keep_latencies(true);
-        let (before, spare_before) = (running.count()?, spare());
+        let (before, spare_before) = (running.count_near(), spare());
         instruments.wait(window)?;
-        let mut both = running.count()?.since(&before);
+        let mut near = running.count_near().since(&before);
         running.keep_latencies(false);
-        both.near.leave_out(&spare_before, &spare());
+        near.leave_out(&spare_before, &spare());
         let hardware = instruments.hardware.as_mut().and_then(Counters::read);
         let profile = sampler.map(Sampler::stop).transpose()?;
-        let latencies = running.end()?;
+        let (far, latencies) = running.end_window()?;
+        let both = Both { near, far };
         let seen = profile.as_ref().zip(instruments.sampling.as_ref());
-        let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile));
+        let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile, &both.near));
         let stacks = seen.filter(|(_, sampling)| sampling.keeps_stacks).map(|(profile, _)| profile.folded());
         Ok(Self { both, latencies, hardware, breakdown, stacks: stacks.unwrap_or_default() })
     }

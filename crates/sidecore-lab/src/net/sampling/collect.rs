@@ -1,5 +1,6 @@
 //! A thread that takes samples from the kernel while others run, and adds them up.
 
+use super::account::Account;
 use super::profile::{AWAKE, DEVICE, Processes, SAMPLING, Stack};
 use super::symbols::{Id, Symbols};
 use perf_event::Sampler;
@@ -9,7 +10,7 @@ use std::collections::hash_map::Entry;
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What was taken so far.
 #[derive(Debug)]
@@ -20,6 +21,17 @@ pub(super) struct Taken {
     pub(super) lost: u64,
     /// Threads that do not count for their process, and what they count for.
     apart: HashMap<u32, u32>,
+}
+
+/// What a collection came to.
+pub(super) struct Collected {
+    pub(super) taken: Taken,
+    /// They have stopped.
+    pub(super) samplers: Vec<Sampler>,
+    /// When they stopped.
+    pub(super) ended: Instant,
+    /// The kernel's account of that instant.
+    pub(super) account: Result<Account, String>,
 }
 
 /// How often it looks: buffers hold several times as much.
@@ -42,8 +54,8 @@ impl Taken {
         Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, apart }
     }
 
-    /// Takes what there is until nobody holds the other end of `until` any more. Gives the samplers back, stopped.
-    pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> (Self, Vec<Sampler>) {
+    /// Takes what there is until nobody holds the other end of `until` any more.
+    pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> Collected {
         self.apart.extend(this_thread().map(|own| (own, SAMPLING)));
         self.processes.called(SAMPLING, "sampling");
         self.processes.called(AWAKE, "awake");
@@ -56,9 +68,13 @@ impl Taken {
         for sampler in &mut samplers {
             // One that cannot be stopped goes on into a buffer that nobody reads.
             let _ = sampler.disable();
+        }
+        // Here, for on a busy machine this thread may have come round to it long after it was told to.
+        let (ended, account) = (Instant::now(), Account::now());
+        for sampler in &mut samplers {
             self.take_from(sampler);
         }
-        (self, samplers)
+        Collected { taken: self, samplers, ended, account }
     }
 
     fn take_from(&mut self, sampler: &mut Sampler) {

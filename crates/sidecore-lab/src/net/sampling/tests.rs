@@ -83,7 +83,7 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
             Err(why) => return skipped(&why),
         };
         let is_of_time = events.clock == Clock::Time;
-        let sampler = Sampler::begin(events, &Setup::new(&cpus, Idling::Let)).unwrap();
+        let sampler = Sampler::begin(events, &Setup::new(&cpus, Idling::Let).unwrap()).unwrap();
         assert!(sampler.sees_only_own().is_some());
         work();
         let profile = sampler.stop().unwrap();
