@@ -290,7 +290,7 @@ columns! {
     /// What was found here.
     Measured = effect("effect.measured", "measured", |row| changed(row, Key::Measured));
     /// The bounds of that: made of the next two.
-    MeasuredBounds = effect("", "95 % within", measured_bounds);
+    MeasuredBounds = Column { expendable: 2, ..effect("", "95 % within", measured_bounds) };
     /// With 95 % probability it is more than this.
     MeasuredLow = json_only("effect.low");
     /// With 95 % probability it is less than this.
