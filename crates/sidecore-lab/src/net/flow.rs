@@ -163,12 +163,6 @@ impl Flow {
         Ok(flow)
     }
 
-    /// Whether a message was sent or received.
-    pub(super) fn has_traffic(&self) -> bool {
-        let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
-        self.counters.iter().any(any)
-    }
-
     /// What was counted by now, also by the kernel.
     pub(super) fn count(&self) -> Account {
         let mut account = Account::of_kernel();
@@ -184,6 +178,12 @@ impl Flow {
     /// Latencies count from now on, or do not.
     pub(super) fn keep_latencies(&self, kept: bool) {
         self.shared.kept.store(kept, Ordering::Relaxed);
+    }
+
+    /// Whether a message was sent or received.
+    pub(super) fn has_traffic(&self) -> bool {
+        let any = |counters: &Arc<Counters>| counters.sent.read().messages + counters.received.read().messages > 0;
+        self.counters.iter().any(any)
     }
 
     /// Ends it. The latencies of all connections.

@@ -319,7 +319,7 @@ mod tests {
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         // As version 1 asked.
         let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
-                     \"size\":64,\"connections\":1,\"rate\":null}}}\n";
+                     \"size\":64,\"connections\":1}}}\n";
         connection.write_all(asked.as_bytes()).unwrap();
         let answer: Option<Answer> = Control::new(connection).hear().unwrap();
         assert!(
@@ -331,15 +331,22 @@ mod tests {
     #[test]
     fn the_far_end_counts_by_itself_in_a_window() {
         let mut path = Path::to(peer()).unwrap();
-        for direction in [Direction::Send, Direction::Receive, Direction::RoundTrip] {
+        let mut window_of = |direction| {
             let window = Window { warm_up_ms: 20, counted_ms: 30 };
             let running = path.begin_window(&load(Transport::Udp, direction), window).unwrap();
             while !running.has_traffic() {}
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(60));
             let (far, _) = running.end_window().unwrap();
             assert!(far.at_ns >= 30_000_000, "{direction:?}: {far:?}");
-            assert_eq!(far.sent.messages > 0, direction != Direction::Send, "{far:?}");
-            assert_eq!(far.received.messages > 0, direction != Direction::Receive, "{far:?}");
+            (far.sent.messages > 0, far.received.messages > 0)
+        };
+        for (direction, counted) in [
+            (Direction::Send, (false, true)),
+            (Direction::Receive, (true, false)),
+            (Direction::RoundTrip, (true, true)),
+        ] {
+            // On a busy machine nothing may run in so short a window.
+            assert!((0..1_000).any(|_| window_of(direction) == counted), "{direction:?}");
         }
         let long = Window { warm_up_ms: 0, counted_ms: u64::MAX };
         let refused = path.begin_window(&load(Transport::Tcp, Direction::Send), long).unwrap_err();

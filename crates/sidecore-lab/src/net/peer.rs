@@ -6,6 +6,7 @@
 use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, Transport, VERSION, Window};
 use crate::output;
+use serde_json::Value;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -56,9 +57,12 @@ fn session(control: &mut Control) -> io::Result<()> {
     control.connection().set_nodelay(true)?;
     control.connection().set_read_timeout(Some(SILENCE))?;
     control.connection().set_write_timeout(Some(SILENCE))?;
-    while let Some(ask) = control.hear()? {
-        match ask {
-            Ask::Begin { version, .. } if version != VERSION => return refuse(control, &other_version(version)),
+    while let Some(asked) = control.hear::<Value>()? {
+        // The rest of what another version asks may not be known here.
+        if let Some(version) = asked["Begin"]["version"].as_u64().filter(|version| *version != u64::from(VERSION)) {
+            return refuse(control, &other_version(version));
+        }
+        match serde_json::from_value(asked)? {
             Ask::Begin { load, cpus, window, .. } => match check(&load, cpus, window) {
                 Ok(cpus) => run(control, &load, &cpus, window)?,
                 // Another load may do.
@@ -70,7 +74,7 @@ fn session(control: &mut Control) -> io::Result<()> {
     Ok(())
 }
 
-fn other_version(there: u32) -> String {
+fn other_version(there: u64) -> String {
     format!(
         "this peer speaks version {VERSION} of the protocol, and the near end version {there}: \
          install the same sidecore at both ends"

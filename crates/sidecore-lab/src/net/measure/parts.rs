@@ -31,7 +31,7 @@ impl Parts {
         self.sampled_us = self.sampled_us.zip(more.sampled_us).map(|(own, more)| own + more);
     }
 
-    /// CPU time of the path that each component took, us, with the bounds that sampling leaves. None: nothing was sampled.
+    /// CPU time of the path that each component took, us, with the bounds that sampling leaves; empty where nothing was sampled.
     pub(crate) fn us(&self) -> Vec<(Component, Share)> {
         let of = |component| Some((component, self.part_us(self.breakdown.samples(component))?));
         COMPONENTS.into_iter().filter_map(of).collect()

@@ -63,18 +63,6 @@ impl Instruments {
         self
     }
 
-    /// Lets so much time pass.
-    fn wait(&self, time: Duration) -> Result<(), String> {
-        let until = Instant::now() + time;
-        while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
-            if self.interrupt.as_ref().is_some_and(Interrupt::came) {
-                return Err(STOPPED.to_owned());
-            }
-            thread::sleep(rest.min(LOOK));
-        }
-        Ok(())
-    }
-
     /// With samples of where the CPU time goes: of this process, and of the far end's where it is on this machine. What of it
     /// cannot be is said. With a link made here its threads are the device and its driver.
     #[must_use]
@@ -88,6 +76,18 @@ impl Instruments {
             Err(why) => left_out.push(format!("where the time goes: {why}")),
         }
         self
+    }
+
+    /// Lets so much time pass.
+    fn wait(&self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
+            if self.interrupt.as_ref().is_some_and(Interrupt::came) {
+                return Err(STOPPED.to_owned());
+            }
+            thread::sleep(rest.min(LOOK));
+        }
+        Ok(())
     }
 }
 
