@@ -165,7 +165,7 @@ fn rows_that_a_plan_cannot_run_are_refused_or_left_out() {
     for (plan, lines, why) in [
         (inic, &[&good.replace("net-hoti", "net-lhcb")][..], "`sidecore net papers hoti --json FILE`"),
         ("plans/lhcb.toml", &[&good], "`sidecore net papers lhcb --json FILE`"),
-        ("plans/queue.toml", &[&good], "plans/inic.toml and plans/lhcb.toml those of `net papers`"),
+        ("plans/queue.toml", &[&good], "those of `net papers` are predicted by plans/inic.toml and plans/lhcb.toml"),
         (inic, &[&first, &second(r#","settings":{"nic.colour":"red"}"#)], "nic.colour"),
         (inic, &[&first, &second(r#","settings":{"client.connections":"many"}"#)], "client.connections"),
         (inic, &[&first, &second(r#","settings":{"client.connections":32}"#)], "settings are names with texts"),

@@ -1,4 +1,5 @@
-//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them.
+//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them; those of `net papers` go to
+//! [`paper_rows`].
 
 use super::compare::percent;
 use super::output::{self, progress};
@@ -34,8 +35,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     }
     if plan.system.name != "machine" {
         return Err(format!(
-            "{} holds rows of the laboratory: a plan of `bench calibrate` predicts those of a bench, plans/inic.toml and \
-             plans/lhcb.toml those of `net papers`",
+            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers` are predicted by \
+             plans/inic.toml and plans/lhcb.toml",
             path.display()
         ));
     }
