@@ -92,6 +92,8 @@ pub(crate) enum NetCommand {
     Where(Box<NetWhere>),
     /// Find the settings that make a path good
     Tune(NetTune),
+    /// Make the tables of two papers about interfaces again, on links of this machine
+    Papers(NetPapers),
 }
 
 #[derive(Debug, Args)]
@@ -213,6 +215,35 @@ pub(crate) struct NetMeasure {
     pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) link: LinkProperties,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NetPapers {
+    /// Only this one
+    #[arg(value_enum)]
+    pub(crate) paper: Option<Paper>,
+    /// Fewer cases and shorter runs
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How long each run counts, ms
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub(crate) ms: Option<u64>,
+    /// How often each is measured, in turn with the others; an interval takes six
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) repeats: Option<u16>,
+    /// Where the plans are that simulate the papers
+    #[arg(long, value_name = "DIR", default_value = "plans")]
+    pub(crate) plans: PathBuf,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// An interface on the processor's chip against one behind a bus: Liao and Bhuyan, HOTI 2009
+    Hoti,
+    /// Frame size and interrupt coalescence between two PCs: slides by Thannhaeuser
+    Lhcb,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ mod links;
 mod measure;
 mod packets;
 mod pair;
+mod papers;
 mod path;
 mod peer;
 mod protocol;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
         NetCommand::Tune(args) => tune::run(args).map(|()| 0),
+        NetCommand::Papers(args) => papers::run(args).map(|()| 0),
     }
 }
 

@@ -104,6 +104,10 @@ const fn found(name: &'static str, header: &'static str, expendable: u8, better:
     Column { header, better, ..set(name, expendable, write) }
 }
 
+const fn effect(name: &'static str, header: &'static str, make: fn(&Row) -> Option<String>) -> Column {
+    Column { header, better: Depends, form: Form::Made(make), ..text(name, 0) }
+}
+
 const fn json_only(name: &'static str) -> Column {
     Column { header: "", better: Depends, form: Form::JsonOnly, ..text(name, 0) }
 }
@@ -143,6 +147,20 @@ columns! {
     Jobs = set("jobs", 0, plain);
     /// Size of a message in bytes.
     Size = set("size", 0, |size| bytes(size as u64));
+    /// What each access to a register of the link cost, us.
+    RegisterUs = Column { header: "register", ..set("link.register_us", 3, micros) };
+    /// The link's largest IP packet, bytes.
+    Mtu = Column { header: "MTU", ..set("link.mtu", 3, plain) };
+    /// Frames at which the link interrupts.
+    ModerateCount = json_only("link.moderate_count");
+    /// How long a frame waits for that at most, us.
+    ModerateUs = json_only("link.moderate_us");
+    /// When the link interrupts: made of these two.
+    Moderation = Column { header: "moderation", form: Form::Made(moderation), ..text("", 3) };
+    /// Frames that the link handed over with an interrupt.
+    FramesPerInterrupt = found("link.frames_per_interrupt", "frames/interrupt", 3, Depends, digits);
+    /// Bytes of a frame on the link, with its addresses.
+    BytesPerFrame = found("link.bytes_per_frame", "bytes/frame", 4, Depends, digits);
     /// Offered load as a fraction of the capacity, where requests arrive on their own schedule.
     Load = set("load", 0, plain);
     /// Completed operations a second, of all clients together.
@@ -157,7 +175,7 @@ columns! {
     PacketsPerS = found("packets_per_s", "packets/s", 5, Depends, rate);
     /// CPU time of the whole machine for each packet, us.
     CpuPerPacket = found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
-    /// CPU time of the whole machine for each byte of payload, ns.
+    /// CPU time for each byte of payload, ns: of the whole machine, or of both ends and the link between them.
     CpuPerByte = found("cpu_ns_per_byte", "CPU/byte", 1, Less, |ns| format!("{} ns", digits(ns)));
     /// CPU time of the path for each packet, by component, us: the device's driver.
     DriverPerPacket = found("packet_us.driver", "driver", 2, Less, micros);
@@ -269,6 +287,22 @@ columns! {
     PerSend = found("messages_per_send", "per send", 4, More, digits);
     /// Share of a program's messages that go through rings.
     RingShare = found("ring_share", "by ring", 6, Depends, percent);
+    /// What others found of an effect, in its unit.
+    Published = effect("effect.published", "published", |row| changed(row, Key::Published));
+    /// What a simulation says of it.
+    Simulated = effect("effect.simulated", "simulated", |row| changed(row, Key::Simulated));
+    /// What was found here.
+    Measured = effect("effect.measured", "measured", |row| changed(row, Key::Measured));
+    /// The bounds of that: made of the next two.
+    MeasuredBounds = Column { expendable: 2, ..effect("", "95 % within", measured_bounds) };
+    /// With 95 % probability it is more than this.
+    MeasuredLow = json_only("effect.low");
+    /// With 95 % probability it is less than this.
+    MeasuredHigh = json_only("effect.high");
+    /// `x` for a ratio, `us` for a difference.
+    EffectUnit = json_only("effect.unit");
+    /// Whether it goes the way that was published.
+    Agrees = text("agrees", 0);
     /// This row's figure divided by the baseline's.
     // Of rates more is better, of times less: the scenario's words say which.
     Ratio = found("ratio", "ratio", 0, Depends, ratio);
@@ -351,6 +385,22 @@ fn reach(row: &Row) -> Option<String> {
 fn share_bounds(row: &Row) -> Option<String> {
     let [low, high] = [Key::ShareLow, Key::ShareHigh].map(|key| row.number(key).map(percent));
     Some(format!("{} to {}", low?, high?))
+}
+
+/// When a link interrupts.
+fn moderation(row: &Row) -> Option<String> {
+    let (count, us) = (row.number(Key::ModerateCount)?, row.number(Key::ModerateUs)?);
+    Some(format!("{} or {}", plain(count), micros(us)))
+}
+
+/// An effect in its unit.
+fn changed(row: &Row, key: Key) -> Option<String> {
+    let value = row.number(key)?;
+    Some(if row.text(Key::EffectUnit) == Some("us") { format!("{value:+.1} us") } else { ratio(value) })
+}
+
+fn measured_bounds(row: &Row) -> Option<String> {
+    Some(format!("{} to {}", changed(row, Key::MeasuredLow)?, changed(row, Key::MeasuredHigh)?))
 }
 
 fn seconds(seconds: f64) -> String {

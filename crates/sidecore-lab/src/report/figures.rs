@@ -1,5 +1,6 @@
 //! Which plots a scenario gets, and what is in them.
 
+mod papers;
 mod series;
 
 use super::column::Key;
@@ -38,6 +39,9 @@ pub(crate) fn figures(scenario: &str, rows: &[&Row]) -> Vec<Group> {
         "scaling" => vec![by_number(rows)],
         "net" => vec![loads(rows), packets(rows)],
         "net-where" => vec![components(rows)],
+        "net-hoti" | "net-lhcb" => vec![papers::links(rows)],
+        "net-hoti-where" => vec![papers::components(rows)],
+        "net-hoti-effects" | "net-lhcb-effects" => vec![papers::effects(rows)],
         "net-tune" => vec![effects(rows), frontier(rows)],
         _ => vec![bare(rows)],
     };

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 19] = [
+const KNOWN: [(&str, &str, &str); 24] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -87,6 +87,35 @@ const KNOWN: [(&str, &str, &str); 19] = [
         "Link: a link with properties against how it is set",
         "What one TCP connection carries over a link without a rate, against what it is to carry and against veth. Of moderation: \
          packets that an interrupt announces and the time that it adds, against core's policy simulated on the same instants.",
+    ),
+    (
+        "net-hoti",
+        "HOTI 2009: two interfaces",
+        "What two links of this machine carry and cost that differ in what an access to a register takes: nothing, as on the \
+         processor's chip, or 1 us, as behind a bus.",
+    ),
+    (
+        "net-hoti-where",
+        "HOTI 2009: where the time of a packet goes",
+        "CPU time for each packet of the near end, by component, of both ends and of the link, whose threads count as the driver. No \
+         processor sleeps meanwhile, so the other columns are not those of the table before.",
+    ),
+    (
+        "net-hoti-effects",
+        "HOTI 2009: from the chip to the bus",
+        "How much a figure changes from the integrated interface to the discrete one, beside what the paper and its simulation say. \
+         Intervals are each for itself.",
+    ),
+    (
+        "net-lhcb",
+        "LHCb: frame size and interrupt coalescence",
+        "What a line of 1 Gbit/s carries, and how long a question takes to be answered.",
+    ),
+    (
+        "net-lhcb-effects",
+        "LHCb: from small to large",
+        "How much a figure changes with the frame size or the coalescence time, beside what the slides and their simulation say. \
+         Intervals are each for itself.",
     ),
     (
         "nginx",

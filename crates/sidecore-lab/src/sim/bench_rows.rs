@@ -1,7 +1,9 @@
-//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them.
+//! The rows of a fresh `sidecore bench` against what the plan of this machine predicts for them; those of `net papers` go to
+//! [`paper_rows`].
 
 use super::compare::percent;
 use super::output::{self, progress};
+use super::paper_rows;
 use crate::args::Plans;
 use crate::output::print;
 use crate::report::{Grid, Key, Row, digits};
@@ -28,13 +30,18 @@ struct Case {
 
 /// Reads the rows, predicts those that the plan knows and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
+    if let Some(scenario) = paper_rows::scenario(plan) {
+        return paper_rows::compare(plan, (path, scenario), &read(path)?, args);
+    }
     if plan.system.name != "machine" {
         return Err(format!(
-            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them",
+            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers` are predicted by \
+             plans/inic.toml and plans/lhcb.toml",
             path.display()
         ));
     }
-    let rows = read(path)?;
+    let mut rows = read(path)?;
+    rows.retain(|row| ["crypto", "notify"].contains(&row.scenario()));
     let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
     for (index, row) in rows.iter().enumerate() {
@@ -66,7 +73,7 @@ fn predicted(plan: &Plan, Case { name, set, measured }: Case, seed: u64) -> Resu
     Ok(measured.into_iter().filter_map(cell).collect())
 }
 
-/// The rows of the scenarios that the plan can run.
+/// All rows of the file.
 fn read(path: &Path) -> Result<Vec<Row>, String> {
     let file = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
@@ -74,8 +81,7 @@ fn read(path: &Path) -> Result<Vec<Row>, String> {
     let row = |(index, line)| {
         Row::from_json_line(line).map_err(|error| format!("{file}:{}: is no row of a bench: {error}", index + 1))
     };
-    let rows: Result<Vec<Row>, _> = lines.map(row).collect();
-    Ok(rows?.into_iter().filter(|row| ["crypto", "notify"].contains(&row.scenario())).collect())
+    lines.map(row).collect()
 }
 
 /// The row as the plan can run it, if it can.

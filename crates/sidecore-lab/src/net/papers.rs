@@ -1,0 +1,135 @@
+//! `sidecore net papers`: what two papers found about interfaces, on links of this machine.
+//!
+//! A paper's numbers belong to its machines. What can be compared is an effect: how much a figure changes from one interface to
+//! the other. So each load runs on two links that differ in one thing, one right after the other, again and again.
+
+mod contrast;
+mod effect;
+mod hoti;
+mod lhcb;
+
+use super::pair::Pair;
+use crate::args::{NetPapers, Paper};
+use crate::bench::{Outcome, export};
+use crate::interrupt::{Interrupt, STOPPED};
+use crate::progress::Progress;
+use crate::sim::Predictions;
+use contrast::Contrast;
+use effect::Effect;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// Long enough for a few thousand packets, and for a hundred.
+const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(300)];
+/// Fewer than six make no interval.
+const REPEATS: [usize; 2] = [12, 6];
+
+/// Of what is simulated.
+const SEED: u64 = 1;
+/// A load that goes wrong so often is not tried again.
+const MOST_WRONG: usize = 2;
+
+/// What of a paper is made again.
+struct Study {
+    /// Scenario of its rows; that of its effects ends with [`EFFECTS`].
+    scenario: &'static str,
+    /// The plan that simulates it.
+    plan: &'static str,
+    contrasts: Vec<Contrast>,
+    effects: Vec<Effect>,
+    /// Whether its effects are of one kind, so that the largest of them can be named.
+    is_ordered: bool,
+    /// What must be known to read its rows.
+    notes: &'static [&'static str],
+}
+
+/// Ends the scenario of a paper's effects.
+const EFFECTS: &str = "-effects";
+
+/// Measures what was asked for and shows it.
+///
+/// # Errors
+/// What this machine or user lacks.
+pub(super) fn run(args: &NetPapers) -> Result<(), String> {
+    // It is said at once what is missing. A user's own namespace can be made only while there is one thread.
+    Pair::by_veth()?;
+    let mut studies: Vec<Study> = [(Paper::Hoti, hoti::study as fn(bool) -> Study), (Paper::Lhcb, lhcb::study)]
+        .into_iter()
+        .filter(|(paper, _)| args.paper.is_none_or(|only| only == *paper))
+        .map(|(_, study)| study(args.quick))
+        .collect();
+    let lacking = rounds(&mut studies, args)?;
+    let mut outcome = Outcome::default();
+    outcome.lacks_all(lacking);
+    for study in &studies {
+        study.add_to(&mut outcome, &args.plans);
+    }
+    export("sidecore net papers", &args.files, outcome).map_err(|error| error.to_string())
+}
+
+/// Each load on both of its links, as often as it is asked for; the one that goes first changes. What is lacking, in words.
+fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, String> {
+    let short = usize::from(args.quick);
+    let window = args.ms.map_or(WINDOWS[short], Duration::from_millis);
+    let repeats = args.repeats.map_or(REPEATS[short], usize::from);
+    let interrupt = Interrupt::new()?;
+    let mut progress = Progress::new(studies.iter().map(|study| study.contrasts.len()).sum::<usize>() * repeats);
+    progress.scenario("net papers");
+    let (mut lacking, mut is_any) = (BTreeSet::new(), false);
+    for repeat in 0..repeats {
+        for contrast in studies.iter_mut().flat_map(|study| &mut study.contrasts) {
+            if interrupt.came() {
+                lacking.insert(STOPPED.to_owned());
+                return Ok(lacking);
+            }
+            progress.begin(&contrast.words());
+            if contrast.wrong.len() < MOST_WRONG {
+                match contrast.run(window, repeat % 2 == 1, &interrupt) {
+                    Ok(more) => lacking.extend(more),
+                    Err(_) if interrupt.came() => continue,
+                    // It would be so with all of them.
+                    Err(why) if !is_any => return Err(why),
+                    Err(why) => contrast.wrong.push(why),
+                }
+                is_any = true;
+            }
+            progress.advance();
+        }
+    }
+    Ok(lacking)
+}
+
+impl Study {
+    /// Its rows, and its effects beside what was published and what the plan in that folder says.
+    fn add_to(&self, outcome: &mut Outcome, plans: &Path) {
+        let wrong = |contrast: &Contrast| format!("{}: {}", contrast.words(), contrast.wrong.join("; "));
+        outcome.lacks_all(self.contrasts.iter().filter(|contrast| !contrast.wrong.is_empty()).map(wrong));
+        let done = || self.contrasts.iter().filter(|contrast| !contrast.is_empty());
+        if done().next().is_none() {
+            return;
+        }
+        outcome.add_rows(done().flat_map(|contrast| contrast.rows(self.scenario)));
+        let mut predictions = match Predictions::read(&plans.join(self.plan), SEED) {
+            Ok(predictions) => Some(predictions),
+            Err(why) => {
+                outcome.lacks(format!("what is simulated: {why}; --plans names the folder of {}", self.plan));
+                None
+            }
+        };
+        let mut effects = Vec::new();
+        for effect in &self.effects {
+            let found = self.contrasts.iter().find(|contrast| effect.is_of(contrast) && !contrast.is_empty());
+            let Some(contrast) = found else { continue };
+            match effect.found(contrast, predictions.as_mut()) {
+                Ok(found) => effects.push(found),
+                Err(why) => outcome.lacks(format!("{}: {why}", effect.name)),
+            }
+        }
+        outcome.add_rows(effects.iter().map(|found| found.row(&(self.scenario.to_owned() + EFFECTS))));
+        let order = if self.is_ordered { effect::order(&effects) } else { None };
+        for note in self.notes.iter().map(|note| (*note).to_owned()).chain(order) {
+            outcome.note(format!("{}: {note}", self.scenario));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! One load on two links that differ in one thing.
+
+use crate::bench::median;
+use crate::interrupt::Interrupt;
+use crate::net::end::End;
+use crate::net::link::{Counters, Link, Settings};
+use crate::net::measure::{Case, Instruments, Run};
+use crate::net::path::Path;
+use crate::net::protocol::{Direction, Load, Transport};
+use crate::report::{Key, Row};
+use serde_json::{Map, Value};
+use sidecore::core::policy::notify::Notify;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Figures of a run by their names, which are those of the plan where it has them.
+pub(super) type Metrics = BTreeMap<&'static str, f64>;
+
+/// Ends the scenario of rows that say where the CPU time goes.
+const WHERE: &str = "-where";
+
+/// See the module.
+pub(super) struct Contrast {
+    /// In the order in which they are compared: the second against the first.
+    pub(super) sides: [Side; 2],
+    /// What a run says of it.
+    metrics: fn(&Found) -> Metrics,
+    /// Whether it is told where the CPU time goes. What else is measured meanwhile is not what it would be otherwise.
+    takes_apart: bool,
+    /// What went wrong with its runs.
+    pub(super) wrong: Vec<String>,
+}
+
+/// A link with its load, and what was found there.
+pub(super) struct Side {
+    pub(super) variant: &'static str,
+    link: Settings,
+    /// Parameters of the plan that say the same; none: the plan has no such case.
+    plan: Vec<(&'static str, String)>,
+    case: Case,
+    counted: Vec<Counters>,
+    /// Of each run.
+    pub(super) each: Vec<Metrics>,
+}
+
+/// What one run found.
+pub(super) struct Found<'r> {
+    pub(super) load: &'r Load,
+    pub(super) run: &'r Run,
+    /// The link's, in the direction in which the load goes.
+    pub(super) counted: &'r Counters,
+}
+
+impl Contrast {
+    pub(super) fn new(sides: [Side; 2], metrics: fn(&Found) -> Metrics) -> Self {
+        Self { sides, metrics, takes_apart: false, wrong: Vec::new() }
+    }
+
+    /// The same, with samples of where the CPU time goes.
+    pub(super) fn taken_apart(self) -> Self {
+        Self { takes_apart: true, ..self }
+    }
+
+    pub(super) fn load(&self) -> &Load {
+        &self.sides[0].case.load
+    }
+
+    /// The load by a name.
+    pub(super) fn op(&self) -> &'static str {
+        match (self.load().transport, self.load().direction) {
+            (Transport::Tcp, Direction::Send) => "tcp send",
+            (Transport::Tcp, Direction::Receive) => "tcp receive",
+            (Transport::Tcp, Direction::RoundTrip) => "tcp round trip",
+            (Transport::Udp, Direction::Send) => "udp send",
+            (Transport::Udp, Direction::Receive) => "udp receive",
+            (Transport::Udp, Direction::RoundTrip) => "udp round trip",
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        let Load { size, connections, .. } = self.load();
+        let [first, other] = [&self.sides[0], &self.sides[1]].map(|side| side.variant);
+        format!("{}, {size} B, {connections} connections: {first}, {other}", self.op())
+    }
+
+    /// Whether nothing was found yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sides[0].each.is_empty()
+    }
+
+    /// Once on each; both or none count. What could not be looked at.
+    ///
+    /// # Errors
+    /// A link cannot be made, or was lost; or an interrupt came.
+    pub(super) fn run(
+        &mut self,
+        window: Duration,
+        swapped: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<String>, String> {
+        let mut lacking = Vec::new();
+        let order = if swapped { [1, 0] } else { [0, 1] };
+        let mut found = [None, None];
+        for at in order {
+            found[at] = Some(self.sides[at].run(window, interrupt, self.takes_apart.then_some(&mut lacking))?);
+        }
+        for (side, found) in self.sides.iter_mut().zip(found) {
+            let Some((run, counters)) = found else { continue };
+            let counted = counters[usize::from(side.case.load.direction == Direction::Receive)];
+            side.each.push((self.metrics)(&Found { load: &side.case.load, run: &run, counted: &counted }));
+            side.counted.push(counted);
+            side.case.runs.push(run);
+        }
+        Ok(lacking)
+    }
+
+    /// A row for each link, of the medians.
+    pub(super) fn rows(&self, scenario: &str) -> [Row; 2] {
+        let [first, other] = &self.sides;
+        let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };
+        [first, other].map(|side| {
+            let row = side.row(!self.takes_apart).with(Key::Scenario, scenario.as_str()).with(Key::Op, self.op());
+            if side.variant == first.variant { row } else { row.with(Key::Baseline, first.variant) }
+        })
+    }
+}
+
+impl Side {
+    pub(super) fn new(variant: &'static str, link: Settings, load: Load, plan: Vec<(&'static str, String)>) -> Self {
+        Self { variant, link, plan, case: Case::new(load), counted: Vec::new(), each: Vec::new() }
+    }
+
+    /// One run on a link of its own, and what that has counted there and back. With room for what is lacking it is taken apart.
+    fn run(
+        &self,
+        window: Duration,
+        interrupt: &Interrupt,
+        lacking: Option<&mut Vec<String>>,
+    ) -> Result<(Run, [Counters; 2]), String> {
+        let mut rig = Rig::start(&self.link)?;
+        let mut instruments = Instruments::default().until(interrupt);
+        if let Some(lacking) = lacking {
+            instruments = instruments.with_breakdown(Some(rig.far.id()), false, lacking);
+        }
+        let run = Run::of(&mut rig.path, &self.case.load, window, &mut instruments)?;
+        let counted = rig.link.counters();
+        rig.link.stop().map(|()| (run, counted))
+    }
+
+    /// With what CPU time the processes took, or without.
+    fn row(&self, has_cpu: bool) -> Row {
+        let link = &self.link;
+        let moderation = match link.moderation {
+            Some(Notify::Coalesce { count, delay }) => Some((count, delay as f64 / 1e3)),
+            _ => None,
+        };
+        let counted = |of: fn(&Counters) -> f64| median(&self.counted.iter().map(of).collect::<Vec<_>>());
+        let settings: Map<_, _> =
+            self.plan.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        let names = self.each.first().into_iter().flat_map(|metrics| metrics.keys());
+        let metrics: Map<_, _> = names.map(|name| ((*name).to_owned(), Value::from(self.median(name)))).collect();
+        let found = self.case.runs.iter().zip(&self.counted);
+        let found: Vec<_> = found.map(|(run, counted)| Found { load: &self.case.load, run, counted }).collect();
+        let is_stream = self.case.load.direction != Direction::RoundTrip;
+        self.case
+            .row()
+            .with(Key::Variant, self.variant)
+            .with(Key::SentPerS, self.is_datagrams().then(|| middle(&found, Found::sent)))
+            .with(Key::CpuPerByte, (is_stream && has_cpu).then(|| middle(&found, Found::cpu_ns_per_byte)))
+            .with(Key::RegisterUs, link.register as f64 / 1e3)
+            .with(Key::Mtu, link.mtu)
+            .with(Key::ModerateCount, moderation.map(|(count, _)| count))
+            .with(Key::ModerateUs, moderation.map(|(_, us)| us))
+            .with(Key::FramesPerInterrupt, counted(frames_per_interrupt))
+            .with(Key::BytesPerFrame, counted(|of| of.bytes as f64 / of.frames.max(1) as f64))
+            .with(Key::Settings, (!settings.is_empty()).then_some(Value::Object(settings)))
+            .with(Key::Metrics, metrics)
+    }
+
+    fn is_datagrams(&self) -> bool {
+        self.case.load.transport == Transport::Udp && self.case.load.direction != Direction::RoundTrip
+    }
+
+    fn median(&self, metric: &str) -> f64 {
+        median(&self.each.iter().filter_map(|metrics| metrics.get(metric).copied()).collect::<Vec<_>>())
+    }
+}
+
+fn middle<'r>(found: &[Found<'r>], of: impl Fn(&Found<'r>) -> f64) -> f64 {
+    median(&found.iter().map(of).collect::<Vec<_>>())
+}
+
+fn frames_per_interrupt(counted: &Counters) -> f64 {
+    (counted.delivered + counted.refused) as f64 / counted.interrupts.max(1) as f64
+}
+
+impl Found<'_> {
+    /// Payload that came through, Mbit/s.
+    pub(super) fn mbit_per_s(&self) -> f64 {
+        self.run.rate(self.load) * self.load.size as f64 * 8.0 / 1e6
+    }
+
+    /// Messages a second that the sender gave to the kernel.
+    pub(super) fn sent(&self) -> f64 {
+        let sender = if self.load.direction == Direction::Receive { &self.run.both.far } else { &self.run.both.near };
+        sender.sent.messages as f64 / sender.seconds()
+    }
+
+    /// CPU time of both ends and of the link between them, a second.
+    fn cpu(&self) -> f64 {
+        let both = &self.run.both;
+        [&both.near, &both.far].iter().map(|end| end.process_ns as f64 / 1e9 / end.seconds()).sum()
+    }
+
+    /// The same for each byte that came through, ns.
+    pub(super) fn cpu_ns_per_byte(&self) -> f64 {
+        self.cpu() * 1e9 / (self.mbit_per_s() * 1e6 / 8.0)
+    }
+
+    /// The same of all processors.
+    pub(super) fn cpu_percent(&self) -> f64 {
+        100.0 * self.cpu() / self.run.both.near.processors.len().max(1) as f64
+    }
+
+    pub(super) fn frames_per_interrupt(&self) -> f64 {
+        frames_per_interrupt(self.counted)
+    }
+
+    /// Median round trip, us.
+    pub(super) fn latency_us(&self) -> Option<f64> {
+        let latencies = &self.run.latencies;
+        (!latencies.is_empty()).then(|| latencies.value_at_quantile(0.5) as f64 / 1e3)
+    }
+}
+
+/// A link whose far end listens, and the way there. Fields end in this order.
+struct Rig {
+    path: Path,
+    far: End,
+    link: Link,
+}
+
+impl Rig {
+    fn start(settings: &Settings) -> Result<Self, String> {
+        let (mut pair, link) = Link::start(settings)?;
+        Ok(Self { path: pair.path()?, far: pair.far, link })
+    }
+}

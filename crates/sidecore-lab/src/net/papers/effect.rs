@@ -1,0 +1,237 @@
+//! How much a figure changes from one link to the other: published, simulated, and measured.
+
+use super::contrast::{Contrast, Metrics};
+use crate::bench::median;
+use crate::net::protocol::{Direction, Transport};
+use crate::report::{Key, Row};
+use crate::sim::Predictions;
+use crate::sim::value;
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// How a figure of the second link is compared with one of the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Against {
+    /// Divided by it.
+    Ratio,
+    /// Less it, us.
+    Difference,
+}
+
+/// An effect that is looked for.
+#[derive(Debug)]
+pub(super) struct Effect {
+    pub(super) name: String,
+    /// Of the load of that transport and direction, at that size where there are several, with so many connections.
+    pub(super) load: (Transport, Direction, Option<usize>, usize),
+    /// Which link is compared with its first.
+    pub(super) variant: &'static str,
+    /// The figure, or two of them as `one/other`.
+    pub(super) metric: &'static str,
+    pub(super) against: Against,
+    /// `None`: the paper does not say.
+    pub(super) published: Option<f64>,
+}
+
+/// What was found of it.
+pub(super) struct FoundEffect<'e> {
+    effect: &'e Effect,
+    first: &'static str,
+    simulated: Option<f64>,
+    /// A median, with the interval that it is in.
+    measured: f64,
+    interval: Option<(f64, f64)>,
+    pairs: usize,
+}
+
+impl Against {
+    fn of(self, first: f64, other: f64) -> f64 {
+        match self {
+            Self::Ratio => other / first,
+            Self::Difference => other - first,
+        }
+    }
+
+    /// What it is where nothing changes.
+    fn nothing(self) -> f64 {
+        if self == Self::Ratio { 1.0 } else { 0.0 }
+    }
+
+    fn unit(self) -> &'static str {
+        if self == Self::Ratio { "x" } else { "us" }
+    }
+}
+
+impl Effect {
+    pub(super) fn is_of(&self, contrast: &Contrast) -> bool {
+        let (transport, direction, size, connections) = self.load;
+        let load = contrast.load();
+        (load.transport, load.direction, load.connections) == (transport, direction, connections)
+            && size.is_none_or(|size| size == load.size)
+            && contrast.sides[1].variant == self.variant
+            && contrast.sides[0].each.first().is_none_or(|metrics| value(metrics, self.metric).is_some())
+    }
+
+    /// The median over pairs of neighbours in time.
+    ///
+    /// # Errors
+    /// The figure was not measured, or the plan cannot be run so.
+    pub(super) fn found(
+        &self,
+        contrast: &Contrast,
+        predictions: Option<&mut Predictions>,
+    ) -> Result<FoundEffect<'_>, String> {
+        let [first, other] = &contrast.sides;
+        let pair = |(first, other): (&Metrics, &Metrics)| {
+            Some(self.against.of(value(first, self.metric)?, value(other, self.metric)?))
+        };
+        let pairs = first.each.iter().zip(&other.each).filter_map(pair);
+        let mut changes: Vec<f64> = pairs.filter(|change| change.is_finite()).collect();
+        if changes.is_empty() {
+            return Err("no run has both figures".to_owned());
+        }
+        changes.sort_by(f64::total_cmp);
+        Ok(FoundEffect {
+            effect: self,
+            first: first.variant,
+            simulated: predictions.map(|predictions| self.simulated(contrast, predictions)).transpose()?.flatten(),
+            measured: median(&changes),
+            interval: interval(&changes),
+            pairs: changes.len(),
+        })
+    }
+
+    fn simulated(&self, contrast: &Contrast, predictions: &mut Predictions) -> Result<Option<f64>, String> {
+        let mut values = [None, None];
+        for (row, at) in contrast.rows("").iter().zip(&mut values) {
+            *at = predictions.of(row)?.and_then(|metrics| value(&metrics, self.metric));
+        }
+        let [first, other] = values;
+        Ok(first.zip(other).map(|(first, other)| self.against.of(first, other)).filter(|effect| effect.is_finite()))
+    }
+}
+
+impl FoundEffect<'_> {
+    pub(super) fn row(&self, scenario: &str) -> Row {
+        let Effect { name, load: (.., connections), variant, against, published, .. } = self.effect;
+        Row::new(scenario, name)
+            .with(Key::Clients, *connections)
+            .with(Key::Published, *published)
+            .with(Key::Simulated, self.simulated)
+            .with(Key::Measured, self.measured)
+            .with(Key::MeasuredLow, self.interval.map(|(low, _)| low))
+            .with(Key::MeasuredHigh, self.interval.map(|(_, high)| high))
+            .with(Key::EffectUnit, against.unit())
+            .with(Key::Agrees, self.agrees())
+            .with(Key::Baseline, format!("{variant} against {}", self.first))
+            .with(Key::Repeats, self.pairs)
+    }
+
+    /// Whether it goes the way that was published. `None`: nothing was.
+    fn agrees(&self) -> Option<&'static str> {
+        let (published, nothing) = (self.effect.published?, self.effect.against.nothing());
+        let (low, high) = self.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        let is_none = low <= nothing && nothing <= high;
+        let up = self.measured > nothing;
+        Some(match published.total_cmp(&nothing) {
+            std::cmp::Ordering::Equal if is_none => "none seen",
+            std::cmp::Ordering::Equal => "no",
+            _ if is_none => "within noise",
+            way if way.is_gt() == up => "yes",
+            _ => "no",
+        })
+    }
+}
+
+/// The two of these, in their order, between which their median is with a probability of 95 %, each side with half of the rest:
+/// as many lie above it as below it, so how many do is binomial. What went wrong with single ones does not widen it. `None`:
+/// fewer than six say too little.
+fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
+    let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
+    let is_sure = |left_out: &usize| below.cdf(*left_out as u64) <= 0.025;
+    let left_out = (0..sorted.len() / 2).take_while(is_sure).last()?;
+    Some((sorted[left_out], sorted[sorted.len() - 1 - left_out]))
+}
+
+/// Which effects are larger than which, published and measured, in words. `None`: fewer than two can be compared.
+pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
+    let known: Vec<_> = effects
+        .iter()
+        .filter(|found| found.effect.against == Against::Ratio)
+        .filter_map(|found| Some((found.effect.name.as_str(), found.effect.published?, found.measured)))
+        .collect();
+    let by = |of: fn(&(&str, f64, f64)) -> f64| {
+        let mut sorted = known.clone();
+        sorted.sort_by(|one, other| of(other).total_cmp(&of(one)));
+        sorted.iter().map(|found| found.0).collect::<Vec<_>>().join(" > ")
+    };
+    let (published, measured) = (by(|found| found.1), by(|found| found.2));
+    (known.len() > 1).then(|| {
+        if published == measured {
+            format!("by size, as published: {measured}")
+        } else {
+            format!("by size, published: {published}; measured: {measured}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(name: &str, published: Option<f64>, against: Against) -> Effect {
+        Effect {
+            name: name.to_owned(),
+            load: (Transport::Tcp, Direction::Send, None, 1),
+            variant: "other",
+            metric: "latency_us",
+            against,
+            published,
+        }
+    }
+
+    fn found(effect: &Effect, measured: f64, interval: Option<(f64, f64)>) -> FoundEffect<'_> {
+        FoundEffect { effect, first: "first", simulated: None, measured, interval, pairs: 5 }
+    }
+
+    #[test]
+    fn an_effect_agrees_if_it_goes_the_published_way_beyond_the_noise() {
+        for (published, against, measured, interval, word) in [
+            (Some(1.8), Against::Ratio, 1.2, Some((1.1, 1.3)), Some("yes")),
+            (Some(0.9), Against::Ratio, 0.5, Some((0.3, 0.8)), Some("yes")),
+            (Some(1.8), Against::Ratio, 0.8, Some((0.7, 0.9)), Some("no")),
+            (Some(1.8), Against::Ratio, 1.2, Some((0.9, 1.6)), Some("within noise")),
+            (Some(1.8), Against::Ratio, 1.2, None, Some("within noise")),
+            (Some(1.0), Against::Ratio, 1.1, Some((0.9, 1.3)), Some("none seen")),
+            (Some(1.0), Against::Ratio, 1.1, Some((1.05, 1.2)), Some("no")),
+            (Some(6.0), Against::Difference, 0.5, Some((0.2, 0.8)), Some("yes")),
+            (Some(6.0), Against::Difference, -0.5, Some((-0.8, -0.2)), Some("no")),
+            (None, Against::Ratio, 1.2, Some((1.1, 1.3)), None),
+        ] {
+            let effect = effect("effect", published, against);
+            assert_eq!(found(&effect, measured, interval).agrees(), word, "{published:?} {measured} {interval:?}");
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_what_chance_allows() {
+        let up_to = |most: u32| (1..=most).map(f64::from).collect::<Vec<_>>();
+        // Of six all are on one side of their median once in 64 times, of twelve two or fewer once in 52.
+        let cases = [(0, None), (1, None), (5, None), (6, Some((1.0, 6.0))), (12, Some((3.0, 10.0)))];
+        for (count, expected) in cases {
+            assert_eq!(interval(&up_to(count)), expected, "{count}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_of_ratios_that_were_published() {
+        let [large, small, other] = [("large", Some(2.0)), ("small", Some(1.5)), ("other", None)]
+            .map(|(name, published)| effect(name, published, Against::Ratio));
+        let all = |of_large, of_small| {
+            order(&[found(&small, of_small, None), found(&other, 9.0, None), found(&large, of_large, None)])
+        };
+        assert_eq!(all(1.3, 1.1).as_deref(), Some("by size, as published: large > small"));
+        let words = "by size, published: large > small; measured: small > large";
+        assert_eq!(all(1.1, 1.3).as_deref(), Some(words));
+        assert_eq!(order(&[found(&large, 2.0, None)]), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The rows of `sidecore net papers` against what a paper's plan says of the same links: by how much a figure changes from one
+//! to the other, as its size is of other machines.
+
+use super::compare::percent;
+use super::output::{self, progress};
+use crate::args::Plans;
+use crate::output::print;
+use crate::report::{Grid, Key, Row, bytes, digits};
+use serde_json::Value;
+use sidecore_sim::compare::Cell;
+use sidecore_sim::plan::{Changes, MAX_CELLS, Plan};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The scenario of the rows that a plan of each system can run.
+const SCENARIOS: [(&str, &str); 2] = [("nic", "net-hoti"), ("pair", "net-lhcb")];
+/// Bytes of an IP packet that are not a datagram's payload.
+const HEADERS: u64 = 28;
+/// What changes by less than this stays as it is.
+const STILL: f64 = 0.02;
+/// Ends the scenario of rows that say where the CPU time goes.
+const WHERE: &str = "-where";
+
+/// What a plan says, for what a row names in its `settings`.
+pub(crate) struct Predictions {
+    plan: Plan,
+    seed: u64,
+    seen: Vec<(Changes, BTreeMap<&'static str, f64>)>,
+}
+
+impl Predictions {
+    /// By the plan in that file.
+    ///
+    /// # Errors
+    /// It is no plan: where, and why.
+    pub(crate) fn read(path: &Path, seed: u64) -> Result<Self, String> {
+        Ok(Self::new(Plan::read(path).map_err(|error| error.to_string())?, seed))
+    }
+
+    fn new(plan: Plan, seed: u64) -> Self {
+        Self { plan, seed, seen: Vec::new() }
+    }
+
+    /// All that is finite of what the plan yields. `None`: the row does not say how it would be run.
+    ///
+    /// # Errors
+    /// It says what the plan does not know.
+    pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, String> {
+        let Some(settings) = row.get(Key::Settings) else { return Ok(None) };
+        let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let set = settings.as_object().and_then(|settings| settings.iter().map(text).collect::<Option<Changes>>());
+        let set = set.ok_or_else(|| format!("settings are names with texts, not {settings}"))?;
+        if let Some((_, known)) = self.seen.iter().find(|(known, _)| *known == set) {
+            return Ok(Some(known.clone()));
+        }
+        let settings = self.plan.with(&set).map_err(|error| error.to_string())?;
+        let outcome = self.plan.system.run(&settings, self.seed);
+        let metrics = self.plan.system.metrics.iter().zip(outcome.values).filter(|(_, value)| value.is_finite());
+        let metrics: BTreeMap<_, _> = metrics.map(|(metric, value)| (metric.name, value)).collect();
+        self.seen.push((set, metrics.clone()));
+        Ok(Some(metrics))
+    }
+}
+
+/// The figure of that name, or of `one/other` their quotient.
+pub(crate) fn value(metrics: &BTreeMap<&'static str, f64>, name: &str) -> Option<f64> {
+    let one = |name: &str| metrics.get(name).copied();
+    match name.split_once('/') {
+        Some((above, below)) => Some(one(above)? / one(below)?),
+        None => one(name),
+    }
+}
+
+/// The scenario of the rows that the plan can run.
+pub(super) fn scenario(plan: &Plan) -> Option<&'static str> {
+    SCENARIOS.into_iter().find(|(system, _)| *system == plan.system.name).map(|(_, scenario)| scenario)
+}
+
+/// Predicts how each row differs from its baseline and shows both.
+pub(super) fn compare(
+    plan: &Plan,
+    (path, scenario): (&Path, &str),
+    rows: &[Row],
+    args: &Plans,
+) -> Result<bool, String> {
+    let (own, others): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.scenario().trim_end_matches(WHERE) == scenario);
+    let wrong = |why: String| format!("{}: {why}", path.display());
+    let paper = scenario.trim_start_matches("net-");
+    if own.is_empty() {
+        return Err(wrong(format!(
+            "has no row that this plan can run: make some by `sidecore net papers {paper} --json FILE`"
+        )));
+    }
+    if own.len() > MAX_CELLS {
+        return Err(wrong(format!("has {} rows, at most {MAX_CELLS} are compared", own.len())));
+    }
+    let mut predictions = Predictions::new(plan.clone(), args.seed);
+    let (mut cells, mut unknown) = (Vec::new(), 0);
+    let mut progress = progress("sim")?;
+    for (index, row) in own.iter().enumerate() {
+        let first = row.text(Key::Baseline).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
+        match first.map(|first| changes(&mut predictions, first, row)).transpose().map_err(wrong)?.flatten() {
+            Some(found) => cells.extend(found),
+            None => unknown += usize::from(row.text(Key::Baseline).is_some()),
+        }
+        if progress(index + 1, own.len()).is_break() {
+            break;
+        }
+    }
+    drop(progress);
+    let grid = grid(&cells, unknown, others.len());
+    let printed = print(&grid.to_text());
+    output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
+    printed.map(|()| true)
+}
+
+/// Whether the row is the one of that name with the same load: as large messages, or datagrams that fill a packet of each.
+fn is_first(first: &Row, row: &Row, name: &str) -> bool {
+    let same = |key| first.get(key) == row.get(key);
+    let is_full = |row: &Row| {
+        row.number(Key::Size).zip(row.number(Key::Mtu)).is_some_and(|(size, mtu)| size as u64 + HEADERS == mtu as u64)
+    };
+    first.variant() == name
+        && same(Key::Scenario)
+        && same(Key::Op)
+        && same(Key::Clients)
+        && (same(Key::Size) || (is_full(first) && is_full(row)))
+}
+
+/// By how much each figure that both have changes. `None`: the plan cannot say.
+fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, String> {
+    let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
+    let size = row.number(Key::Size).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));
+    let clients = row.number(Key::Clients).map_or_else(String::new, |clients| format!(", {clients} connections"));
+    let name = format!(
+        "{}{size}{clients}: {} against {}",
+        row.text(Key::Op).unwrap_or_default(),
+        row.variant(),
+        first.variant()
+    );
+    let measured = |row: &Row, metric: &str| row.get(Key::Metrics)?.get(metric)?.as_f64();
+    let cell = |(metric, before): (&&'static str, &f64)| {
+        let published = measured(row, metric)? / measured(first, metric)?;
+        let predicted = after.get(metric)? / before;
+        let error = (predicted - published) / published;
+        let cell = Cell { row: name.clone(), column: (*metric).to_owned(), published, predicted, error };
+        cell.error.is_finite().then_some(cell)
+    };
+    Ok(Some(before.iter().filter_map(cell).collect()))
+}
+
+fn grid(cells: &[Cell], unknown: usize, others: usize) -> Grid {
+    let headings = ["case", "metric", "measured", "predicted", "error", ""];
+    let mut grid = Grid::new("How figures change, measured and predicted", &headings);
+    let moves = |ratio: f64| (ratio - 1.0).abs() > STILL;
+    let is_opposite = |cell: &&Cell| {
+        let (measured, predicted) = (cell.published, cell.predicted);
+        moves(measured) && moves(predicted) && (measured > 1.0) != (predicted > 1.0)
+    };
+    for cell in cells {
+        let mark = if is_opposite(&cell) { "other way" } else { "" }.to_owned();
+        let figures = [cell.published, cell.predicted].map(|ratio| format!("{} x", digits(ratio)));
+        let fields = [cell.row.clone(), cell.column.clone()].into_iter().chain(figures);
+        grid.push(fields.chain([percent(cell.error), mark]));
+    }
+    let same = cells.len() - cells.iter().filter(is_opposite).count();
+    grid.notes.push(format!("{same} of {} go the same way, or stay within {:.0} %.", cells.len(), STILL * 100.0));
+    for (count, why) in [(unknown, "the plan has no such case"), (others, "they are of another scenario")] {
+        grid.notes.extend((count > 0).then(|| format!("{count} rows are left out: {why}.")));
+    }
+    grid
+}

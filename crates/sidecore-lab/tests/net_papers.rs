@@ -1,0 +1,178 @@
+//! `sidecore net papers`: what the links counted, rows that a simulation reads, and an end before its time.
+
+#[path = "../../sidecore/tests/service/skipped.rs"]
+mod skipped;
+
+use serde_json::Value;
+use skipped::skipped;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
+/// Bytes of a frame's addresses and type.
+const ETHERNET: f64 = 14.0;
+/// Bits a second on the line, and what Ethernet adds to a packet there.
+const RATE: f64 = 1e9;
+const ADDED: f64 = 38.0;
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(LAB);
+    command.args(arguments).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// What it says and its rows. `None`: not on this machine, which was said.
+fn papers(arguments: &[&str]) -> Option<(String, Vec<Value>, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("rows.json");
+    let output = lab(&["net", "papers"]).args(arguments).arg("--json").arg(&json).output().unwrap();
+    let said = said(&output);
+    if ["cannot make a network namespace", "/dev/net/tun"].iter().any(|missing| said.contains(missing)) {
+        skipped(&said);
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some((said, rows(&fs::read_to_string(&json).unwrap()), folder))
+}
+
+fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(row: &Value, path: &str) -> f64 {
+    row.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {path} in {row}"))
+}
+
+/// The one of that link and load.
+fn of<'r>(rows: &'r [Value], variant: &str, op: &str) -> &'r Value {
+    rows.iter().find(|row| row["variant"] == variant && row["op"] == op).unwrap()
+}
+
+#[test]
+fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
+    let Some((said, rows, folder)) = papers(&["lhcb", "--quick", "--ms", "100", "--repeats", "2"]) else { return };
+    assert_eq!(rows.iter().filter(|row| row["scenario"] == "net-lhcb").count(), 16, "{said}");
+    for (variant, mtu) in [("mtu=1500", 1_500.0), ("mtu=9000", 9_000.0)] {
+        let frame = number(of(&rows, variant, "udp send"), "/link/bytes_per_frame");
+        assert!((0.9..=1.0).contains(&(frame / (mtu + ETHERNET))), "{variant}: {frame} bytes");
+    }
+    // When frames are on the line is reckoned and not measured: while the oldest waits, so many can follow it.
+    let most = 1.0 + 32e-6 * RATE / 8.0 / (1_500.0 + ADDED);
+    let [short, long] = ["coalescence_us=32", "coalescence_us=1024"]
+        .map(|variant| number(of(&rows, variant, "udp send"), "/link/frames_per_interrupt"));
+    assert!(short <= most && short < long && long <= 16.0, "{short} and {long} frames, {most} at most");
+    let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
+    assert_eq!(effects.len(), 14, "{said}");
+    for effect in effects.iter().filter(|row| row["effect"]["published"].is_number()) {
+        let ratio = number(effect, "/effect/simulated") / number(effect, "/effect/published");
+        assert!((0.9..=1.1).contains(&ratio), "the model is within 3 % of each figure: {effect}");
+        assert!(effect["effect"]["low"].is_null(), "two pairs make no interval: {effect}");
+    }
+    let file = folder.path().join("rows.json");
+    let cells = folder.path().join("cells.json");
+    let compared = lab(&["sim", "plans/lhcb.toml", "--compare"]).arg(&file).arg("--json").arg(&cells).output().unwrap();
+    let said = self::said(&compared);
+    assert!(compared.status.success() && said.contains("14 rows are left out"), "{said}");
+    let cells = self::rows(&fs::read_to_string(cells).unwrap());
+    let name = "udp send, 8972 B, 1 connections: mtu=9000 against mtu=1500";
+    let cell = |metric: &str| cells.iter().find(|cell| cell["row"] == name && cell["column"] == metric).unwrap();
+    let measured = ["mtu=9000", "mtu=1500"]
+        .map(|variant| number(of(&rows, variant, "udp send"), "/metrics/packets_per_interrupt"));
+    let ratio = number(cell("packets_per_interrupt"), "/published");
+    assert!((ratio - measured[0] / measured[1]).abs() < 1e-9, "{ratio} of {measured:?}");
+    assert!(number(cell("udp_sent_mbit_per_s"), "/predicted") > 1.2, "{said}");
+}
+
+#[test]
+fn without_plans_or_repeats_it_says_what_is_missing() {
+    let arguments = ["lhcb", "--quick", "--ms", "50", "--repeats", "1", "--plans", "/nonexistent"];
+    let Some((said, rows, _)) = papers(&arguments) else { return };
+    assert!(said.contains("--plans names the folder of lhcb.toml"), "{said}");
+    let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
+    assert_eq!(effects.len(), 14, "{said}");
+    for effect in effects {
+        assert!(effect["effect"]["simulated"].is_null() && effect["effect"]["low"].is_null(), "{effect}");
+        assert!(effect["effect"]["measured"].is_number(), "{effect}");
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_what_there_is() {
+    let mut command = lab(&["net", "papers", "lhcb", "--ms", "50", "--repeats", "1000"]);
+    let mut program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    if !line.starts_with("net papers, after 0 steps") {
+        program.wait().unwrap();
+        return skipped(&line);
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&program), rustix::process::Signal::INT).unwrap();
+    let output = program.wait_with_output().unwrap();
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    let said = said(&output) + &rest;
+    if said.contains("/dev/net/tun") {
+        return skipped(&said);
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Stopped before its end"), "{said}");
+    assert!(!said.contains("coalescence_us=32"), "it went on: {said}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_do() {
+    for (arguments, why) in [
+        (&["usenix"][..], "[possible values: hoti, lhcb]"),
+        (&["--repeats", "0"], "0 is not in 1..=1000"),
+        (&["--ms", "10"], "10 is not in 50..=60000"),
+    ] {
+        let output = lab(&["net", "papers"]).args(arguments).output().unwrap();
+        assert!(!output.status.success() && said(&output).contains(why), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn rows_that_a_plan_cannot_run_are_refused_or_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.json");
+    let row = |variant: &str, more: &str| {
+        let load = r#""op":"tcp receive","clients":32,"size":65536,"metrics":{"bandwidth_gbit_per_s":2.0}"#;
+        format!(r#"{{"scenario":"net-hoti","variant":"{variant}",{load}{more}}}"#)
+    };
+    let first = row("integrated", r#","settings":{"nic.attachment":"integrated"}"#);
+    let second = |more: &str| row("discrete", &format!(r#","baseline":"integrated"{more}"#));
+    let good = second(r#","settings":{"nic.attachment":"discrete"}"#);
+    let compare = |plan: &str, lines: &[&str]| {
+        fs::write(&file, lines.join("\n")).unwrap();
+        let output = lab(&["sim", plan, "--compare"]).arg(&file).output().unwrap();
+        (output.status.success(), said(&output))
+    };
+    let inic = "plans/inic.toml";
+    let (done, said) = compare(inic, &[&first, &good]);
+    assert!(done && said.contains("1.00 x    0.929 x") && said.contains("1 of 1 go the same way"), "{said}");
+    let (done, said) = compare(inic, &[&first, &good.replace("2.0", "3.0")]);
+    assert!(done && said.contains("1.50 x") && said.contains("other way"), "{said}");
+    assert!(said.contains("0 of 1 go the same way"), "{said}");
+    let (done, said) = compare(inic, &[&first, &second("")]);
+    assert!(done && said.contains("1 rows are left out: the plan has no such case"), "{said}");
+    for (plan, lines, why) in [
+        (inic, &[&good.replace("net-hoti", "net-lhcb")][..], "`sidecore net papers hoti --json FILE`"),
+        ("plans/lhcb.toml", &[&good], "`sidecore net papers lhcb --json FILE`"),
+        ("plans/queue.toml", &[&good], "those of `net papers` are predicted by plans/inic.toml and plans/lhcb.toml"),
+        (inic, &[&first, &second(r#","settings":{"nic.colour":"red"}"#)], "nic.colour"),
+        (inic, &[&first, &second(r#","settings":{"client.connections":"many"}"#)], "client.connections"),
+        (inic, &[&first, &second(r#","settings":{"client.connections":32}"#)], "settings are names with texts"),
+        (inic, &[&"no row".to_owned()], "rows.json:1: is no row of a bench"),
+    ] {
+        let lines: Vec<&str> = lines.iter().map(|line| line.as_str()).collect();
+        let (done, said) = compare(plan, &lines);
+        assert!(!done && said.contains(why), "{plan}: {said}");
+    }
+}
