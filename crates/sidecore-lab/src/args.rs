@@ -174,6 +174,7 @@ pub(crate) enum NetTraffic {
 }
 
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct NetMeasure {
     /// Make two network namespaces on this machine, with a link between them, and measure that
     #[arg(long, required_unless_present = "peer", conflicts_with = "peer")]
@@ -301,6 +302,7 @@ pub(crate) struct LinkProperties {
 }
 
 #[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch that people type")]
 pub(crate) struct NetTune {
     /// Make two network namespaces on this machine, with a link between them, and tune both ends of that

@@ -27,6 +27,9 @@ fn headline(scenario: &str, rows: &[&Row]) -> Option<Headline> {
         "scaling" => most(rows, Key::OpsPerS, "operations a second at the most"),
         "notify" => closest(rows),
         "net-where" => largest(rows),
+        "net-tune" => recommended(rows),
+        // Its rows are of things that have nothing in common.
+        "link" => None,
         "balance" => most(rows, Key::Ratio, "of the highest load the devices could carry"),
         _ => typical_ratio(scenario, rows),
     }
@@ -55,6 +58,14 @@ fn largest(rows: &[&Row]) -> Option<Headline> {
     let words = |key: Key| key.column().cell(row);
     let label = format!("of the CPU time goes into: {}", row.text(Key::Component)?);
     Some(Headline { value: words(Key::CpuShare)?, label, detail: format!("95 % within {}", words(Key::ShareBounds)?) })
+}
+
+/// What the settings gain that are recommended. `None`: none are.
+fn recommended(rows: &[&Row]) -> Option<Headline> {
+    let row = rows.iter().find(|row| row.text(Key::Op) == Some("recommended"))?;
+    let words = |key: Key| key.column().cell(row);
+    let label = format!("the gain of what is recommended: {}", row.variant());
+    Some(Headline { value: words(Key::Ratio)?, label, detail: format!("95 % within {}", words(Key::Interval)?) })
 }
 
 /// The median of the ratios, and their range: one good row must not speak for the others.
@@ -154,6 +165,16 @@ mod tests {
         let headline = headline("net-where", &[&a, &b, &sum]).unwrap();
         assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("40.0 %", "95 % within 39.0 % to 41.0 %"));
         assert!(headline.label.ends_with("copy"), "{headline:?}");
+    }
+
+    #[test]
+    fn what_is_recommended_speaks_for_a_tuning() {
+        let row = |op: &str, ratio: f64| Row::new("net-tune", "mtu 9000").with(Key::Op, op).with(Key::Ratio, ratio);
+        let (alone, all) =
+            (row("alone", 0.5), row("recommended", 2.0).with(Key::RatioLow, 1.5).with(Key::RatioHigh, 3.0));
+        let found = headline("net-tune", &[&alone, &all]).unwrap();
+        assert_eq!((found.value.as_str(), found.detail.as_str()), ("2.00 x", "95 % within 1.50 x to 3.00 x"));
+        assert_eq!(headline("net-tune", &[&alone]), None);
     }
 
     #[test]
