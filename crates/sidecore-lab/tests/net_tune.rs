@@ -95,6 +95,27 @@ fn what_a_killed_run_left_is_taken_back_and_no_other_run_begins_before() {
 }
 
 #[test]
+fn while_a_run_changes_settings_no_other_does_and_it_puts_them_back_without_its_file() {
+    let Some(said) = near(
+        r#"
+        tune --peer 198.18.0.2 --setting congestion-control,mtu --ms 50 --runs 40 --try >"$state.said" 2>&1 & run=$!
+        while ! test -e "$state/near.json"; do sleep 0.01; done
+        tune --revert 2>&1
+        tune --peer 198.18.0.2 --setting gro --try 2>&1
+        echo "$(ls "$state" | wc -l)"
+        rm "$state/near.json"
+        wait $run
+        echo "$? $(ls "$state" | wc -l) $(cat $control)"
+        tune --peer 198.18.0.2 --setting mtu | grep ^mtu
+        "#,
+    ) else {
+        return;
+    };
+    assert_eq!(said.matches("another net tune changes settings").count(), 2, "{said}");
+    assert!(said.contains("\n1\n") && said.contains("\n0 0 cubic\n") && said.contains("mtu 9000 "), "{said}");
+}
+
+#[test]
 fn where_the_peer_or_the_interface_goes_in_the_middle_that_is_said_and_all_is_as_before() {
     let Some(said) = near(
         r#"

@@ -126,6 +126,17 @@ impl Links {
         first.ok_or_else(|| format!("no interface {name}"))
     }
 
+    /// What the kernel says of the interface of that number.
+    ///
+    /// # Errors
+    /// There is none, or the kernel's.
+    pub(super) fn find_numbered(&self, index: u32) -> Result<LinkMessage, Wrong> {
+        let mut found = self.handle.link().get().match_index(index).execute();
+        let first =
+            self.runtime.block_on(found.try_next()).map_err(|error| format!("no interface {index}: {error}"))?;
+        first.ok_or_else(|| format!("no interface {index}"))
+    }
+
     fn set(
         &self,
         name: &str,

@@ -1,6 +1,7 @@
 //! Reads and writes settings of an interface, in the namespace that this thread is in.
 
 use super::ethtool::Ethtool;
+use super::identity::{Fate, Identity, named};
 use super::setting::{Place, Setting};
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::LinkAttribute;
@@ -43,7 +44,25 @@ impl Here {
     pub(super) fn of_any(interface: &str) -> Result<Self, String> {
         let attributes = attributes()
             .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
-        Ok(Self { interface: interface.to_owned(), links: Links::here()?, drivers: Ethtool::here()?, attributes })
+        let links = Links::here()?;
+        let own = links.find(interface).ok().and_then(|link| named(&link)).unwrap_or_else(|| interface.to_owned());
+        Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes })
+    }
+
+    /// Which interface it is.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) fn identity(&self) -> Result<Identity, String> {
+        Identity::of(&self.links, &self.interface)
+    }
+
+    /// What became of the interface that had this name.
+    ///
+    /// # Errors
+    /// It cannot be changed back from here: why, and what to do.
+    pub(super) fn fate(&self, kept: &Identity) -> Result<Fate, String> {
+        kept.fate(&self.links, &self.interface)
     }
 
     /// Whether the interface is there.
@@ -51,7 +70,7 @@ impl Here {
         self.links.find(&self.interface).is_ok()
     }
 
-    /// The name of the interface.
+    /// The name of the interface, as the kernel says it.
     pub(super) fn interface(&self) -> &str {
         &self.interface
     }
@@ -72,10 +91,7 @@ impl Here {
                 number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
             }
             Place::Queues(front, file) => read_each(&self.queues(front, file)?),
-            Place::Flows => {
-                let table = text(Path::new(FLOW_TABLE))?;
-                Ok(format!("{table} {}", read_each(&self.queues(RECEIVING, FLOWS)?)?))
-            }
+            Place::Flows => read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?),
             Place::Interrupts => read_each(&self.interrupts()?),
             Place::Interface(file) => text(&self.directory()?.join(file)),
             Place::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
@@ -97,11 +113,7 @@ impl Here {
             }
             Place::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
             Place::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
-            Place::Flows => {
-                let (table, queues) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
-                put(Path::new(FLOW_TABLE), table)?;
-                wanted = format!("{table} {}", write_each(&self.queues(RECEIVING, FLOWS)?, queues)?);
-            }
+            Place::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
             Place::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
             Place::Interface(file) => put(&self.directory()?.join(file), value)?,
             Place::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
@@ -143,6 +155,11 @@ impl Here {
         if own.is_empty() { Err("there is no queue".to_owned()) } else { Ok(own) }
     }
 
+    /// Of each queue the file of its flows. An interface that is gone has none, and leaves the machine's table.
+    fn flow_queues(&self) -> Result<Vec<PathBuf>, String> {
+        if self.is_present() { self.queues(RECEIVING, FLOWS) } else { Ok(Vec::new()) }
+    }
+
     /// The file of each interrupt that is the interface's own.
     fn interrupts(&self) -> Result<Vec<PathBuf>, String> {
         let numbers = interrupts_of(&self.directory()?.join("device"));
@@ -160,6 +177,19 @@ fn interrupts_of(device: &Path) -> Vec<u32> {
         listed.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// The machine's table, and then what the queues have, where there are any.
+fn read_flows(table: &Path, queues: &[PathBuf]) -> Result<String, String> {
+    let table = text(table)?;
+    Ok(if queues.is_empty() { table } else { format!("{table} {}", read_each(queues)?) })
+}
+
+/// The same. What is to be read then.
+fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, String> {
+    let (entries, each) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
+    put(table, entries)?;
+    Ok(if queues.is_empty() { entries.to_owned() } else { format!("{entries} {}", write_each(queues, each)?) })
 }
 
 /// As [`together`] says it.
@@ -227,6 +257,17 @@ mod tests {
             assert_eq!(write_each(&files, value).unwrap(), read);
             assert_eq!(read_each(&files).unwrap(), read);
         }
+    }
+
+    #[test]
+    fn of_flows_the_table_is_set_also_where_no_queue_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let [table, queue] = ["table", "queue"].map(|name| directory.path().join(name));
+        let queues = [queue];
+        assert_eq!(write_flows(&table, &queues, "32768 4096"), Ok("32768 4096".to_owned()));
+        assert_eq!(read_flows(&table, &queues), Ok("32768 4096".to_owned()));
+        assert_eq!(write_flows(&table, &[], "0 0"), Ok("0".to_owned()));
+        assert_eq!((read_flows(&table, &[]), text(&queues[0])), (Ok("0".to_owned()), Ok("4096".to_owned())));
     }
 
     #[test]

@@ -125,6 +125,11 @@ impl Setting {
         matches!(self.place, Place::Queues(..) | Place::Flows | Place::Interrupts)
     }
 
+    /// Whether it is not the interface's alone: others of the namespace, or of the machine, have the same.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.place, Place::Sysctl(_) | Place::Flows)
+    }
+
     /// How people set it for good: the kind of file, and its lines.
     pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
