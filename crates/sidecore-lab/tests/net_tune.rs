@@ -95,6 +95,19 @@ fn what_a_killed_run_left_is_taken_back_and_no_other_run_begins_before() {
 }
 
 #[test]
+fn where_nobody_can_be_asked_nothing_is_changed() {
+    let Some(said) = near(
+        r#"
+        tune --peer 198.18.0.2 --setting mtu --ms 50 --runs 12 --apply </dev/null 2>&1
+        test -e "$state" || echo nothing is kept
+        "#,
+    ) else {
+        return;
+    };
+    assert!(said.contains("add --yes") && said.contains("nothing is kept"), "{said}");
+}
+
+#[test]
 fn while_a_run_changes_settings_no_other_does_and_it_puts_them_back_without_its_file() {
     let Some(said) = near(
         r#"

@@ -163,6 +163,9 @@ fn goal(args: &NetTune, plant: Option<Plant>) -> Goal {
 /// was.
 fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
+    if args.apply && !args.yes {
+        confirm::can_ask()?;
+    }
     let mut ends = Ends { near: Here::of(interface)?, far: None };
     let interface = ends.near.interface().to_owned();
     // From here on nobody else changes what is read.
