@@ -194,6 +194,15 @@ fn each_goal_is_measured_by_its_own_figure() {
 }
 
 #[test]
+fn what_is_the_whole_machines_is_left_alone_in_a_pair() {
+    let Some((said, rows)) = pair(&["--setting", "rfs,interrupts,busy-poll,gro", "--runs", "4"]) else { return };
+    for setting in ["rfs", "interrupts", "busy-poll"] {
+        assert!(said.contains(&format!("{setting}: it is the whole machine's")), "{said}");
+    }
+    assert!(rows.contains("gro o") && !rows.contains("rfs") && !rows.contains("busy-poll"), "{rows}");
+}
+
+#[test]
 fn a_check_says_of_a_problem_what_was_found_and_how_good_that_is() {
     let check = ["--check", "--plant", "buffers", "--setting", "rmem", "--runs", "16"];
     let Some((said, rows)) = pair(&check) else { return };

@@ -105,7 +105,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
         return Err(why.to_owned());
     }
-    let (mut pair, _link) = match args.by {
+    let (mut pair, link) = match args.by {
         NetJoint::Veth => (Pair::by_veth()?, None),
         NetJoint::Link => {
             // As a driver's interfaces, so that there is something to set.
@@ -114,7 +114,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
         }
     };
     let path = pair.path()?;
-    let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())) };
+    let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())), _link: link };
     let _storm = plant.map(|plant| plant.into(&mut ends, args.by)).transpose()?;
     let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
     tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name, args.by)));
@@ -166,7 +166,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     if args.apply && !args.yes {
         confirm::can_ask()?;
     }
-    let mut ends = Ends { near: Here::of(interface)?, far: None };
+    let mut ends = Ends { near: Here::of(interface)?, far: None, _link: None };
     let interface = ends.near.interface().to_owned();
     // From here on nobody else changes what is read.
     let state = (args.tries || args.apply).then(|| State::new(&args.state, &interface)).transpose()?;

@@ -2,7 +2,7 @@
 
 use super::ethtool::Ethtool;
 use super::identity::{Fate, Identity, named};
-use super::setting::{Place, Setting};
+use super::setting::{CONGESTION, Place, Setting};
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const RECEIVING: &str = "rx-";
 const FLOWS: &str = "rps_flow_cnt";
+/// What the kernel has loaded of what this setting takes.
+const AVAILABLE: &str = "ipv4/tcp_available_congestion_control";
 
 /// See the module.
 pub(crate) struct Here {
@@ -98,11 +100,25 @@ impl Here {
         }
     }
 
+    /// Why that value is not even tried. `None`: it may be.
+    pub(super) fn lacks(&self, setting: &Setting, value: &str) -> Option<String> {
+        if setting.place != Place::Sysctl(CONGESTION) {
+            return None;
+        }
+        // The kernel would load a module for it, for the whole machine and until it is started anew.
+        let loaded = text(&Path::new("/proc/sys/net").join(AVAILABLE)).unwrap_or_default();
+        let is_loaded = loaded.split(' ').any(|name| name == value);
+        (!is_loaded).then(|| format!("it is not loaded (modprobe tcp_{value}): there is {loaded}"))
+    }
+
     /// Sets it, and looks whether it is set.
     ///
     /// # Errors
     /// It is refused: by whom and why.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        if let Some(why) = self.lacks(setting, value) {
+            return Err(why);
+        }
         let mut wanted = value.to_owned();
         match setting.place {
             Place::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
@@ -169,10 +185,12 @@ impl Here {
     }
 }
 
-/// Numbers of a device's interrupts, or of the device that it is part of, as one of virtio is. None: it names none.
+/// Numbers of a device's interrupts. One of virtio has those of the device that it is part of; what another kind is part of may
+/// be a bridge, whose interrupts are its own. None: it names none.
 fn interrupts_of(device: &Path) -> Vec<u32> {
-    let listed = [device.join("msi_irqs"), device.join("..").join("msi_irqs")];
-    let Some(listed) = listed.iter().find_map(|directory| fs::read_dir(directory).ok()) else { return Vec::new() };
+    let is_part = fs::read_link(device.join("subsystem")).is_ok_and(|kind| kind.ends_with("virtio"));
+    let directory = if is_part { device.join("..").join("msi_irqs") } else { device.join("msi_irqs") };
+    let Ok(listed) = fs::read_dir(directory) else { return Vec::new() };
     let mut numbers: Vec<u32> =
         listed.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
     numbers.sort_unstable();
@@ -243,6 +261,7 @@ fn put(path: &Path, value: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn masks_are_compared_without_zeros_in_front() {
@@ -271,15 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_those_of_the_device_or_of_what_it_is_part_of() {
+    fn interrupts_are_those_of_the_device_or_of_what_one_of_virtio_is_part_of() {
         let root = tempfile::tempdir().unwrap();
         let device = root.path().join("0000:00:05.0");
-        let part = device.join("virtio1");
-        fs::create_dir_all(&part).unwrap();
+        let [part, other] = ["virtio1", "0000:05:00.0"].map(|name| device.join(name));
+        for (part, kind) in [(&part, "virtio"), (&other, "pci")] {
+            fs::create_dir_all(part).unwrap();
+            symlink(Path::new("../../../../bus").join(kind), part.join("subsystem")).unwrap();
+        }
         assert!(interrupts_of(&part).is_empty());
         for number in ["10", "9", "config"] {
             fs::create_dir_all(device.join("msi_irqs").join(number)).unwrap();
         }
         assert_eq!((interrupts_of(&device), interrupts_of(&part)), (vec![9, 10], vec![9, 10]));
+        assert!(interrupts_of(&other).is_empty(), "those are the bridge's");
     }
 }

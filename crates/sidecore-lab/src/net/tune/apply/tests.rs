@@ -262,6 +262,9 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
         }
     }
     kinds.dedup();
+    // The kernel would look for a module of that name.
+    let unknown = here.write(by_name("congestion-control").unwrap(), "none").unwrap_err();
+    assert!(unknown.contains("is not loaded"), "{unknown}");
     assert!(changed.contains("mtu") && changed.contains("gro") && changed.contains("rps"), "{changed:?}");
     assert!(changed.contains("gro-flush-timeout") && changed.contains("rmem"), "{changed:?}");
     assert!(kinds.len() >= 4 && read(&mut here) != before, "{changed:?}");
