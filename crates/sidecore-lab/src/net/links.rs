@@ -94,6 +94,14 @@ impl Links {
         self.set(name, LinkMessageBuilder::up)
     }
 
+    /// That interface is not up.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn down(&self, name: &str) -> Result<(), Wrong> {
+        self.set(name, LinkMessageBuilder::down)
+    }
+
     /// That interface takes packets of so many bytes at most.
     ///
     /// # Errors
