@@ -7,7 +7,7 @@
 
 use super::identity::{Fate, Identity};
 use super::place::Here;
-use super::setting::by_name;
+use super::setting::{Setting, by_name};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -280,7 +280,7 @@ fn nothing(file: &Path) -> String {
 }
 
 fn is_shared(name: &str) -> bool {
-    by_name(name).is_ok_and(|setting| setting.is_shared())
+    by_name(name).is_ok_and(Setting::is_shared)
 }
 
 /// All that are not so already. What depends on another may be refused before that is set, and what made queues anew has

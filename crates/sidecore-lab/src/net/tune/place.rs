@@ -101,7 +101,7 @@ impl Here {
     }
 
     /// Why that value is not even tried. `None`: it may be.
-    pub(super) fn lacks(&self, setting: &Setting, value: &str) -> Option<String> {
+    pub(super) fn lacks(setting: &Setting, value: &str) -> Option<String> {
         if setting.place != Place::Sysctl(CONGESTION) {
             return None;
         }
@@ -116,7 +116,7 @@ impl Here {
     /// # Errors
     /// It is refused: by whom and why.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
-        if let Some(why) = self.lacks(setting, value) {
+        if let Some(why) = Self::lacks(setting, value) {
             return Err(why);
         }
         let mut wanted = value.to_owned();

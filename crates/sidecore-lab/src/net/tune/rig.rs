@@ -124,7 +124,7 @@ impl Ends {
             };
             let mut others = setting.others("", processors);
             others.retain(|value| start.iter().any(|start| start != value));
-            others.retain(|value| match self.near.lacks(setting, value) {
+            others.retain(|value| match Here::lacks(setting, value) {
                 Some(why) => {
                     left_out.push(format!("{} {value}: {why}", setting.name));
                     false

@@ -113,7 +113,7 @@ fn pause_when_stopped(links: &Links, mut signals: Signals) {
         // It is a signal whose default is known.
         let _ = emulate_default_handler(signal);
         if paused.is_ok() {
-            // Where it does not come back the runs get better: what is said of the noise shows it.
+            // Nobody is here to be told. Without it the problem does not hurt, and no cure is found.
             let _ = links.up(BRIDGES[1]).and_then(|()| send_from_first());
         }
     }
