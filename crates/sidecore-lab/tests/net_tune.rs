@@ -3,11 +3,15 @@
 #[path = "../../sidecore/tests/service/skipped.rs"]
 mod skipped;
 
-use nix::unistd::Uid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
 use skipped::skipped;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
 /// What each script begins with: a peer in the far end, what tunes the near one, and where that keeps what was.
@@ -95,6 +99,40 @@ fn what_a_killed_run_left_is_taken_back_and_no_other_run_begins_before() {
 }
 
 #[test]
+fn where_nobody_can_be_asked_nothing_is_changed() {
+    let Some(said) = near(
+        r#"
+        tune --peer 198.18.0.2 --setting mtu --ms 50 --runs 12 --apply </dev/null 2>&1
+        test -e "$state" || echo nothing is kept
+        "#,
+    ) else {
+        return;
+    };
+    assert!(said.contains("add --yes") && said.contains("nothing is kept"), "{said}");
+}
+
+#[test]
+fn while_a_run_changes_settings_no_other_does_and_it_puts_them_back_without_its_file() {
+    let Some(said) = near(
+        r#"
+        tune --peer 198.18.0.2 --setting congestion-control,mtu --ms 50 --runs 40 --try >"$state.said" 2>&1 & run=$!
+        while ! test -e "$state/near.json"; do sleep 0.01; done
+        tune --revert 2>&1
+        tune --peer 198.18.0.2 --setting gro --try 2>&1
+        echo "$(ls "$state" | wc -l)"
+        rm "$state/near.json"
+        wait $run
+        echo "$? $(ls "$state" | wc -l) $(cat $control)"
+        tune --peer 198.18.0.2 --setting mtu | grep ^mtu
+        "#,
+    ) else {
+        return;
+    };
+    assert_eq!(said.matches("another net tune changes settings").count(), 2, "{said}");
+    assert!(said.contains("\n1\n") && said.contains("\n0 0 cubic\n") && said.contains("mtu 9000 "), "{said}");
+}
+
+#[test]
 fn where_the_peer_or_the_interface_goes_in_the_middle_that_is_said_and_all_is_as_before() {
     let Some(said) = near(
         r#"
@@ -160,6 +198,15 @@ fn each_goal_is_measured_by_its_own_figure() {
 }
 
 #[test]
+fn what_is_the_whole_machines_is_left_alone_in_a_pair() {
+    let Some((said, rows)) = pair(&["--setting", "rfs,interrupts,busy-poll,gro", "--runs", "4"]) else { return };
+    for setting in ["rfs", "interrupts", "busy-poll"] {
+        assert!(said.contains(&format!("{setting}: it is the whole machine's")), "{said}");
+    }
+    assert!(rows.contains("gro o") && !rows.contains("rfs") && !rows.contains("busy-poll"), "{rows}");
+}
+
+#[test]
 fn a_check_says_of_a_problem_what_was_found_and_how_good_that_is() {
     let check = ["--check", "--plant", "buffers", "--setting", "rmem", "--runs", "16"];
     let Some((said, rows)) = pair(&check) else { return };
@@ -180,6 +227,54 @@ fn each_problem_can_be_put_in_and_its_goal_is_measured() {
         let start = rows.lines().find(|row| row.contains(r#""op":"start""#)).expect(&said);
         assert!(start.contains(figure) && rows.contains(setting), "{plant}: {said}");
     }
+}
+
+/// What is true of that process is waited for, a minute at most.
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("not within a minute: {what}");
+}
+
+/// Packets that came to the storm's interface in the namespace of that process.
+fn in_storm(process: &Child) -> Option<u64> {
+    let interfaces = fs::read_to_string(format!("/proc/{}/net/dev", process.id())).unwrap();
+    let counts = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("loop1:"))?;
+    counts.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn pause_a_storm(process: &Child) {
+    let is_more_than = |before: u64| in_storm(process).is_some_and(|now| now > before);
+    let send = |signal| kill(Pid::from_raw(process.id().cast_signed()), signal).unwrap();
+    wait_for("the storm", || is_more_than(100_000));
+    send(Signal::SIGTSTP);
+    wait_for("the process is stopped", || {
+        let state = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+        state.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    });
+    let before = in_storm(process).expect("interfaces are there");
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(in_storm(process), Some(before), "it goes on while the process is stopped");
+    send(Signal::SIGCONT);
+    wait_for("the storm goes on", || is_more_than(before + 100_000));
+}
+
+#[test]
+fn a_storm_pauses_while_its_process_is_stopped() {
+    if !Uid::effective().is_root() {
+        return skipped("only root looks into the namespace of another process");
+    }
+    let mut command = Command::new(LAB);
+    command.args(["net", "tune", "--pair", "--plant", "busy-core", "--setting", "gro", "--ms", "200"]);
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let paused = catch_unwind(AssertUnwindSafe(|| pause_a_storm(&process)));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    paused.unwrap();
 }
 
 #[test]

@@ -94,6 +94,14 @@ impl Links {
         self.set(name, LinkMessageBuilder::up)
     }
 
+    /// That interface is not up.
+    ///
+    /// # Errors
+    /// The kernel's, with the name.
+    pub(super) fn down(&self, name: &str) -> Result<(), Wrong> {
+        self.set(name, LinkMessageBuilder::down)
+    }
+
     /// That interface takes packets of so many bytes at most.
     ///
     /// # Errors
@@ -124,6 +132,17 @@ impl Links {
         let mut found = self.handle.link().get().match_name(name.to_owned()).execute();
         let first = self.runtime.block_on(found.try_next()).map_err(|error| format!("no interface {name}: {error}"))?;
         first.ok_or_else(|| format!("no interface {name}"))
+    }
+
+    /// What the kernel says of the interface of that number.
+    ///
+    /// # Errors
+    /// There is none, or the kernel's.
+    pub(super) fn find_numbered(&self, index: u32) -> Result<LinkMessage, Wrong> {
+        let mut found = self.handle.link().get().match_index(index).execute();
+        let first =
+            self.runtime.block_on(found.try_next()).map_err(|error| format!("no interface {index}: {error}"))?;
+        first.ok_or_else(|| format!("no interface {index}"))
     }
 
     fn set(

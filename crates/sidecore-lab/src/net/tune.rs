@@ -6,6 +6,7 @@ mod confirm;
 pub(super) mod estimate;
 mod ethtool;
 mod goal;
+mod identity;
 mod place;
 mod plant;
 mod rig;
@@ -27,6 +28,7 @@ use crate::report::Row;
 use apply::State;
 use estimate::{Estimate, deviation};
 pub(crate) use goal::Goal;
+use identity::Fate;
 pub(super) use place::Here;
 pub(crate) use plant::Plant;
 use rig::{Ends, Manner, Rig, Tuned};
@@ -85,10 +87,16 @@ pub(super) fn run(args: &NetTune) -> Result<(), String> {
 
 fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
     let mut here = Here::of_any(interface)?;
-    let count = State::new(&args.state, interface).revert(&mut here)?;
-    let gone =
-        if here.is_present() { "" } else { "; the interface is not there, and what was set of it is gone with it" };
-    output::tell(format!("{interface}: {count} settings are as they were before{gone}"));
+    let interface = here.interface().to_owned();
+    let (count, fate) = State::kept_in(&args.state, &interface)?.revert(&mut here)?;
+    output::tell(match fate {
+        Fate::Same => format!("{interface}: {count} settings are as they were before"),
+        Fate::Gone => format!(
+            "{interface}: {count} settings are as they were before; the interface is not there, and what was set of it is gone \
+             with it"
+        ),
+        Fate::Restarted => format!("{interface}: the machine was started anew, and what was set is gone with that"),
+    });
     Ok(())
 }
 
@@ -97,7 +105,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
         return Err(why.to_owned());
     }
-    let (mut pair, _link) = match args.by {
+    let (mut pair, link) = match args.by {
         NetJoint::Veth => (Pair::by_veth()?, None),
         NetJoint::Link => {
             // As a driver's interfaces, so that there is something to set.
@@ -106,7 +114,7 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
         }
     };
     let path = pair.path()?;
-    let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())) };
+    let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())), _link: link };
     let _storm = plant.map(|plant| plant.into(&mut ends, args.by)).transpose()?;
     let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
     tuned.retain(|tuned| !plant.is_some_and(|plant| plant.holds(tuned.setting.name, args.by)));
@@ -155,25 +163,30 @@ fn goal(args: &NetTune, plant: Option<Plant>) -> Goal {
 /// was.
 fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
-    let mut ends = Ends { near: Here::of(interface)?, far: None };
+    if args.apply && !args.yes {
+        confirm::can_ask()?;
+    }
+    let mut ends = Ends { near: Here::of(interface)?, far: None, _link: None };
+    let interface = ends.near.interface().to_owned();
+    // From here on nobody else changes what is read.
+    let state = (args.tries || args.apply).then(|| State::new(&args.state, &interface)).transpose()?;
     let (would, left_out) = ends.discover(&args.setting, false)?;
     if would.is_empty() && !left_out.is_empty() {
         return Err(format!("nothing of {interface} can be set here: {}", left_out.join("; ")));
     }
-    if !(args.tries || args.apply) {
+    let Some(mut state) = state else {
         let mut outcome = rows::would_try(&would);
         outcome.lacks_all(left_out);
         return Ok(outcome);
-    }
+    };
     let path = find_peer(peer)?;
     let interrupt = Interrupt::of_all_kinds()?;
-    let state = State::new(&args.state, interface);
     let names: Vec<_> = would.iter().map(|tuned| tuned.setting.name).collect();
     state.keep(&mut ends.near, &names)?;
-    let done = try_and_apply(args, (path, ends), &state, peer, &interrupt);
+    let done = try_and_apply(args, (path, ends), &mut state, peer, &interrupt);
     // Whatever happened before: only what was applied is to stay.
     if !matches!(done, Ok((_, true))) && state.is_kept() {
-        state.revert(&mut Here::of_any(interface)?)?;
+        state.revert(&mut Here::of_any(&interface)?)?;
     }
     let mut outcome = done?.0;
     outcome.lacks_all(left_out);
@@ -184,7 +197,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
 fn try_and_apply(
     args: &NetTune,
     (path, mut ends): (Path, Ends),
-    state: &State,
+    state: &mut State,
     peer: &str,
     interrupt: &Interrupt,
 ) -> Result<(Outcome, bool), String> {

@@ -2,22 +2,35 @@
 //! later by `--revert`, whatever happened in between.
 //!
 //! What a setting was is in a file, on the disk, before the first one is changed. The file is there as long as there is
-//! something to take back.
+//! something to take back, for a process that comes later: the one that wrote it remembers by itself. One process at a time
+//! changes settings.
 
+use super::identity::{Fate, Identity};
 use super::place::Here;
-use super::setting::{Place, by_name};
+use super::setting::{Setting, by_name};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// How often all settings are looked at: two for what depends on another, and one that finds nothing to do.
 const PASSES: usize = 3;
+/// Who has it locked changes settings, or waits for an answer.
+const LOCK: &str = ".lock";
+/// How often a process that is just ending is waited for, and how long each time.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The settings of one interface before they were changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
     interface: String,
+    identity: Identity,
     /// Names and values, in the order in which they are changed.
     values: Vec<(String, String)>,
 }
@@ -34,8 +47,16 @@ pub(super) trait Settings {
     /// # Errors
     /// It is refused.
     fn write(&mut self, name: &str, value: &str) -> Result<(), String>;
-    /// Whether what has that setting is still there.
-    fn is_there(&self, name: &str) -> bool;
+    /// Which one it is.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    fn identity(&self) -> Result<Identity, String>;
+    /// What became of the one that it was.
+    ///
+    /// # Errors
+    /// This is another one: what to do.
+    fn fate(&self, kept: &Identity) -> Result<Fate, String>;
 }
 
 impl Settings for Here {
@@ -47,47 +68,110 @@ impl Settings for Here {
         Self::write(self, by_name(name)?, value)
     }
 
-    fn is_there(&self, name: &str) -> bool {
-        self.is_present() || by_name(name).is_ok_and(|setting| matches!(setting.place, Place::Sysctl(_)))
+    fn identity(&self) -> Result<Identity, String> {
+        Self::identity(self)
+    }
+
+    fn fate(&self, kept: &Identity) -> Result<Fate, String> {
+        Self::fate(self, kept)
     }
 }
 
-/// Where the old settings of an interface are kept.
+/// Where the old settings of an interface are kept. As long as it is there no other process changes settings.
+#[derive(Debug)]
 pub(super) struct State {
     directory: PathBuf,
     interface: String,
+    /// What this process has kept and not taken back.
+    kept: Option<Kept>,
+    /// The system unlocks it however the process ends.
+    _lock: File,
 }
 
 impl State {
     /// In that directory, which is made where it is not there.
-    pub(super) fn new(directory: &Path, interface: &str) -> Self {
-        Self { directory: directory.to_owned(), interface: interface.to_owned() }
+    ///
+    /// # Errors
+    /// Another process changes settings, or the directory is not ours to write: nothing may be changed.
+    pub(super) fn new(directory: &Path, interface: &str) -> Result<Self, String> {
+        let made = fs::create_dir_all(directory);
+        made.map_err(|error| format!("cannot keep the old settings in {}: {error}", directory.display()))?;
+        Self::locked(directory, interface)
+    }
+
+    /// In that directory, to take back what is kept there.
+    ///
+    /// # Errors
+    /// Another process changes settings, or there is nothing.
+    pub(super) fn kept_in(directory: &Path, interface: &str) -> Result<Self, String> {
+        if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
+    }
+
+    fn locked(directory: &Path, interface: &str) -> Result<Self, String> {
+        if interface.contains('/') {
+            return Err(format!("no interface is called {interface}"));
+        }
+        let lock = lock(&directory.join(LOCK))?;
+        Ok(Self { directory: directory.to_owned(), interface: interface.to_owned(), kept: None, _lock: lock })
     }
 
     fn file(&self) -> PathBuf {
         self.directory.join(format!("{}.json", self.interface))
     }
 
-    /// Whether there is something to take back.
+    /// Whether this process has something to take back.
     pub(super) fn is_kept(&self) -> bool {
-        self.file().exists()
+        self.kept.is_some()
     }
 
     /// Keeps these settings as they are now. From here on each may be changed.
     ///
     /// # Errors
     /// They cannot be kept: nothing may be changed.
-    pub(super) fn keep(&self, settings: &mut impl Settings, names: &[&str]) -> Result<(), String> {
+    pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), String> {
+        let identity = settings.identity()?;
+        self.are_free(&identity, names)?;
         let values = names.iter().map(|name| Ok(((*name).to_owned(), settings.read(name)?)));
         let values = values.collect::<Result<Vec<_>, String>>()?;
-        self.write(&Kept { interface: self.interface.clone(), values }).map_err(|error| match error.kind() {
+        let kept = Kept { interface: self.interface.clone(), identity, values };
+        let put = self.write(&kept).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
+        put.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => format!(
                 "settings that were changed before are kept in {}: take them back with --revert, or remove the file to keep \
                  them as they are now",
                 self.file().display()
             ),
             _ => format!("cannot keep the old settings in {}: {error}; nothing is changed", self.file().display()),
-        })
+        })?;
+        self.kept = Some(kept);
+        Ok(())
+    }
+
+    /// What interfaces share is not kept with another one: it would not be known which value was the first.
+    ///
+    /// # Errors
+    /// It is.
+    fn are_free(&self, identity: &Identity, names: &[&str]) -> Result<(), String> {
+        let wrong = |error: io::Error| format!("cannot read {}: {error}", self.directory.display());
+        for entry in fs::read_dir(&self.directory).map_err(wrong)? {
+            let file = entry.map_err(wrong)?.path();
+            if file == self.file() || file.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let other = read(&file)?;
+            if other.identity.boot != identity.boot {
+                continue;
+            }
+            let is_taken = |name: &str| is_shared(name) && names.contains(&name);
+            if let Some((name, _)) = other.values.iter().find(|(name, _)| is_taken(name)) {
+                return Err(format!(
+                    "{name} is not of {} alone, and was changed with {}: take that back before (net tune --revert --interface \
+                     {}), or name others with --setting",
+                    self.interface, other.interface, other.interface
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Sets these, and asks whether all is well. If not, or if one is refused, all is as it was kept.
@@ -95,51 +179,108 @@ impl State {
     /// # Errors
     /// Why it was taken back; or what could not be.
     pub(super) fn apply(
-        &self,
+        &mut self,
         settings: &mut impl Settings,
         changes: &[(String, String)],
         is_well: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let set = set_all(settings, changes).and_then(|()| is_well());
+        let set = set_all(settings, changes).and_then(|()| is_well()).and_then(|()| self.forget_others(settings));
         set.map_err(|why| match self.revert(settings) {
             Ok(_) => format!("{why}; all is as it was before"),
             Err(wrong) => format!("{why}; and then {wrong}"),
         })
     }
 
-    /// Sets what was before, and forgets it. How many settings that were: those of an interface that is gone went with it.
+    /// What interfaces share and was not changed is free for others.
+    fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), String> {
+        let Some(mut kept) = self.kept.take() else { return Ok(()) };
+        let all = kept.clone();
+        kept.values.retain(|(name, value)| !is_shared(name) || settings.read(name).as_ref() != Ok(value));
+        let put = self.write(&kept).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
+        // Until it is on the disk, all may have to be taken back.
+        self.kept = Some(if put.is_ok() { kept } else { all });
+        put.map_err(|error| format!("cannot keep the old settings in {}: {error}", self.file().display()))
+    }
+
+    /// Sets what was before, and forgets it. How many settings that were, and what became of the interface.
     ///
     /// # Errors
     /// Nothing is kept, or what cannot be set back: the file stays then.
-    pub(super) fn revert(&self, settings: &mut impl Settings) -> Result<usize, String> {
+    pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), String> {
         let file = self.file();
         let name = file.display();
-        let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => format!("there is nothing to take back: no file {name}"),
-            _ => format!("cannot read {name}: {error}"),
-        })?;
-        let kept: Kept = serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))?;
+        let kept = match &self.kept {
+            Some(kept) => kept.clone(),
+            None if file.exists() => read(&file)?,
+            None => return Err(nothing(&file)),
+        };
         if kept.interface != self.interface {
             return Err(format!("{name} is of the interface {}", kept.interface));
         }
+        let fate = settings.fate(&kept.identity);
+        let fate = fate.map_err(|why| format!("{why}; then try again with --revert, or remove {name}"))?;
         let mut values: Vec<_> = kept.values.into_iter().rev().collect();
-        values.retain(|(name, _)| settings.is_there(name));
+        values.retain(|(name, _)| match fate {
+            Fate::Same => true,
+            Fate::Gone => is_shared(name),
+            Fate::Restarted => false,
+        });
         set_all(settings, &values).map_err(|why| format!("not all was set back: {why}; try again with --revert"))?;
-        let removed = fs::remove_file(&file).and_then(|()| File::open(&self.directory)?.sync_all());
+        self.kept = None;
+        let removed = fs::remove_file(&file).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        });
+        let removed = removed.and_then(|()| self.sync());
         removed.map_err(|error| format!("all is set back, but {name} cannot be removed: {error}"))?;
-        Ok(values.len())
+        Ok((values.len(), fate))
     }
 
-    /// On the disk under its own name only when it is whole; never over another.
-    fn write(&self, kept: &Kept) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
+    /// On the disk, whole, before it has a name.
+    fn write(&self, kept: &Kept) -> io::Result<tempfile::NamedTempFile> {
         let mut new = tempfile::NamedTempFile::new_in(&self.directory)?;
         serde_json::to_writer(&mut new, kept)?;
         new.flush()?;
         new.as_file().sync_all()?;
-        new.persist_noclobber(self.file())?;
+        Ok(new)
+    }
+
+    /// Names of files are on the disk.
+    fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }
+}
+
+/// Only its user may lock it: others could keep all from changing settings.
+fn lock(path: &Path) -> Result<File, String> {
+    let name = path.display();
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+    let file = opened.map_err(|error| format!("cannot lock {name}: {error}; it takes root, or --state DIR"))?;
+    for _ in 0..TRIES {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
+            Err(error) => return Err(format!("cannot lock {name}: {error}")),
+        }
+    }
+    Err(format!(
+        "another net tune changes settings, or waits for somebody to confirm them: let it end, or end it (fuser -v {name} says \
+         which it is); nothing is changed"
+    ))
+}
+
+fn read(file: &Path) -> Result<Kept, String> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|error| format!("cannot read {name}: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))
+}
+
+fn nothing(file: &Path) -> String {
+    format!("there is nothing to take back: no {}", file.display())
+}
+
+fn is_shared(name: &str) -> bool {
+    by_name(name).is_ok_and(Setting::is_shared)
 }
 
 /// All that are not so already. What depends on another may be refused before that is set, and what made queues anew has

@@ -4,7 +4,9 @@ use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::output;
-use std::io;
+use rustix::termios::{QueueSelector, tcflush};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,17 +51,28 @@ fn round_trips(peer: &str) -> Result<(), String> {
     running.end().map(drop)
 }
 
-/// Somebody types Enter.
+/// Whether somebody can be asked.
+///
+/// # Errors
+/// Nobody can: what to do.
+pub(super) fn can_ask() -> Result<(), String> {
+    let why =
+        "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes, or run it in one";
+    if io::stdin().is_terminal() { Ok(()) } else { Err(why.to_owned()) }
+}
+
+/// Somebody types Enter, and nothing else.
 ///
 /// # Errors
 /// Nobody does, in time or at all.
 pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
-    output::tell("The settings are changed. Press Enter within 60 s to keep them.");
+    forget_typed(&io::stdin())?;
+    output::tell("The settings are changed. Press Enter within 60 s to keep them; anything else takes them back.");
     let (say, hear) = mpsc::channel();
     // It ends with the process if nobody types anything.
     thread::spawn(move || {
         let mut line = String::new();
-        say.send(io::stdin().read_line(&mut line).is_ok_and(|read| read > 0))
+        say.send(io::stdin().read_line(&mut line).is_ok_and(|_| is_enter(&line)))
     });
     let until = Instant::now() + CONFIRMATION;
     while Instant::now() < until && !interrupt.came() {
@@ -70,4 +83,51 @@ pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
         }
     }
     Err("nobody confirmed it".to_owned())
+}
+
+/// What was typed before the question is no answer to it.
+fn forget_typed(terminal: &impl AsFd) -> Result<(), String> {
+    tcflush(terminal, QueueSelector::IFlush).map_err(|error| format!("cannot ask at this terminal: {error}"))
+}
+
+fn is_enter(line: &str) -> bool {
+    ["\n", "\r\n"].contains(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::ffi::OsStr;
+    use std::fs::{File, OpenOptions};
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    #[test]
+    fn what_was_typed_before_the_question_is_no_answer() {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let path = OsStr::from_bytes(name.as_bytes());
+        let terminal = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(path).unwrap();
+        let is_typed = |wait: PollTimeout| {
+            let mut own = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+            poll(&mut own, wait).unwrap() > 0
+        };
+        File::from(ours.try_clone().unwrap()).write_all(b"\n").unwrap();
+        assert!(is_typed(PollTimeout::NONE));
+        forget_typed(&terminal).unwrap();
+        assert!(!is_typed(PollTimeout::ZERO));
+    }
+
+    #[test]
+    fn only_enter_alone_confirms() {
+        for (line, is) in [("\n", true), ("\r\n", true), ("no\n", false), (" \n", false), ("yes\n", false), ("", false)]
+        {
+            assert_eq!(is_enter(line), is, "{line:?}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Reads and writes settings of an interface, in the namespace that this thread is in.
 
 use super::ethtool::Ethtool;
-use super::setting::{Place, Setting};
+use super::identity::{Fate, Identity, named};
+use super::setting::{CONGESTION, Place, Setting};
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const RECEIVING: &str = "rx-";
 const FLOWS: &str = "rps_flow_cnt";
+/// What the kernel has loaded of what this setting takes.
+const AVAILABLE: &str = "ipv4/tcp_available_congestion_control";
 
 /// See the module.
 pub(crate) struct Here {
@@ -43,7 +46,25 @@ impl Here {
     pub(super) fn of_any(interface: &str) -> Result<Self, String> {
         let attributes = attributes()
             .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
-        Ok(Self { interface: interface.to_owned(), links: Links::here()?, drivers: Ethtool::here()?, attributes })
+        let links = Links::here()?;
+        let own = links.find(interface).ok().and_then(|link| named(&link)).unwrap_or_else(|| interface.to_owned());
+        Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes })
+    }
+
+    /// Which interface it is.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub(super) fn identity(&self) -> Result<Identity, String> {
+        Identity::of(&self.links, &self.interface)
+    }
+
+    /// What became of the interface that had this name.
+    ///
+    /// # Errors
+    /// It cannot be changed back from here: why, and what to do.
+    pub(super) fn fate(&self, kept: &Identity) -> Result<Fate, String> {
+        kept.fate(&self.links, &self.interface)
     }
 
     /// Whether the interface is there.
@@ -51,7 +72,7 @@ impl Here {
         self.links.find(&self.interface).is_ok()
     }
 
-    /// The name of the interface.
+    /// The name of the interface, as the kernel says it.
     pub(super) fn interface(&self) -> &str {
         &self.interface
     }
@@ -72,14 +93,22 @@ impl Here {
                 number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
             }
             Place::Queues(front, file) => read_each(&self.queues(front, file)?),
-            Place::Flows => {
-                let table = text(Path::new(FLOW_TABLE))?;
-                Ok(format!("{table} {}", read_each(&self.queues(RECEIVING, FLOWS)?)?))
-            }
+            Place::Flows => read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?),
             Place::Interrupts => read_each(&self.interrupts()?),
             Place::Interface(file) => text(&self.directory()?.join(file)),
             Place::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
         }
+    }
+
+    /// Why that value is not even tried. `None`: it may be.
+    pub(super) fn lacks(setting: &Setting, value: &str) -> Option<String> {
+        if setting.place != Place::Sysctl(CONGESTION) {
+            return None;
+        }
+        // The kernel would load a module for it, for the whole machine and until it is started anew.
+        let loaded = text(&Path::new("/proc/sys/net").join(AVAILABLE)).unwrap_or_default();
+        let is_loaded = loaded.split(' ').any(|name| name == value);
+        (!is_loaded).then(|| format!("it is not loaded (modprobe tcp_{value}): there is {loaded}"))
     }
 
     /// Sets it, and looks whether it is set.
@@ -87,6 +116,9 @@ impl Here {
     /// # Errors
     /// It is refused: by whom and why.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+        if let Some(why) = Self::lacks(setting, value) {
+            return Err(why);
+        }
         let mut wanted = value.to_owned();
         match setting.place {
             Place::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
@@ -97,11 +129,7 @@ impl Here {
             }
             Place::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
             Place::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
-            Place::Flows => {
-                let (table, queues) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
-                put(Path::new(FLOW_TABLE), table)?;
-                wanted = format!("{table} {}", write_each(&self.queues(RECEIVING, FLOWS)?, queues)?);
-            }
+            Place::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
             Place::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
             Place::Interface(file) => put(&self.directory()?.join(file), value)?,
             Place::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
@@ -143,6 +171,11 @@ impl Here {
         if own.is_empty() { Err("there is no queue".to_owned()) } else { Ok(own) }
     }
 
+    /// Of each queue the file of its flows. An interface that is gone has none, and leaves the machine's table.
+    fn flow_queues(&self) -> Result<Vec<PathBuf>, String> {
+        if self.is_present() { self.queues(RECEIVING, FLOWS) } else { Ok(Vec::new()) }
+    }
+
     /// The file of each interrupt that is the interface's own.
     fn interrupts(&self) -> Result<Vec<PathBuf>, String> {
         let numbers = interrupts_of(&self.directory()?.join("device"));
@@ -152,14 +185,29 @@ impl Here {
     }
 }
 
-/// Numbers of a device's interrupts, or of the device that it is part of, as one of virtio is. None: it names none.
+/// Numbers of a device's interrupts. One of virtio has those of the device that it is part of; what another kind is part of may
+/// be a bridge, whose interrupts are its own. None: it names none.
 fn interrupts_of(device: &Path) -> Vec<u32> {
-    let listed = [device.join("msi_irqs"), device.join("..").join("msi_irqs")];
-    let Some(listed) = listed.iter().find_map(|directory| fs::read_dir(directory).ok()) else { return Vec::new() };
+    let is_part = fs::read_link(device.join("subsystem")).is_ok_and(|kind| kind.ends_with("virtio"));
+    let directory = if is_part { device.join("..").join("msi_irqs") } else { device.join("msi_irqs") };
+    let Ok(listed) = fs::read_dir(directory) else { return Vec::new() };
     let mut numbers: Vec<u32> =
         listed.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// The machine's table, and then what the queues have, where there are any.
+fn read_flows(table: &Path, queues: &[PathBuf]) -> Result<String, String> {
+    let table = text(table)?;
+    Ok(if queues.is_empty() { table } else { format!("{table} {}", read_each(queues)?) })
+}
+
+/// The same. What is to be read then.
+fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, String> {
+    let (entries, each) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
+    put(table, entries)?;
+    Ok(if queues.is_empty() { entries.to_owned() } else { format!("{entries} {}", write_each(queues, each)?) })
 }
 
 /// As [`together`] says it.
@@ -213,6 +261,7 @@ fn put(path: &Path, value: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn masks_are_compared_without_zeros_in_front() {
@@ -230,15 +279,30 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_those_of_the_device_or_of_what_it_is_part_of() {
+    fn of_flows_the_table_is_set_also_where_no_queue_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let [table, queue] = ["table", "queue"].map(|name| directory.path().join(name));
+        let queues = [queue];
+        assert_eq!(write_flows(&table, &queues, "32768 4096"), Ok("32768 4096".to_owned()));
+        assert_eq!(read_flows(&table, &queues), Ok("32768 4096".to_owned()));
+        assert_eq!(write_flows(&table, &[], "0 0"), Ok("0".to_owned()));
+        assert_eq!((read_flows(&table, &[]), text(&queues[0])), (Ok("0".to_owned()), Ok("4096".to_owned())));
+    }
+
+    #[test]
+    fn interrupts_are_those_of_the_device_or_of_what_one_of_virtio_is_part_of() {
         let root = tempfile::tempdir().unwrap();
         let device = root.path().join("0000:00:05.0");
-        let part = device.join("virtio1");
-        fs::create_dir_all(&part).unwrap();
+        let [part, other] = ["virtio1", "0000:05:00.0"].map(|name| device.join(name));
+        for (part, kind) in [(&part, "virtio"), (&other, "pci")] {
+            fs::create_dir_all(part).unwrap();
+            symlink(Path::new("../../../../bus").join(kind), part.join("subsystem")).unwrap();
+        }
         assert!(interrupts_of(&part).is_empty());
         for number in ["10", "9", "config"] {
             fs::create_dir_all(device.join("msi_irqs").join(number)).unwrap();
         }
         assert_eq!((interrupts_of(&device), interrupts_of(&part)), (vec![9, 10], vec![9, 10]));
+        assert!(interrupts_of(&other).is_empty(), "those are the bridge's");
     }
 }

@@ -7,6 +7,7 @@ use super::setting::{self, KNOWN, Setting};
 use crate::bench::median;
 use crate::net::account::Account;
 use crate::net::end::{End, Order};
+use crate::net::link::Link;
 use crate::net::path::{Both, Path};
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub(super) struct Ends {
     pub(super) near: Here,
     /// With the name of its interface.
     pub(super) far: Option<(End, String)>,
+    /// What joins them where it is ours: they are there as long as it is.
+    pub(super) _link: Option<Link>,
 }
 
 /// How a run measures.
@@ -105,6 +108,13 @@ impl Ends {
         let processors = Account::of_kernel().processors.len();
         let (mut tuned, mut left_out) = (Vec::new(), Vec::new());
         for setting in KNOWN.iter().filter(|setting| wanted.is_empty() || wanted.contains(setting)) {
+            if self.far.is_some() && setting.is_of_machine() {
+                left_out.push(format!(
+                    "{}: it is the whole machine's, and this path is in namespaces of its own",
+                    setting.name
+                ));
+                continue;
+            }
             let start = match self.read(setting) {
                 Ok(start) => start,
                 Err(why) => {
@@ -114,6 +124,13 @@ impl Ends {
             };
             let mut others = setting.others("", processors);
             others.retain(|value| start.iter().any(|start| start != value));
+            others.retain(|value| match Here::lacks(setting, value) {
+                Some(why) => {
+                    left_out.push(format!("{} {value}: {why}", setting.name));
+                    false
+                }
+                None => true,
+            });
             if tries {
                 if let Err(why) = self.write(setting, &start) {
                     left_out.push(format!("{}: {why}", setting.name));
@@ -133,6 +150,17 @@ impl Ends {
             }
         }
         Ok((tuned, left_out))
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // What is set of a queue that goes with its interface the kernel forgets, but not that some queue has it: all
+        // packets of the machine would be asked from then on whether they are to go to another processor.
+        if let (Some(_), Ok(rps)) = (&self.far, setting::by_name("rps")) {
+            // The other end is there as long as this is; where it is lost there is nothing to be done.
+            let _ = self.write(rps, &["0".to_owned()]);
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) type Point = Vec<usize>;
 /// A setting, by its number, at a level other than 0.
 pub(super) type Change = (usize, usize);
 
+/// Runs that are left for the best single change, where the others did not suffice for more.
+const LAST_RUNS: usize = 40;
 /// With fewer runs each candidate alone has half as many at first.
 const FEW: usize = 300;
 /// Candidates that share the runs before and after them of what they are compared with.
@@ -104,8 +106,14 @@ struct Search<'r, E> {
 /// logarithm. What was found, and the error that ended it early.
 pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'r, E>) -> (Found, Option<E>) {
     let random = Random::new(limits.seed);
-    let mut search = Search { settings: levels.len(), limits, random, run, found: Found::default() };
-    match search.all(levels) {
+    let most = Limits { runs: limits.runs - LAST_RUNS.min(limits.runs / 2), ..limits };
+    let mut search = Search { settings: levels.len(), limits: most, random, run, found: Found::default() };
+    let mut ended = search.all(levels);
+    if matches!(ended, Err(End::Spent)) && search.found.best.is_empty() {
+        search.limits = limits;
+        ended = search.best_alone();
+    }
+    match ended {
         Ok(()) | Err(End::Spent) => (search.found, None),
         Err(End::Failed(error)) => (search.found, Some(error)),
     }
@@ -277,6 +285,25 @@ impl<E> Search<'_, E> {
         let mut arms = [Arm::of(without(best, these))];
         self.rounds_until(best, &mut arms, LOOKS[0])?;
         Ok(!arms[0].gain(LIKELY).harms())
+    }
+
+    /// Where there were too few runs for combinations: whether the best single change helps, by new runs.
+    fn best_alone(&mut self) -> Result<(), End<E>> {
+        let known = self.found.alone.iter().filter(|effect| effect.gain.pairs > 0 && effect.gain.mean > WORTHLESS);
+        let best = known.max_by(|one, other| one.gain.mean.total_cmp(&other.gain.mean));
+        let Some(changes) = best.map(|effect| effect.changes.clone()) else { return Ok(()) };
+        let mut own = [Arm::of(changes)];
+        // Half of the error is of what was tried before.
+        let error = self.claim(2);
+        for look in LOOKS {
+            self.rounds_until(&[], &mut own, look)?;
+            if own[0].gain(error).helps() {
+                self.found.gain = Some(own[0].gain(error));
+                self.found.best.clone_from(&own[0].changes);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Compares what is left with how things were, and keeps it if it is better. `arms` have it without each of its changes.

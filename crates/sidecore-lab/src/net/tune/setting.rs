@@ -62,6 +62,9 @@ const RX_CHANNELS: (u16, usize) = (6, 4);
 const TX_CHANNELS: (u16, usize) = (7, 4);
 const CHANNELS: (u16, usize) = (9, 4);
 
+/// How TCP finds its rate, under `/proc/sys/net`.
+pub(super) const CONGESTION: &str = "ipv4/tcp_congestion_control";
+
 /// All that is known. What makes queues comes before what is set of each queue.
 pub(super) const KNOWN: [Setting; 29] = [
     setting("mtu", Place::Mtu, &["1500", "9000"]),
@@ -91,7 +94,7 @@ pub(super) const KNOWN: [Setting; 29] = [
     setting("gro-flush-timeout", Place::Interface("gro_flush_timeout"), &["0", "20000"]),
     setting("rmem", Place::Sysctl("ipv4/tcp_rmem"), &["4096 131072 6291456", "4096 131072 33554432"]),
     setting("wmem", Place::Sysctl("ipv4/tcp_wmem"), &["4096 16384 4194304", "4096 16384 33554432"]),
-    setting("congestion-control", Place::Sysctl("ipv4/tcp_congestion_control"), &["cubic", "reno", "bbr"]),
+    setting("congestion-control", Place::Sysctl(CONGESTION), &["cubic", "reno", "bbr"]),
     setting("busy-poll", Place::Sysctl("core/busy_read"), &["0", "50"]),
 ];
 
@@ -125,6 +128,20 @@ impl Setting {
         matches!(self.place, Place::Queues(..) | Place::Flows | Place::Interrupts)
     }
 
+    /// Whether it is not the interface's alone: others of the namespace, or of the machine, have the same.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.place, Place::Sysctl(_) | Place::Flows)
+    }
+
+    /// Whether all network namespaces of the machine have the same.
+    pub(super) fn is_of_machine(&self) -> bool {
+        match self.place {
+            Place::Flows | Place::Interrupts => true,
+            Place::Sysctl(file) => file.starts_with("core/"),
+            _ => false,
+        }
+    }
+
     /// How people set it for good: the kind of file, and its lines.
     pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
@@ -145,7 +162,8 @@ impl Setting {
             (Place::Flows, _) => (Kind::Command, flows(interface, value)),
             (Place::Interrupts, _) => {
                 let device = format!("/sys/class/net/{interface}/device");
-                let all = format!("ls {device}/msi_irqs {device}/../msi_irqs 2>/dev/null | grep '^[0-9]'");
+                let part = format!("$(readlink {device}/subsystem | grep -q '/virtio$' && echo /..)");
+                let all = format!("ls {device}{part}/msi_irqs");
                 let each = "echo $1 > /proc/irq/$irq/smp_affinity; set -- $* $1; shift";
                 (Kind::Command, format!("set -- {value}; for irq in $({all}); do {each}; done"))
             }
@@ -229,6 +247,13 @@ mod tests {
         assert_eq!(by_name("channels").unwrap().others("1", 2), ["2"]);
         assert!(by_name("channels").unwrap().others("1", 1).is_empty());
         assert!(by_name("none").is_err());
+    }
+
+    #[test]
+    fn what_namespaces_have_in_common_is_known() {
+        let of = |is: fn(&Setting) -> bool| KNOWN.iter().filter(|own| is(own)).map(|own| own.name).collect::<Vec<_>>();
+        assert_eq!(of(Setting::is_of_machine), ["rfs", "interrupts", "busy-poll"]);
+        assert_eq!(of(Setting::is_shared), ["rfs", "rmem", "wmem", "congestion-control", "busy-poll"]);
     }
 
     #[test]

@@ -3,15 +3,22 @@
 //! Two bridges are joined by two links, so that a broadcast goes round for ever, as in a network whose cables were put in
 //! wrongly. Each hop is a soft interrupt of the processor that sent it first, and shares that processor's queue with all other
 //! packets that are to be taken in there. A program would give way to them. It ends with its interfaces, and these with
-//! the network namespace.
+//! the network namespace. It also pauses while somebody has stopped the process from the keyboard (`SIGTSTP`): it would go on
+//! for as long as that lasts. Nobody is told of a `SIGSTOP`.
 
 use crate::net::links::Links;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use signal_hook::consts::SIGTSTP;
+use signal_hook::flag;
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::low_level::emulate_default_handler;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::{self, JoinHandle};
 
 /// The bridges, and of each link the end at either.
 const BRIDGES: [&str; 2] = ["loop", "pool"];
@@ -25,8 +32,20 @@ const DISCARD: u16 = 9;
 /// Broadcasts that go round, each both ways: with room left in a processor's queue, which takes 1000.
 const BROADCASTS: usize = 150;
 
-/// It lasts until it is dropped.
-pub(super) struct Storm(Links);
+/// Whether there is no storm: being stopped is as it always is then. A handler cannot be taken away again, so it looks here.
+static IS_CALM: LazyLock<Result<Arc<AtomicBool>, String>> = LazyLock::new(|| {
+    let is_calm = Arc::new(AtomicBool::new(true));
+    let registered = flag::register_conditional_default(SIGTSTP, is_calm.clone());
+    registered.map(|_| is_calm).map_err(|error| format!("cannot handle signals: {error}"))
+});
+
+/// It lasts until it is dropped. A process has one at a time.
+pub(super) struct Storm {
+    links: Links,
+    /// Ends the thread that pauses it.
+    stops: Handle,
+    pauses: Option<JoinHandle<()>>,
+}
 
 impl Storm {
     /// In the namespace that this thread is in.
@@ -34,8 +53,13 @@ impl Storm {
     /// # Errors
     /// The kernel has no bridges, or this process may not run on the first processor.
     pub(super) fn begin() -> Result<Self, String> {
-        let storm = Self(Links::here()?);
-        let links = &storm.0;
+        let is_calm = IS_CALM.clone()?;
+        let signals = Signals::new([SIGTSTP]).map_err(|error| format!("cannot handle signals: {error}"))?;
+        let mut storm = Self { links: Links::here()?, stops: signals.handle(), pauses: None };
+        let own = Links::here()?;
+        storm.pauses = Some(thread::spawn(move || pause_when_stopped(&own, signals)));
+        is_calm.store(false, Ordering::SeqCst);
+        let links = &storm.links;
         // What the kernel says of its own accord about addresses would go round as well, on any processor.
         let quiet = |name: &str| fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
         for bridge in BRIDGES {
@@ -66,9 +90,31 @@ impl Storm {
 
 impl Drop for Storm {
     fn drop(&mut self) {
+        self.stops.close();
+        if let Some(pauses) = self.pauses.take() {
+            // It ends, or has panicked.
+            let _ = pauses.join();
+        }
         for name in BRIDGES.into_iter().chain(PORTS.map(|ends| ends[0])) {
             // One that was never made cannot be removed; all are gone with the namespace.
-            let _ = self.0.remove(name);
+            let _ = self.links.remove(name);
+        }
+        if let Ok(is_calm) = &*IS_CALM {
+            is_calm.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Until the storm is over: at each signal it is calm, then the process is stopped, and once that goes on so does the storm.
+fn pause_when_stopped(links: &Links, mut signals: Signals) {
+    for signal in &mut signals {
+        // Where there is none yet, or none any more, there is nothing to pause.
+        let paused = links.down(BRIDGES[1]);
+        // It is a signal whose default is known.
+        let _ = emulate_default_handler(signal);
+        if paused.is_ok() {
+            // Nobody is here to be told. Without it the problem does not hurt, and no cure is found.
+            let _ = links.up(BRIDGES[1]).and_then(|()| send_from_first());
         }
     }
 }

@@ -12,13 +12,15 @@ use std::thread;
 use tempfile::TempDir;
 
 const NAMES: [&str; 2] = ["mtu", "gro"];
+const IDENTITY: Identity = Identity { boot: String::new(), namespace: 1, index: 2, address: None };
 
 /// Settings in memory, one of which may be refused.
 #[derive(Debug, Default)]
 struct Fake {
     values: BTreeMap<String, String>,
     refuses: Option<String>,
-    is_gone: bool,
+    /// `None`: it is there.
+    fate: Option<Result<Fate, String>>,
     /// Setting the first makes the second forget what it was.
     undoes: Option<(String, String)>,
     file: PathBuf,
@@ -43,8 +45,13 @@ impl Settings for Fake {
         Ok(())
     }
 
-    fn is_there(&self, name: &str) -> bool {
-        !self.is_gone || name == "rmem"
+    fn identity(&self) -> Result<Identity, String> {
+        Ok(IDENTITY)
+    }
+
+    fn fate(&self, kept: &Identity) -> Result<Fate, String> {
+        assert_eq!(*kept, IDENTITY);
+        self.fate.clone().unwrap_or(Ok(Fate::Same))
     }
 }
 
@@ -54,7 +61,7 @@ fn values(of: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn start() -> (TempDir, State, Fake) {
     let directory = tempfile::tempdir().unwrap();
-    let state = State::new(&directory.path().join("net"), "eth7");
+    let state = State::new(&directory.path().join("net"), "eth7").unwrap();
     let fake = Fake {
         values: values(&[("mtu", "1500"), ("gro", "off")]).into_iter().collect(),
         file: state.file(),
@@ -69,20 +76,20 @@ fn changes() -> Vec<(String, String)> {
 
 #[test]
 fn old_settings_are_on_the_disk_before_the_first_change_and_come_back() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
     state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     assert_eq!(fake.was_kept, [true, true]);
     assert_eq!(fake.values, changes().into_iter().collect());
-    assert_eq!(state.revert(&mut fake), Ok(2));
+    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values, before);
     assert!(!fake.file.exists() && state.revert(&mut fake).unwrap_err().contains("nothing to take back"));
 }
 
 #[test]
 fn without_confirmation_or_with_a_refusal_all_is_as_before() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
     state.keep(&mut fake, &NAMES).unwrap();
     let why = state.apply(&mut fake, &changes(), || Err("nobody confirmed".to_owned())).unwrap_err();
@@ -96,7 +103,7 @@ fn without_confirmation_or_with_a_refusal_all_is_as_before() {
 
 #[test]
 fn what_cannot_be_set_back_stays_kept() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
     state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
@@ -104,13 +111,13 @@ fn what_cannot_be_set_back_stays_kept() {
     assert!(state.revert(&mut fake).unwrap_err().contains("mtu 1500: refused"));
     assert_eq!(fake.values["gro"], "off", "the others are set back");
     fake.refuses = None;
-    assert_eq!(state.revert(&mut fake), Ok(2));
+    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values, before);
 }
 
 #[test]
 fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
     state.keep(&mut fake, &NAMES).unwrap();
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -119,15 +126,17 @@ fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
     assert!(killed.is_err() && fake.values != before);
     let refused = state.keep(&mut fake, &NAMES).unwrap_err();
     assert!(refused.contains("--revert"), "what was kept is not lost: {refused}");
-    assert_eq!(State::new(&state.directory, "eth7").revert(&mut fake), Ok(2));
+    let directory = state.directory.clone();
+    drop(state);
+    assert_eq!(State::new(&directory, "eth7").unwrap().revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!(fake.values, before);
 }
 
 #[test]
 fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
-    let (_directory, state, mut fake) = start();
-    fs::create_dir_all(&state.directory).unwrap();
-    for (text, said) in [("{\"interf", "damaged"), (r#"{"interface":"eth8","values":[["mtu","9"]]}"#, "eth8")] {
+    let (_directory, mut state, mut fake) = start();
+    let other = r#"{"interface":"eth8","identity":{"boot":"","namespace":1,"index":2},"values":[["mtu","9"]]}"#;
+    for (text, said) in [("{\"interf", "damaged"), (other, "eth8")] {
         fs::write(&fake.file, text).unwrap();
         assert!(state.revert(&mut fake).unwrap_err().contains(said));
     }
@@ -136,25 +145,97 @@ fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
 
 #[test]
 fn of_an_interface_that_is_gone_what_is_the_machines_is_set_back() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     fake.values.insert("rmem".to_owned(), "1".to_owned());
     state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
-    fake.is_gone = true;
-    assert_eq!(state.revert(&mut fake), Ok(1));
+    fake.fate = Some(Ok(Fate::Gone));
+    assert_eq!(state.revert(&mut fake), Ok((1, Fate::Gone)));
     assert_eq!((&*fake.values["rmem"], &*fake.values["mtu"]), ("1", "9000"));
     assert!(!fake.file.exists());
 }
 
 #[test]
 fn what_another_setting_undoes_on_the_way_back_is_set_again() {
-    let (_directory, state, mut fake) = start();
+    let (_directory, mut state, mut fake) = start();
     state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     // As queues that are made anew forget what was set of them.
     fake.undoes = Some(("mtu".to_owned(), "gro".to_owned()));
-    assert_eq!(state.revert(&mut fake), Ok(2));
+    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
     assert_eq!((&*fake.values["gro"], &*fake.values["mtu"]), ("off", "1500"));
+}
+
+#[test]
+fn one_process_at_a_time_changes_settings_or_takes_them_back() {
+    let (_directory, state, mut fake) = start();
+    for other in ["eth7", "eth8"] {
+        let refused = State::new(&state.directory, other).unwrap_err();
+        assert!(refused.contains("another net tune changes settings"), "{refused}");
+    }
+    assert!(State::kept_in(&state.directory, "eth7").is_err());
+    let directory = state.directory.clone();
+    drop(state);
+    let nothing = State::kept_in(&directory, "eth7").unwrap().revert(&mut fake).unwrap_err();
+    assert!(nothing.contains("nothing to take back"), "{nothing}");
+    assert!(State::kept_in(&directory.join("none"), "eth7").unwrap_err().contains("nothing to take back"));
+    assert!(State::new(&directory, "../eth7").is_err());
+}
+
+#[test]
+fn what_was_kept_is_set_back_also_where_the_file_was_removed_meanwhile() {
+    let (_directory, mut state, mut fake) = start();
+    let before = fake.values.clone();
+    state.keep(&mut fake, &NAMES).unwrap();
+    let file = fake.file.clone();
+    let lost = || {
+        fs::remove_file(file).unwrap();
+        Err("the peer is lost".to_owned())
+    };
+    let why = state.apply(&mut fake, &changes(), lost).unwrap_err();
+    assert!(why.contains("as it was before"), "{why}");
+    assert!(fake.values == before && !state.is_kept());
+}
+
+#[test]
+fn what_interfaces_share_is_kept_with_one_of_them_only() {
+    let (_directory, mut state, mut fake) = start();
+    fake.values.insert("rmem".to_owned(), "1".to_owned());
+    let names = ["mtu", "rmem"];
+    state.keep(&mut fake, &names).unwrap();
+    state.apply(&mut fake, &values(&[("rmem", "2")]), || Ok(())).unwrap();
+    let directory = state.directory.clone();
+    drop(state);
+    let mut other = State::new(&directory, "eth8").unwrap();
+    let refused = other.keep(&mut fake, &names).unwrap_err();
+    assert!(refused.contains("rmem") && refused.contains("--revert --interface eth7"), "{refused}");
+    assert!(!other.is_kept() && !other.file().exists());
+    other.keep(&mut fake, &["mtu"]).unwrap();
+    other.revert(&mut fake).unwrap();
+    drop(other);
+    // What was kept and stayed as it was is free.
+    let mut state = State::kept_in(&directory, "eth7").unwrap();
+    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(fake.values["rmem"], "1");
+    state.keep(&mut fake, &names).unwrap();
+    state.apply(&mut fake, &values(&[("mtu", "9000")]), || Ok(())).unwrap();
+    drop(state);
+    State::new(&directory, "eth8").unwrap().keep(&mut fake, &names).unwrap();
+}
+
+#[test]
+fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_never_touched() {
+    let (_directory, mut state, mut fake) = start();
+    fake.values.insert("rmem".to_owned(), "1".to_owned());
+    state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
+    state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
+    let (changed, writes) = (fake.values.clone(), fake.was_kept.len());
+    fake.fate = Some(Err("eth7 is another one".to_owned()));
+    let refused = state.revert(&mut fake).unwrap_err();
+    assert!(refused.contains("eth7 is another one") && fake.file.exists(), "{refused}");
+    fake.fate = Some(Ok(Fate::Restarted));
+    assert_eq!(state.revert(&mut fake), Ok((0, Fate::Restarted)));
+    assert!(fake.values == changed && fake.was_kept.len() == writes && !fake.file.exists());
 }
 
 /// In a network namespace of this thread's own.
@@ -165,12 +246,13 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     links.up("near").unwrap();
     links.up("far").unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let (state, mut here) = (State::new(directory.path(), "near"), Here::of("near").unwrap());
+    let (mut state, mut here) = (State::new(directory.path(), "near").unwrap(), Here::of("near").unwrap());
     let free: Vec<_> = KNOWN.iter().filter(|setting| here.read(setting).is_ok()).collect();
     let read = |here: &mut Here| free.iter().map(|setting| here.read(setting).unwrap()).collect::<Vec<_>>();
     let before = read(&mut here);
     state.keep(&mut here, &free.iter().map(|setting| setting.name).collect::<Vec<_>>()).unwrap();
     // From here on this is a run that is killed: nobody sets anything back, and another process begins with what is kept.
+    drop(state);
     let mut changed = BTreeSet::new();
     let mut kinds = Vec::new();
     for (setting, value) in free.iter().zip(&before) {
@@ -180,11 +262,15 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
         }
     }
     kinds.dedup();
+    // The kernel would look for a module of that name.
+    let unknown = here.write(by_name("congestion-control").unwrap(), "none").unwrap_err();
+    assert!(unknown.contains("is not loaded"), "{unknown}");
     assert!(changed.contains("mtu") && changed.contains("gro") && changed.contains("rps"), "{changed:?}");
     assert!(changed.contains("gro-flush-timeout") && changed.contains("rmem"), "{changed:?}");
     assert!(kinds.len() >= 4 && read(&mut here) != before, "{changed:?}");
     let mut another = Here::of("near").unwrap();
-    assert_eq!(State::new(directory.path(), "near").revert(&mut another), Ok(free.len()));
+    let mut state = State::new(directory.path(), "near").unwrap();
+    assert_eq!(state.revert(&mut another), Ok((free.len(), Fate::Same)));
     assert_eq!(read(&mut another), before);
     // And of an interface that is removed meanwhile what the machine has.
     state.keep(&mut here, &["mtu", "rmem"]).unwrap();
@@ -192,7 +278,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     links.remove("near").unwrap();
     assert!(here.write(by_name("mtu").unwrap(), "9000").is_err());
     let mut gone = Here::of_any("near").unwrap();
-    assert_eq!(state.revert(&mut gone), Ok(1));
+    assert_eq!(state.revert(&mut gone), Ok((1, Fate::Gone)));
     let rmem = free.iter().position(|setting| setting.name == "rmem").unwrap();
     assert_eq!(gone.read(free[rmem]).unwrap(), before[rmem]);
 }

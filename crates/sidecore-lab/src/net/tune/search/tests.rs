@@ -92,6 +92,12 @@ fn runs_are_bounded_and_few_of_them_do_no_harm() {
 }
 
 #[test]
+fn a_large_cure_is_found_with_few_runs_as_well() {
+    let right = (0..40).filter(|seed| recommends(&found(&[(&[(5, 2)], 2.5)], 0.2, 150, *seed), &[(5, 2)])).count();
+    assert!(right >= 36, "{right} of 40");
+}
+
+#[test]
 fn what_was_found_before_a_run_failed_is_kept() {
     let mut left = 60;
     let mut run = |_: &[usize]| {
