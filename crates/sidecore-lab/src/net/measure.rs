@@ -49,7 +49,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let wrong: Vec<_> = wrong.collect();
     cases.retain(|case| !case.runs.is_empty());
     if cases.is_empty() && !interrupt.came() {
-        return done.and(Err(wrong.join("\n")));
+        return Err(wrong.into_iter().chain(done.err()).collect::<Vec<_>>().join("\n"));
     }
     left_out.extend(wrong);
     if interrupt.came() {
