@@ -53,7 +53,8 @@ enum Role {
 #[derive(Debug)]
 pub(super) enum Connection {
     Tcp(TcpStream),
-    Udp(UdpSocket),
+    /// With the token that opened it, which may come late and again, and is no traffic.
+    Udp(UdpSocket, u64),
 }
 
 /// What all threads of a flow look at.
@@ -144,10 +145,10 @@ impl Flow {
                     stream.set_write_timeout(Some(LOOK))?;
                     flow.spawn(move || tcp::run(worker, stream, role, read))?;
                 }
-                (Connection::Udp(socket), _) => {
+                (Connection::Udp(socket, token), _) => {
                     socket.set_read_timeout(Some(LOOK))?;
                     socket.set_write_timeout(Some(LOOK))?;
-                    flow.spawn(move || udp::run(worker, &socket, role))?;
+                    flow.spawn(move || udp::run(worker, &socket, role, token))?;
                 }
             }
         }
@@ -236,7 +237,7 @@ impl Worker {
 }
 
 /// Whether a call only came back so that its thread can look around.
-fn is_only_a_look(error: &std::io::Error) -> bool {
+pub(super) fn is_only_a_look(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

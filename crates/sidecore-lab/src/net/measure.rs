@@ -39,6 +39,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let mut cases = cases(args, &mut left_out)?;
     let (mut path, made) = find(args)?;
     let interrupt = Interrupt::new()?;
+    path.until(&interrupt);
     let mut instruments = Instruments::counters(&mut left_out).until(&interrupt);
     if args.takes_apart {
         let far = made.as_ref().map(|made| made.far.id());
