@@ -186,12 +186,11 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     while !flow.has_traffic() && began.elapsed() < ARRIVAL {
         thread::sleep(Duration::from_millis(1));
     }
-    let first = Instant::now();
-    let begins = first + Duration::from_millis(window.warm_up_ms);
-    let ends = begins + Duration::from_millis(window.counted_ms);
+    let begins = Instant::now() + Duration::from_millis(window.warm_up_ms);
     let mut near = wait(control, Near::Counts, begins)?;
     let before = flow.count();
-    near = wait(control, near, ends)?;
+    // However late that was, the window is as long as it was asked for.
+    near = wait(control, near, Instant::now() + Duration::from_millis(window.counted_ms))?;
     let after = flow.count();
     if near == Near::Counts {
         // Its window may end later than this one: there is traffic until it asks.
