@@ -37,6 +37,12 @@ impl Interrupt {
         Ok(own)
     }
 
+    /// One that has come.
+    #[cfg(test)]
+    pub(crate) fn that_came() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
     /// Whether one came.
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -11,6 +11,8 @@ use serde_json::Value;
 use skipped::skipped;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -303,6 +305,24 @@ fn each_end_runs_on_as_many_cpus_as_are_asked_for() {
     send(Signal::SIGINT, measuring.id());
     let (output, rows) = measuring.end();
     assert!(rows.iter().all(|row| row["cpus"] == 1), "{}", said(&output));
+}
+
+#[test]
+fn why_a_peer_refused_is_said_though_it_hung_up() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let refusing = thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        BufReader::new(&connection).read_line(&mut String::new()).unwrap();
+        connection.write_all(b"{\"Refused\":\"this peer is busy\"}\n").unwrap();
+    });
+    let loads = ["--traffic", "tcp", "--size", "64,128", "--connections", "1", "--repeats", "1", "--ms", "50"];
+    let output = Command::new(PROGRAM).args(["net", "measure", "--peer", &at]).args(loads).output().unwrap();
+    refusing.join().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for why in ["the peer refused: this peer is busy", "the peer is lost"] {
+        assert!(said(&output).contains(why), "{}", said(&output));
+    }
 }
 
 #[test]

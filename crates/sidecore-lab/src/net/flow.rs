@@ -53,7 +53,8 @@ enum Role {
 #[derive(Debug)]
 pub(super) enum Connection {
     Tcp(TcpStream),
-    Udp(UdpSocket),
+    /// With the token that opened it, which may come late and again, and is no traffic.
+    Udp(UdpSocket, u64),
 }
 
 /// What all threads of a flow look at.
@@ -134,24 +135,20 @@ impl Flow {
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), kept: AtomicBool::new(false) });
         let mut flow = Self { shared, counters: Vec::new(), threads: Vec::new() };
         let role = Role::of(side, load.direction);
-        let read = match load.serving {
-            Serving::EachWaits { read } => read,
-            Serving::OnePolls => load.size,
-        };
         let mut polled = Vec::new();
         for connection in connections {
             let worker = flow.worker(load);
-            match connection {
-                Connection::Tcp(stream) if load.serving == Serving::OnePolls => polled.push((worker, stream)),
-                Connection::Tcp(stream) => {
+            match (connection, load.serving) {
+                (Connection::Tcp(stream), Serving::OnePolls) => polled.push((worker, stream)),
+                (Connection::Tcp(stream), Serving::EachWaits { read }) => {
                     stream.set_read_timeout(Some(LOOK))?;
                     stream.set_write_timeout(Some(LOOK))?;
                     flow.spawn(move || tcp::run(worker, stream, role, read))?;
                 }
-                Connection::Udp(socket) => {
+                (Connection::Udp(socket, token), _) => {
                     socket.set_read_timeout(Some(LOOK))?;
                     socket.set_write_timeout(Some(LOOK))?;
-                    flow.spawn(move || udp::run(worker, &socket, role))?;
+                    flow.spawn(move || udp::run(worker, &socket, role, token))?;
                 }
             }
         }
@@ -240,7 +237,7 @@ impl Worker {
 }
 
 /// Whether a call only came back so that its thread can look around.
-fn is_only_a_look(error: &std::io::Error) -> bool {
+pub(super) fn is_only_a_look(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
@@ -248,4 +245,26 @@ fn is_only_a_look(error: &std::io::Error) -> bool {
 /// Up to a minute.
 fn latencies() -> Latencies {
     crate::bench::histogram()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::Transport;
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn one_thread_polls_all_streams_or_each_has_its_own() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        for (serving, threads) in [(Serving::OnePolls, 1), (Serving::EachWaits { read: 1 }, 3)] {
+            for direction in [Direction::Send, Direction::Receive] {
+                let streams: Vec<_> = (0..3).map(|_| TcpStream::connect(at).unwrap()).collect();
+                let connections = streams.into_iter().map(Connection::Tcp).collect();
+                let load = Load { transport: Transport::Tcp, direction, size: 10, connections: 3, rate: None, serving };
+                let flow = Flow::begin(&load, Side::Near, &[], connections).unwrap();
+                assert_eq!(flow.threads.len(), threads, "{direction:?} {serving:?}");
+            }
+        }
+    }
 }

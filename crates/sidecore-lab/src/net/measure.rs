@@ -39,6 +39,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let mut cases = cases(args, &mut left_out)?;
     let (mut path, made) = find(args)?;
     let interrupt = Interrupt::new()?;
+    path.until(&interrupt);
     let mut instruments = Instruments::counters(&mut left_out).until(&interrupt);
     if args.takes_apart {
         let far = made.as_ref().map(|made| made.far.id());
@@ -49,7 +50,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let wrong: Vec<_> = wrong.collect();
     cases.retain(|case| !case.runs.is_empty());
     if cases.is_empty() && !interrupt.came() {
-        return done.and(Err(wrong.join("\n")));
+        return Err(wrong.into_iter().chain(done.err()).collect::<Vec<_>>().join("\n"));
     }
     left_out.extend(wrong);
     if interrupt.came() {

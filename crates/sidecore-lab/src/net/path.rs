@@ -2,7 +2,8 @@
 
 use super::account::Account;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
-use super::protocol::{Answer, Ask, Control, Direction, Load, Transport, VERSION, Window};
+use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ANSWER, Transport, VERSION, Window};
+use crate::interrupt::Interrupt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a far end that was just started may take to listen.
 const ARRIVAL: Duration = Duration::from_secs(5);
+/// Characters of what a peer says that are shown.
+const SHOWN: usize = 200;
 /// Between two datagrams that open a UDP connection, of which some may be lost.
 const HELLO: Duration = Duration::from_millis(20);
 
@@ -32,6 +35,8 @@ pub(super) struct Path {
 pub(super) struct Running<'p> {
     path: &'p mut Path,
     flow: Flow,
+    /// When the far end has counted its window, at the earliest.
+    ends: Instant,
 }
 
 /// What both ends have counted.
@@ -57,9 +62,13 @@ impl Path {
                 Err(error) => return Err(format!("no peer at {peer}: {error}; start `sidecore net peer` there")),
             }
         };
-        let set = connection.set_nodelay(true).and_then(|()| connection.set_read_timeout(Some(PATIENCE)));
-        set.and_then(|()| connection.set_write_timeout(Some(PATIENCE))).map_err(|error| lost(&error))?;
-        Ok(Self { control: Control::new(connection), far: peer.ip(), cpus: None, lost: false })
+        let control = Control::new(connection, PATIENCE, MAX_ANSWER).map_err(|error| lost(&error))?;
+        Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
+    }
+
+    /// The far end is not waited for any more when that comes.
+    pub(super) fn until(&mut self, interrupt: &Interrupt) {
+        self.control.until(interrupt);
     }
 
     /// Loads from now on run on so many CPUs at each end; `None`: on all.
@@ -95,15 +104,18 @@ impl Path {
         let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer)) };
         let connections = self.connect(load, &ports, token);
         // The peer waits for those that did not come, and has nothing else to say until then.
-        self.lost = connections.is_err();
+        self.lost |= connections.is_err();
         let connections = connections.map_err(|error| format!("no connection to the peer: {error}"))?;
         self.wait_for(&connections, token)?;
         let flow = Flow::begin(load, Side::Near, &cpus, connections);
+        // The load has begun at the peer, which is told nothing else until it ends.
+        self.lost |= flow.is_err();
         let flow = flow.map_err(|error| format!("cannot send or receive here: {error}"))?;
         if load.direction == Direction::Receive {
             self.say(&Ask::Go)?;
         }
-        Ok(Running { path: self, flow })
+        let time = window.map_or(Duration::ZERO, Window::time);
+        Ok(Running { path: self, flow, ends: Instant::now() + time })
     }
 
     /// Until the far end has all of them.
@@ -129,7 +141,7 @@ impl Path {
         };
         let open = |at| match load.transport {
             Transport::Tcp => open_tcp(address(at)?, token).map(Connection::Tcp),
-            Transport::Udp => open_udp(address(at)?).map(Connection::Udp),
+            Transport::Udp => open_udp(address(at)?).map(|socket| Connection::Udp(socket, token)),
         };
         (0..load.connections).map(open).collect()
     }
@@ -141,13 +153,17 @@ impl Path {
 
     fn say(&mut self, ask: &Ask) -> Result<(), String> {
         let said = self.control.say(ask);
-        self.lost = said.is_err();
+        self.lost |= said.is_err();
         said.map_err(|error| lost(&error))
     }
 
     fn hear(&mut self) -> Result<Answer, String> {
-        let answer = self.control.hear();
-        self.lost = !matches!(answer, Ok(Some(_)));
+        self.hear_within(PATIENCE)
+    }
+
+    fn hear_within(&mut self, patience: Duration) -> Result<Answer, String> {
+        let answer = self.control.hear_within(patience);
+        self.lost |= !matches!(answer, Ok(Some(_)));
         answer.map_err(|error| lost(&error))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
     }
 }
@@ -173,13 +189,23 @@ impl Running<'_> {
         self.flow.count()
     }
 
+    /// That the far end is there, and has said nothing.
+    ///
+    /// # Errors
+    /// It is gone, or refuses to go on.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        if self.path.control.is_quiet() { Ok(()) } else { Err(unexpected(self.path.hear()?)) }
+    }
+
     /// Ends it. What the far end has counted in its window, and the latencies of round trips.
     ///
     /// # Errors
     /// The far end is gone.
     pub(super) fn end_window(self) -> Result<(Account, Latencies), String> {
         let latencies = self.flow.end();
-        let answer = self.path.ask(&Ask::Count)?;
+        self.path.say(&Ask::Count)?;
+        let rest = self.ends.saturating_duration_since(Instant::now());
+        let answer = self.path.hear_within(rest + PATIENCE)?;
         let Answer::Window(counted) = answer else { return Err(unexpected(answer)) };
         let [before, after] = *counted;
         Ok((after.since(&before), latencies))
@@ -225,7 +251,7 @@ fn open_udp(to: SocketAddr) -> io::Result<UdpSocket> {
 fn show(connections: &[Connection], token: u64) -> bool {
     let mut any = false;
     for connection in connections {
-        if let Connection::Udp(socket) = connection {
+        if let Connection::Udp(socket, _) = connection {
             // One that cannot be sent now is sent again.
             let _ = socket.send(&token.to_le_bytes());
             any = true;
@@ -236,18 +262,19 @@ fn show(connections: &[Connection], token: u64) -> bool {
 
 fn lost(error: &io::Error) -> String {
     match error.kind() {
-        // What a time limit of a socket says.
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("the peer is lost: no answer for {} s", PATIENCE.as_secs())
-        }
+        io::ErrorKind::TimedOut => format!("the peer is lost: no answer for {} s", PATIENCE.as_secs()),
         _ => format!("the peer is lost: {error}"),
     }
 }
 
 fn unexpected(answer: Answer) -> String {
     match answer {
-        Answer::Refused(why) => format!("the peer refused: {why}"),
-        answer => format!("the peer said {answer:?} out of turn"),
+        // Whoever is there may say anything, and this goes to a terminal.
+        Answer::Refused(why) => {
+            let shown: String = why.chars().filter(|shown| !shown.is_control()).take(SHOWN).collect();
+            format!("the peer refused: {shown}")
+        }
+        _ => "the peer answered what was not asked".to_owned(),
     }
 }
 
@@ -257,7 +284,9 @@ mod tests {
     use super::super::peer::serve;
     use super::super::protocol::{Direction, MAX_SIZE, Serving};
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn};
+    use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+    use std::os::fd::AsRawFd;
 
     fn peer() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -322,26 +351,27 @@ mod tests {
         assert!(path.begin(&large).unwrap_err().contains("1 to 1048576 bytes"), "asked at home");
         let answer = path.ask(&Ask::Begin { version: VERSION, load: large, cpus: None, window: None }).unwrap();
         assert!(matches!(answer, Answer::Refused(why) if why.contains("bytes")), "asked by a stranger");
-        let mut other = Path::to(at).unwrap();
         let newer =
             Ask::Begin { version: VERSION + 1, load: load(Transport::Tcp, Direction::Send), cpus: None, window: None };
-        let answer = other.ask(&newer);
-        assert!(matches!(answer.unwrap(), Answer::Refused(why) if why.contains("version")));
-        let mut third = Path::to(at).unwrap();
-        assert!(matches!(third.ask(&Ask::Count).unwrap(), Answer::Refused(_)), "nothing has begun");
-        let mut good = Path::to(at).unwrap();
-        assert!(good.begin(&load(Transport::Tcp, Direction::Send)).is_ok());
+        let is_refused = |asked: &Ask, why: &str| {
+            // The place of who was refused is free a moment later.
+            let mut answers = (0..10_000).map(|_| Path::to(at).unwrap().ask(asked));
+            answers.any(|answer| matches!(answer, Ok(Answer::Refused(said)) if said.contains(why)))
+        };
+        assert!(is_refused(&newer, "version"));
+        assert!(is_refused(&Ask::Count, "no load has begun"), "nothing has begun");
+        let begins = || Path::to(at).unwrap().begin(&load(Transport::Tcp, Direction::Send)).is_ok();
+        assert!((0..10_000).any(|_| begins()));
     }
 
     #[test]
     fn a_near_end_of_another_version_is_told_what_to_do() {
         let mut connection = TcpStream::connect(peer()).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         // As version 1 asked.
         let asked = "{\"Begin\":{\"version\":1,\"load\":{\"transport\":\"Tcp\",\"direction\":\"Send\",\
                      \"size\":64,\"connections\":1}}}\n";
         connection.write_all(asked.as_bytes()).unwrap();
-        let answer: Option<Answer> = Control::new(connection).hear().unwrap();
+        let answer: Option<Answer> = Control::new(connection, PATIENCE, MAX_ANSWER).unwrap().hear().unwrap();
         assert!(
             matches!(&answer, Some(Answer::Refused(why)) if why.contains("install the same sidecore")),
             "{answer:?}"
@@ -403,14 +433,91 @@ mod tests {
         assert!(io::Read::read(&mut known, &mut [0; 100]).unwrap() > 0);
     }
 
+    /// A connection from that address of this machine.
+    fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+        let SocketAddr::V4(to) = to else { panic!("{to}") };
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket::socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+        socket::bind(socket.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(from, 0))).unwrap();
+        socket::connect(socket.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+        TcpStream::from(socket)
+    }
+
+    /// A load of one connection, of which nothing is sent yet.
+    fn begin_from(from: Ipv4Addr, at: SocketAddr) -> (Control, TcpStream) {
+        let mut control = Control::new(connect_from(from, at), PATIENCE, MAX_ANSWER).unwrap();
+        let one = Load { connections: 1, ..load(Transport::Tcp, Direction::RoundTrip) };
+        control.say(&Ask::Begin { version: VERSION, load: one, cpus: None, window: None }).unwrap();
+        let answer = control.hear().unwrap();
+        let Some(Answer::Ready { ports, token }) = answer else { panic!("{answer:?}") };
+        let mut connection = connect_from(from, SocketAddr::new(at.ip(), ports[0]));
+        connection.write_all(&token.to_le_bytes()).unwrap();
+        assert_eq!(control.hear().unwrap(), Some(Answer::Begun));
+        (control, connection)
+    }
+
     #[test]
     fn a_peer_takes_four_near_ends_at_a_time() {
         let at = peer();
-        let mut four: Vec<_> = (0..4).map(|_| Path::to(at).unwrap()).collect();
+        let mut two: Vec<_> = (0..2).map(|_| Path::to(at).unwrap()).collect();
         let mut running: Vec<_> =
-            four.iter_mut().map(|path| path.begin(&load(Transport::Tcp, Direction::RoundTrip)).unwrap()).collect();
+            two.iter_mut().map(|path| path.begin(&load(Transport::Tcp, Direction::RoundTrip)).unwrap()).collect();
+        let mut third = Path::to(at).unwrap();
+        let refused = third.begin(&load(Transport::Tcp, Direction::Send)).unwrap_err();
+        assert!(refused.contains("two near ends of this address"), "{refused}");
+        let mut others: Vec<_> = (0..2).map(|_| begin_from(Ipv4Addr::new(127, 0, 0, 2), at)).collect();
         assert!(running.iter_mut().all(|running| running.count().is_ok()));
-        let mut fifth = Path::to(at).unwrap();
-        assert!(fifth.begin(&load(Transport::Tcp, Direction::Send)).unwrap_err().contains("busy"));
+        for (control, _) in &mut others {
+            control.say(&Ask::Count).unwrap();
+            assert!(matches!(control.hear().unwrap(), Some(Answer::Counted(_))));
+        }
+        let fifth = connect_from(Ipv4Addr::new(127, 0, 0, 3), at);
+        let answer = Control::new(fifth, PATIENCE, MAX_ANSWER).unwrap().hear().unwrap();
+        assert!(matches!(&answer, Some(Answer::Refused(why)) if why.contains("busy")), "{answer:?}");
+    }
+
+    #[test]
+    fn what_opens_a_connection_is_no_traffic() {
+        let mut path = Path::to(peer()).unwrap();
+        let one = Load { connections: 1, ..load(Transport::Udp, Direction::Send) };
+        let answer = path.ask(&Ask::Begin { version: VERSION, load: one, cpus: None, window: None }).unwrap();
+        let Answer::Ready { ports, token } = answer else { panic!("{answer:?}") };
+        let connections = path.connect(&one, &ports, token).unwrap();
+        path.wait_for(&connections, token).unwrap();
+        // As one that came late.
+        assert!(show(&connections, token));
+        let Connection::Udp(socket, _) = &connections[0] else { panic!("{connections:?}") };
+        socket.send(&[0; 100]).unwrap();
+        let received = loop {
+            let Answer::Counted(far) = path.ask(&Ask::Count).unwrap() else { panic!("not counted") };
+            if far.received.bytes >= 100 {
+                break far.received;
+            }
+        };
+        assert_eq!(received, Counted { messages: 1, bytes: 100 });
+    }
+
+    #[test]
+    fn a_peer_that_says_too_much_is_cut_short() {
+        let why = format!("\u{1b}[31m\r\n{}", "x".repeat(10_000));
+        let shown = unexpected(Answer::Refused(why));
+        assert!(shown.len() < 300 && !shown.chars().any(char::is_control), "{shown}");
+    }
+
+    #[test]
+    fn a_peer_that_goes_while_a_load_runs_is_missed() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let control = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let control = Control::new(control, PATIENCE, MAX_ANSWER).unwrap();
+        let mut path = Path { control, far: Ipv4Addr::LOCALHOST.into(), cpus: None, lost: false };
+        let flow = Flow::begin(&load(Transport::Tcp, Direction::Send), Side::Near, &[], Vec::new()).unwrap();
+        let mut running = Running { path: &mut path, flow, ends: Instant::now() };
+        assert_eq!(running.check(), Ok(()));
+        drop(far);
+        let gone = (0..10_000).find_map(|_| running.check().err());
+        assert_eq!(gone.as_deref(), Some("the peer is lost: it hung up"));
+        drop(running);
+        assert!(path.is_lost());
     }
 }

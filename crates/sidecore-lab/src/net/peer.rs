@@ -3,21 +3,27 @@
 //! Strangers may ask as well. So what can be asked for is limited in number, size and time, and traffic goes to nobody but
 //! the address that asked.
 
+mod log;
+mod places;
+
 use super::flow::{Connection, Flow, Side, choose_cpus};
-use super::protocol::{Answer, Ask, Control, Direction, Load, Transport, VERSION, Window};
-use crate::output;
+use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ASK, Transport, VERSION, Window, not_understood};
+use log::Log;
+use places::Places;
 use serde_json::Value;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most near ends at a time.
-const MOST: u32 = 4;
-/// How long a near end may say nothing. Its load ends then.
+/// Lines a second that it says of near ends.
+const LINES: u32 = 5;
+/// How long it waits where the system has no room for one more near end.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a near end may take to say something. Its load ends then.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How long a load may last whose near end says when it ends. One with a window ends by itself.
+const LONGEST: Duration = Duration::from_secs(600);
 /// How long the connections of a load may take to come: a path that loses packets takes its time.
 const ARRIVAL: Duration = Duration::from_secs(6);
 /// How long one that came may take to show its token: as long as TCP sends it for the third time.
@@ -30,22 +36,48 @@ const TOKEN: usize = size_of::<u64>();
 /// Serves for ever.
 ///
 /// # Errors
-/// The listener's.
+/// The listener is none.
 pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
-    let count = Arc::new(AtomicU32::new(0));
+    let (places, log, own_log) = (Places::default(), Log::new(LINES), Log::new(1));
     loop {
-        let (connection, from) = listener.accept()?;
-        let others = count.fetch_add(1, Ordering::Relaxed);
-        let own = count.clone();
-        thread::Builder::new().name("near end".to_owned()).spawn(move || {
-            let mut control = Control::new(connection);
-            let done = if others < MOST { session(&mut control) } else { refuse(&mut control, "this peer is busy") };
-            if let Err(error) = done {
-                output::tell(format!("{from}: {error}"));
+        let begun = listener.accept().and_then(|(connection, from)| begin(connection, from, &places, &log));
+        match begun {
+            Ok(()) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
+                return Err(error);
             }
-            own.fetch_sub(1, Ordering::Relaxed);
-        })?;
+            // The connection broke, or the system has no room, which passes. Others' loads go on.
+            Err(error) => {
+                own_log.say(format!("cannot take a near end now: {error}"));
+                thread::sleep(PAUSE);
+            }
+        }
     }
+}
+
+/// A near end that came gets a thread of its own, unless there is no place.
+fn begin(connection: TcpStream, from: SocketAddr, places: &Places, log: &Log) -> io::Result<()> {
+    let place = match places.take(from.ip()) {
+        Ok(place) => place,
+        Err(why) => return refuse_at_once(&connection, why),
+    };
+    let log = log.clone();
+    let serves = move || {
+        let _place = place;
+        if let Err(error) = session(connection) {
+            log.say(format!("{from}: {error}"));
+        }
+    };
+    thread::Builder::new().name("near end".to_owned()).spawn(serves).map(drop)
+}
+
+/// Without waiting: there is room in a new connection, or its near end is gone.
+fn refuse_at_once(mut connection: &TcpStream, why: &str) -> io::Result<()> {
+    connection.set_nonblocking(true)?;
+    let mut line = serde_json::to_vec(&Answer::Refused(why.to_owned()))?;
+    line.push(b'\n');
+    let _ = connection.write(&line);
+    Ok(())
 }
 
 fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
@@ -53,16 +85,14 @@ fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
 }
 
 /// One near end, load after load, until it hangs up.
-fn session(control: &mut Control) -> io::Result<()> {
-    control.connection().set_nodelay(true)?;
-    control.connection().set_read_timeout(Some(SILENCE))?;
-    control.connection().set_write_timeout(Some(SILENCE))?;
+fn session(connection: TcpStream) -> io::Result<()> {
+    let control = &mut Control::new(connection, SILENCE, MAX_ASK)?;
     while let Some(asked) = control.hear::<Value>()? {
         // The rest of what another version asks may not be known here.
         if let Some(version) = asked["Begin"]["version"].as_u64().filter(|version| *version != u64::from(VERSION)) {
             return refuse(control, &other_version(version));
         }
-        match serde_json::from_value(asked)? {
+        match serde_json::from_value(asked).map_err(|error| not_understood(&error))? {
             Ask::Begin { load, cpus, window, .. } => match check(&load, cpus, window) {
                 Ok(cpus) => run(control, &load, &cpus, window)?,
                 // Another load may do.
@@ -116,14 +146,19 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window
     };
     match window {
         Some(window) => count_window(control, flow, window),
-        None => count(control, flow),
+        None => count(control, flow, Instant::now() + LONGEST),
     }
 }
 
-/// Counts when it is asked to.
-fn count(control: &mut Control, flow: Flow) -> io::Result<()> {
+/// Counts when it is asked to, until then at most.
+fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
     loop {
-        match control.hear()? {
+        let asked = control.hear()?;
+        if Instant::now() >= until {
+            drop(flow);
+            return refuse(control, &format!("a load lasts {} s at most", LONGEST.as_secs()));
+        }
+        match asked {
             Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,
             Some(Ask::End) => {
                 drop(flow);
@@ -135,40 +170,58 @@ fn count(control: &mut Control, flow: Flow) -> io::Result<()> {
     }
 }
 
+/// Whether the near end goes on with what it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    Counts,
+    /// It has counted, and wants to know what was counted here.
+    Asks,
+    /// It has hung up, or was told what is wrong.
+    Gone,
+}
+
 /// Counts at the begin and at the end of the window, and says so when it is asked.
 fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result<()> {
     let began = Instant::now();
     while !flow.has_traffic() && began.elapsed() < ARRIVAL {
         thread::sleep(Duration::from_millis(1));
     }
-    if !is_there_for(control, Duration::from_millis(window.warm_up_ms))? {
-        return Ok(());
-    }
+    let begins = Instant::now() + Duration::from_millis(window.warm_up_ms);
+    let mut near = wait(control, Near::Counts, begins)?;
     let before = flow.count();
-    if !is_there_for(control, Duration::from_millis(window.counted_ms))? {
-        return Ok(());
-    }
+    // However late that was, the window is as long as it was asked for.
+    near = wait(control, near, Instant::now() + Duration::from_millis(window.counted_ms))?;
     let after = flow.count();
-    drop(flow);
-    match control.hear()? {
-        Some(Ask::Count) => control.say(&Answer::Window(Box::new([before, after]))),
-        Some(_) => refuse(control, "the load has ended"),
-        None => Ok(()),
+    if near == Near::Counts {
+        // Its window may end later than this one: there is traffic until it asks.
+        near = heard(control)?;
     }
+    drop(flow);
+    if near == Near::Gone { Ok(()) } else { control.say(&Answer::Window(Box::new([before, after]))) }
 }
 
-/// Waits so long, while the near end does not hang up. Whether it has not.
-fn is_there_for(control: &Control, time: Duration) -> io::Result<bool> {
-    let until = Instant::now() + time;
-    let connection = control.connection();
-    connection.set_nonblocking(true)?;
-    let mut is_there = true;
-    while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| is_there && !rest.is_zero()) {
+/// Until then, unless the near end goes.
+fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Near> {
+    while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
+        if near == Near::Gone {
+            break;
+        }
         thread::sleep(rest.min(LOOK));
-        is_there = !matches!(connection.peek(&mut [0]), Ok(0));
+        if !control.is_quiet() {
+            // It asks once. Its window may end before this one.
+            near = if near == Near::Counts { heard(control)? } else { Near::Gone };
+        }
     }
-    connection.set_nonblocking(false)?;
-    Ok(is_there)
+    Ok(near)
+}
+
+/// What the near end says while a window counts.
+fn heard(control: &mut Control) -> io::Result<Near> {
+    match control.hear()? {
+        Some(Ask::Count) => Ok(Near::Asks),
+        Some(_) => refuse(control, "a load with a window is counted once, and ends then").map(|()| Near::Gone),
+        None => Ok(Near::Gone),
+    }
 }
 
 /// That many connections from the address that asks, each of which knew the token.
@@ -224,7 +277,7 @@ fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
             }
         }
     }
-    Ok(sockets.into_iter().map(Connection::Udp).collect())
+    Ok(sockets.into_iter().map(|socket| Connection::Udp(socket, token)).collect())
 }
 
 fn addresses(control: &Control) -> io::Result<(IpAddr, IpAddr)> {
@@ -241,4 +294,97 @@ fn token() -> io::Result<u64> {
     let mut bytes = [0; TOKEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::Serving;
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    /// Of a near end that sends nothing.
+    fn flow() -> (TcpStream, Flow) {
+        let (near, far) = pair();
+        let load = Load {
+            transport: Transport::Tcp,
+            direction: Direction::RoundTrip,
+            size: 1,
+            connections: 1,
+            rate: None,
+            serving: Serving::default(),
+        };
+        (near, Flow::begin(&load, Side::Far, &[], vec![Connection::Tcp(far)]).unwrap())
+    }
+
+    #[test]
+    fn a_load_ends_though_its_near_end_goes_on() {
+        let (near, far) = pair();
+        let mut near = Control::new(near, SILENCE, MAX_ASK).unwrap();
+        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        near.say(&Ask::Count).unwrap();
+        let (_connection, flow) = flow();
+        count(&mut far, flow, Instant::now()).unwrap();
+        let answer = near.hear().unwrap();
+        assert!(matches!(&answer, Some(Answer::Refused(why)) if why.contains("600 s at most")), "{answer:?}");
+    }
+
+    #[test]
+    fn who_goes_or_says_something_else_ends_the_window() {
+        let far_away = || Instant::now() + Duration::from_secs(3_600);
+        for said in ["\"Go\"\n", "\"Count\"\n\"Count\"\n", ""] {
+            let (mut near, far) = pair();
+            near.write_all(said.as_bytes()).unwrap();
+            let near = (!said.is_empty()).then_some(near);
+            let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+            assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone, "{said}");
+            drop(near);
+        }
+        // With something unread, closing resets.
+        let (near, mut far) = pair();
+        far.write_all(b"unread").unwrap();
+        while near.peek(&mut [0]).unwrap() == 0 {}
+        drop(near);
+        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone);
+    }
+
+    #[test]
+    fn there_is_traffic_until_the_near_end_asks() {
+        let (near, far) = pair();
+        let mut near = Control::new(near, SILENCE, super::super::protocol::MAX_ANSWER).unwrap();
+        let mut far = Control::new(far, SILENCE, MAX_ASK).unwrap();
+        let (mut connection, flow) = flow();
+        connection.write_all(&[0]).unwrap();
+        let window = Window { warm_up_ms: 0, counted_ms: 1 };
+        let counts = thread::spawn(move || count_window(&mut far, flow, window));
+        // Much later than the window.
+        for _ in 0..100 {
+            connection.read_exact(&mut [0]).unwrap();
+            thread::sleep(Duration::from_millis(2));
+            connection.write_all(&[0]).unwrap();
+        }
+        near.say(&Ask::Count).unwrap();
+        assert!(matches!(near.hear().unwrap(), Some(Answer::Window(_))));
+        counts.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_peer_goes_on_though_nobody_can_be_taken_for_a_while() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // Nobody is there: that is an error of it.
+        listener.set_nonblocking(true).unwrap();
+        let at = listener.local_addr().unwrap();
+        let serves = thread::spawn(move || serve(&listener));
+        thread::sleep(PAUSE);
+        let mut near = Control::new(TcpStream::connect(at).unwrap(), SILENCE, MAX_ASK).unwrap();
+        near.say(&Ask::Count).unwrap();
+        assert!(matches!(near.hear().unwrap(), Some(Answer::Refused(_))));
+        assert!(!serves.is_finished());
+    }
 }

@@ -1,9 +1,16 @@
 //! What the near end asks of the far one, over a connection of its own: a line of JSON each way.
 
 use super::account::Account;
+use super::flow::is_only_a_look;
+use crate::interrupt::{Interrupt, STOPPED};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use serde_json::error::Category;
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// Both ends must be of one version.
 pub(super) const VERSION: u32 = 2;
@@ -15,8 +22,12 @@ pub(super) const MAX_SIZE: usize = 1 << 20;
 pub(super) const MAX_CONNECTIONS: usize = 64;
 /// Largest datagram, bytes.
 pub(super) const MAX_DATAGRAM: usize = 65_507;
-/// Longest line, bytes. An account has some hundred bytes for each processor.
-const MAX_LINE: u64 = 1 << 20;
+/// Longest line of a near end, bytes.
+pub(super) const MAX_ASK: usize = 4 << 10;
+/// Longest line of a far end, bytes: two accounts of a machine with more than 1,000 processors.
+pub(super) const MAX_ANSWER: usize = 512 << 10;
+/// How often who waits for the other end looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Transport {
@@ -112,6 +123,11 @@ impl Window {
     /// Longest parts, ms.
     const MOST: u64 = 60_000;
 
+    /// From the first message to its end.
+    pub(super) fn time(self) -> Duration {
+        Duration::from_millis(self.warm_up_ms.saturating_add(self.counted_ms))
+    }
+
     /// Whether an end can do that. A stranger may have asked.
     ///
     /// # Errors
@@ -159,11 +175,24 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Control {
     reader: BufReader<TcpStream>,
+    /// How long a message may take, from when it is waited for until all of it is there.
+    patience: Duration,
+    /// Bytes of the longest line that is heard.
+    longest: usize,
+    interrupt: Option<Interrupt>,
 }
 
 impl Control {
-    pub(super) fn new(connection: TcpStream) -> Self {
-        Self { reader: BufReader::new(connection) }
+    /// # Errors
+    /// The system's.
+    pub(super) fn new(connection: TcpStream, patience: Duration, longest: usize) -> io::Result<Self> {
+        connection.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(connection), patience, longest, interrupt: None })
+    }
+
+    /// Nothing is waited for any more when that comes.
+    pub(super) fn until(&mut self, interrupt: &Interrupt) {
+        self.interrupt = Some(interrupt.clone());
     }
 
     /// The connection below.
@@ -171,26 +200,174 @@ impl Control {
         self.reader.get_ref()
     }
 
+    /// # Errors
+    /// The other end does not take it in time, or an interrupt came.
     pub(super) fn say(&mut self, what: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
-        self.reader.get_mut().write_all(&line)
+        let until = Instant::now() + self.patience;
+        let mut said = 0;
+        while said < line.len() {
+            self.connection().set_write_timeout(Some(self.time_until(until)?))?;
+            match self.reader.get_mut().write(&line[said..]) {
+                Ok(more) => said += more,
+                Err(error) if is_only_a_look(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// `None`: the other end has hung up.
+    ///
+    /// # Errors
+    /// Nothing whole came in time, it cannot be understood, or an interrupt came.
     pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let mut line = Vec::new();
-        (&mut self.reader).take(MAX_LINE).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(serde_json::from_slice(&line)?))
+        self.hear_within(self.patience)
     }
+
+    /// The same of a message that may take so long.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn hear_within<T: DeserializeOwned>(&mut self, patience: Duration) -> io::Result<Option<T>> {
+        let until = Instant::now() + patience;
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            self.connection().set_read_timeout(Some(self.time_until(until)?))?;
+            let some = match self.reader.fill_buf() {
+                Ok([]) if line.is_empty() => return Ok(None),
+                Ok([]) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up within a message")),
+                Ok(some) => some,
+                Err(error) if is_only_a_look(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let len = some.iter().position(|byte| *byte == b'\n').map_or(some.len(), |at| at + 1);
+            line.extend_from_slice(&some[..len]);
+            self.reader.consume(len);
+            if line.len() > self.longest {
+                let wrong = format!("it said more than {} bytes in a line", self.longest);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, wrong));
+            }
+        }
+        serde_json::from_slice(&line).map(Some).map_err(|error| not_understood(&error))
+    }
+
+    /// Whether the other end is there, and has said nothing that was not heard.
+    pub(super) fn is_quiet(&self) -> bool {
+        let seen = recv(self.connection().as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+        self.reader.buffer().is_empty() && matches!(seen, Err(Errno::EAGAIN | Errno::EINTR))
+    }
+
+    /// How long a call may wait before this is asked again.
+    fn time_until(&self, until: Instant) -> io::Result<Duration> {
+        if self.interrupt.as_ref().is_some_and(Interrupt::came) {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, STOPPED));
+        }
+        let rest = until.saturating_duration_since(Instant::now());
+        if rest.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(rest.min(LOOK)) }
+    }
+}
+
+/// Where a message is wrong, and not a word of it: a stranger may have said it.
+pub(super) fn not_understood(error: &serde_json::Error) -> io::Error {
+    let why = match error.classify() {
+        Category::Eof => "it breaks off",
+        Category::Syntax => "it is no JSON",
+        Category::Data | Category::Io => "it is none of the known messages",
+    };
+    let wrong = format!("what it said cannot be understood: {why}, column {}", error.column());
+    io::Error::new(io::ErrorKind::InvalidData, wrong)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::{Counted, Figure, Processor};
     use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    /// An end that is that patient, and the other end's connection.
+    fn control(patience: Duration) -> (Control, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Control::new(listener.accept().unwrap().0, patience, MAX_ASK).unwrap(), other)
+    }
+
+    #[test]
+    fn a_message_that_comes_byte_by_byte_takes_no_longer_than_another() {
+        let (mut control, mut other) = control(Duration::from_millis(50));
+        let drips = thread::spawn(move || {
+            for _ in 0..MAX_ASK - 1 {
+                if other.write_all(b" ").is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+            let _ = other.write_all(b"\n");
+        });
+        assert_eq!(control.hear::<Ask>().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(control);
+        drips.join().unwrap();
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_wait_for_the_other_end() {
+        let (mut control, _other) = control(Duration::from_secs(3_600));
+        control.until(&Interrupt::that_came());
+        assert_eq!(control.hear::<Ask>().unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn what_is_too_long_or_wrong_is_not_repeated() {
+        let (mut control, mut other) = control(Duration::from_secs(60));
+        for wrong in ["\"secret\\u001b[31m\"", "{\"secret\":1}", "secret", "[\"secret\""] {
+            other.write_all(format!("{wrong}\n").as_bytes()).unwrap();
+            let said = control.hear::<Ask>().unwrap_err().to_string();
+            assert!(said.contains("column") && !said.contains("secret"), "{said}");
+        }
+        other.write_all(&vec![b' '; MAX_ASK + 1]).unwrap();
+        assert!(control.hear::<Ask>().unwrap_err().to_string().contains("more than 4096 bytes"));
+    }
+
+    #[test]
+    fn who_hangs_up_or_speaks_is_not_quiet() {
+        let (mut control, mut other) = control(Duration::from_secs(60));
+        assert!(control.is_quiet());
+        other.write_all(b"\"Go\"\n\"End\"\n").unwrap();
+        while control.is_quiet() {}
+        assert_eq!(control.hear::<Ask>().unwrap(), Some(Ask::Go));
+        assert!(!control.is_quiet(), "the second is here, or on its way");
+        assert_eq!(control.hear::<Ask>().unwrap(), Some(Ask::End));
+        assert!(control.is_quiet());
+        drop(other);
+        while control.is_quiet() {}
+        assert_eq!(control.hear::<Ask>().unwrap(), None);
+    }
+
+    #[test]
+    fn there_is_room_for_what_a_large_machine_says() {
+        let most = 99_999_999.99;
+        let processor =
+            Processor { user: most, system: most, softirq: most, interrupt: most, stolen: most, idle: most };
+        let counted = Counted { messages: u64::MAX, bytes: u64::MAX };
+        let mut account = Account { at_ns: u64::MAX, sent: counted, received: counted, ..Account::default() };
+        account.processors = vec![processor; 1_000];
+        account.figures.insert(Figure::ReceiveSoftirqs, u64::MAX);
+        let answer = Answer::Window(Box::new([account.clone(), account]));
+        assert!(serde_json::to_vec(&answer).unwrap().len() < MAX_ANSWER);
+        let load = Load {
+            transport: Transport::Tcp,
+            direction: Direction::RoundTrip,
+            size: usize::MAX,
+            connections: usize::MAX,
+            rate: Some(most),
+            serving: Serving::EachWaits { read: usize::MAX },
+        };
+        let window = Some(Window { warm_up_ms: u64::MAX, counted_ms: u64::MAX });
+        let ask = Ask::Begin { version: u32::MAX, load, cpus: Some(usize::MAX), window };
+        assert!(serde_json::to_vec(&ask).unwrap().len() < MAX_ASK);
+    }
 
     #[test]
     fn what_a_stranger_asks_is_within_bounds() {

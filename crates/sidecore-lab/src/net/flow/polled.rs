@@ -10,15 +10,14 @@ use std::os::fd::AsFd;
 /// Messages that a stream with room takes, in turn with the others, before this looks again who has room.
 const TURNS: usize = 10;
 
-/// A stream that is served.
+/// What one stream has in hand.
 struct Served {
     worker: Worker,
-    stream: TcpStream,
     /// A message of its own, as programs have it: not what is in the cache because another stream just had it.
     message: Vec<u8>,
     /// How much of the message that is under way is written.
     written: usize,
-    /// Its other end has gone: what came through by then is counted.
+    /// The other end of its stream has gone: what came through by then is counted.
     gone: bool,
 }
 
@@ -26,47 +25,64 @@ struct Served {
 pub(super) fn run(streams: Vec<(Worker, TcpStream)>, role: Role) -> Latencies {
     let served = |(worker, stream): (Worker, _)| {
         let message = vec![0; worker.size];
-        Served { worker, stream, message, written: 0, gone: false }
+        (Served { worker, message, written: 0, gone: false }, stream)
     };
-    let _ = serve(streams.into_iter().map(served).collect(), role);
+    let (served, streams) = streams.into_iter().map(served).unzip();
+    let _ = serve(served, streams, role);
     latencies()
 }
 
-fn serve(mut streams: Vec<Served>, role: Role) -> io::Result<()> {
-    for served in &streams {
-        served.stream.set_nonblocking(true)?;
+fn serve(mut served: Vec<Served>, mut streams: Vec<TcpStream>, role: Role) -> io::Result<()> {
+    for stream in &streams {
+        stream.set_nonblocking(true)?;
     }
+    while served.first().is_some_and(|served| !served.worker.is_over()) {
+        serve_all(&mut served, &streams, role)?;
+        let mut stays = served.iter().map(|served| !served.gone);
+        streams.retain(|_| stays.next() == Some(true));
+        served.retain(|served| !served.gone);
+    }
+    Ok(())
+}
+
+/// Until the load ends, or one of them has gone. What is looked at stays the same meanwhile.
+fn serve_all(all: &mut [Served], streams: &[TcpStream], role: Role) -> io::Result<()> {
     let (event, turns) = if role == Role::Sends { (PollFlags::POLLOUT, TURNS) } else { (PollFlags::POLLIN, 1) };
-    while streams.first().is_some_and(|served| !served.worker.is_over()) {
-        let mut ready = ready(&streams, event)?;
+    let mut watched: Vec<_> = streams.iter().map(|stream| PollFd::new(stream.as_fd(), event)).collect();
+    let mut ready = Vec::with_capacity(streams.len());
+    let mut is_one_gone = false;
+    while !is_one_gone && !all[0].worker.is_over() {
+        look(&mut watched, &mut ready)?;
         for _ in 0..turns {
             ready.retain(|at| {
-                let served = &mut streams[*at];
-                let turn = if role == Role::Sends { served.write() } else { served.read() };
+                let (served, stream) = (&mut all[*at], &streams[*at]);
+                let turn = if role == Role::Sends { served.write(stream) } else { served.read(stream) };
                 served.gone = turn.is_err();
+                is_one_gone |= served.gone;
                 turn.unwrap_or(false)
             });
         }
-        streams.retain(|served| !served.gone);
     }
     Ok(())
 }
 
 /// Which of them can go on, or have ended.
-fn ready(streams: &[Served], event: PollFlags) -> io::Result<Vec<usize>> {
-    let mut watched: Vec<_> = streams.iter().map(|served| PollFd::new(served.stream.as_fd(), event)).collect();
-    match poll(&mut watched, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {
-        Ok(_) | Err(Errno::EINTR) => {}
+fn look(watched: &mut [PollFd<'_>], ready: &mut Vec<usize>) -> io::Result<()> {
+    ready.clear();
+    match poll(watched, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX)) {
+        Ok(_) => {}
+        Err(Errno::EINTR) => return Ok(()),
         Err(error) => return Err(error.into()),
     }
-    let is_ready = |watched: &PollFd| watched.any() == Some(true);
-    Ok((0..streams.len()).filter(|at| is_ready(&watched[*at])).collect())
+    let is_ready = |watched: &PollFd<'_>| watched.any() == Some(true);
+    ready.extend(watched.iter().enumerate().filter(|(_, watched)| is_ready(watched)).map(|(at, _)| at));
+    Ok(())
 }
 
 impl Served {
     /// What is left of a message, or what there is room for. Whether there may be more room.
-    fn write(&mut self) -> io::Result<bool> {
-        match self.stream.write(&self.message[self.written..]) {
+    fn write(&mut self, mut stream: &TcpStream) -> io::Result<bool> {
+        match stream.write(&self.message[self.written..]) {
             Ok(more) => self.written += more,
             Err(error) if is_only_a_look(&error) => return Ok(false),
             Err(error) => return Err(error),
@@ -80,10 +96,10 @@ impl Served {
     }
 
     /// One message, or what there is of it. Whether there may be more.
-    fn read(&mut self) -> io::Result<bool> {
+    fn read(&mut self, mut stream: &TcpStream) -> io::Result<bool> {
         let mut done = 0;
         while done < self.message.len() {
-            match self.stream.read(&mut self.message[done..]) {
+            match stream.read(&mut self.message[done..]) {
                 Ok(0) if done == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(0) => break,
                 Ok(more) => done += more,

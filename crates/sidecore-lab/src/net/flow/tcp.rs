@@ -34,7 +34,6 @@ fn receives(worker: &Worker, stream: &mut TcpStream, read: usize) -> io::Result<
             Ok(0) => return Ok(()),
             Ok(read) => worker.counters.received.add(1, read),
             Err(error) if !is_only_a_look(&error) => return Err(error),
-            Err(_) if worker.is_over() => return Ok(()),
             Err(_) => {}
         }
         if worker.is_over() {

@@ -5,13 +5,13 @@ use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io;
 use std::net::UdpSocket;
 
-/// Until the load ends.
-pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role) -> Latencies {
+/// Until the load ends. The token is no traffic.
+pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role, token: u64) -> Latencies {
     let _ = match role {
         Role::Sends => sends(&mut worker, socket),
-        Role::Receives => receives(&worker, socket, false),
+        Role::Receives => receives(&worker, socket, token, false),
         Role::Asks => asks(&mut worker, socket),
-        Role::Answers => receives(&worker, socket, true),
+        Role::Answers => receives(&worker, socket, token, true),
     };
     worker.latencies
 }
@@ -37,7 +37,7 @@ fn sends(worker: &mut Worker, socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-fn receives(worker: &Worker, socket: &UdpSocket, answers: bool) -> io::Result<()> {
+fn receives(worker: &Worker, socket: &UdpSocket, token: u64, answers: bool) -> io::Result<()> {
     let mut buffer = vec![0; MAX_DATAGRAM];
     while !worker.is_over() {
         let read = match socket.recv(&mut buffer) {
@@ -45,6 +45,9 @@ fn receives(worker: &Worker, socket: &UdpSocket, answers: bool) -> io::Result<()
             Err(error) if passes(&error) => continue,
             Err(error) => return Err(error),
         };
+        if buffer[..read] == token.to_le_bytes() {
+            continue;
+        }
         worker.counters.received.add(1, read);
         if answers && socket.send(&buffer[..read]).is_ok() {
             worker.counters.sent.add(1, read);

@@ -6,7 +6,7 @@ use crate::net::account::{Account, Figure, Processor};
 use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
 use crate::net::link::Link;
-use crate::net::path::{Both, Path};
+use crate::net::path::{Both, Path, Running};
 use crate::net::protocol::{Direction, Load, Transport, Window};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 /// What every load has before it counts.
 const WARM_UP: Duration = Duration::from_millis(200);
+/// When samples begin to be taken in it: what starts them takes its time.
+const SAMPLED: Duration = Duration::from_millis(150);
+/// How long there is traffic after the window: the far end's begins with its own first message, and may end later.
+const AFTER: Duration = Duration::from_millis(50);
 /// How long its first message may take.
 const ARRIVAL: Duration = Duration::from_secs(8);
 /// How often a run looks whether it is to end.
@@ -78,17 +82,59 @@ impl Instruments {
         self
     }
 
-    /// Lets so much time pass.
-    fn wait(&self, time: Duration) -> Result<(), String> {
-        let until = Instant::now() + time;
+    /// Until then.
+    ///
+    /// # Errors
+    /// An interrupt came, or the far end is gone.
+    fn wait(&self, running: &mut Running<'_>, until: Instant) -> Result<(), String> {
         while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
             if self.interrupt.as_ref().is_some_and(Interrupt::came) {
                 return Err(STOPPED.to_owned());
             }
+            running.check()?;
             thread::sleep(rest.min(LOOK));
         }
         Ok(())
     }
+
+    /// When traffic was first seen here.
+    fn first(&self, running: &mut Running<'_>) -> Result<Instant, String> {
+        let until = Instant::now() + ARRIVAL;
+        while !running.has_traffic() && Instant::now() < until {
+            self.wait(running, Instant::now() + Duration::from_millis(1))?;
+        }
+        Ok(Instant::now())
+    }
+
+    /// What is seen here of that load in its window, whose bounds are as far from its first message as the far end's.
+    fn count(&mut self, running: &mut Running<'_>, window: Duration) -> Result<Seen, String> {
+        let first = self.first(running)?;
+        let begins = first + WARM_UP;
+        self.wait(running, first + SAMPLED)?;
+        let sampler = self.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
+        let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
+        self.wait(running, begins)?;
+        if let Some(hardware) = &mut self.hardware {
+            hardware.reset();
+        }
+        running.keep_latencies(true);
+        let (before, spare_before) = (running.count_near(), spare());
+        self.wait(running, begins + window)?;
+        let mut near = running.count_near().since(&before);
+        running.keep_latencies(false);
+        near.leave_out(&spare_before, &spare());
+        let hardware = self.hardware.as_mut().and_then(Counters::read);
+        let profile = sampler.map(Sampler::stop).transpose()?;
+        self.wait(running, begins + window + AFTER)?;
+        Ok(Seen { near, hardware, profile })
+    }
+}
+
+/// What was seen at the near end.
+struct Seen {
+    near: Account,
+    hardware: Option<Hardware>,
+    profile: Option<Profile>,
 }
 
 impl Sampling {
@@ -120,26 +166,13 @@ impl Run {
         instruments: &mut Instruments,
     ) -> Result<Self, String> {
         let ms = |time: Duration| time.as_millis() as u64;
-        let running = path.begin_window(load, Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) })?;
-        let until = Instant::now() + ARRIVAL;
-        while !running.has_traffic() && Instant::now() < until {
-            instruments.wait(Duration::from_millis(1))?;
-        }
-        instruments.wait(WARM_UP)?;
-        let sampler = instruments.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
-        let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
-        if let Some(hardware) = &mut instruments.hardware {
-            hardware.reset();
-        }
-        running.keep_latencies(true);
-        let (before, spare_before) = (running.count_near(), spare());
-        instruments.wait(window)?;
-        let mut near = running.count_near().since(&before);
-        running.keep_latencies(false);
-        near.leave_out(&spare_before, &spare());
-        let hardware = instruments.hardware.as_mut().and_then(Counters::read);
-        let profile = sampler.map(Sampler::stop).transpose()?;
-        let (far, latencies) = running.end_window()?;
+        let window_ms = Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) };
+        let mut running = path.begin_window(load, window_ms)?;
+        let seen = instruments.count(&mut running, window);
+        // Whatever went wrong here, the far end is to be there for the next load.
+        let ended = running.end_window();
+        let Seen { near, hardware, profile } = seen?;
+        let (far, latencies) = ended?;
         let both = Both { near, far };
         let seen = profile.as_ref().zip(instruments.sampling.as_ref());
         let breakdown = seen.map(|(profile, sampling)| sampling.parts(profile, &both.near));
@@ -196,5 +229,61 @@ impl Run {
 
     pub(super) fn of_both(&self, figure: Figure) -> Option<f64> {
         Some(self.both.near.per_second(figure)? + self.both.far.per_second(figure)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::peer::serve;
+    use crate::net::protocol::Serving;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{Ipv4Addr, TcpListener};
+
+    const LOAD: Load = Load {
+        transport: Transport::Tcp,
+        direction: Direction::Send,
+        size: 100,
+        connections: 1,
+        rate: None,
+        serving: Serving::EachWaits { read: 100 },
+    };
+
+    #[test]
+    fn a_peer_that_dies_ends_the_wait_for_a_window() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let peer = thread::spawn(move || {
+            let (mut control, _) = listener.accept().unwrap();
+            BufReader::new(&control).read_line(&mut String::new()).unwrap();
+            let port = at.port();
+            let said = format!("{{\"Ready\":{{\"ports\":[{port}],\"token\":1}}}}\n\"Begun\"\n");
+            control.write_all(said.as_bytes()).unwrap();
+            // It dies as soon as the load has begun.
+            drop(listener.accept().unwrap());
+        });
+        let mut path = Path::to(at).unwrap();
+        let mut running = path.begin_window(&LOAD, Window { warm_up_ms: 0, counted_ms: 60_000 }).unwrap();
+        peer.join().unwrap();
+        let hour = Instant::now() + Duration::from_secs(3_600);
+        let wrong = Instruments::default().wait(&mut running, hour).unwrap_err();
+        assert!(wrong.contains("the peer is lost"), "{wrong}");
+        drop(running);
+        assert!(path.is_lost());
+    }
+
+    #[test]
+    fn a_run_that_fails_here_leaves_the_peer_for_the_next() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut path = Path::to(listener.local_addr().unwrap()).unwrap();
+        thread::spawn(move || serve(&listener));
+        // No machine has that processor.
+        let setup = Setup::new(&[1 << 20], Idling::Let).unwrap();
+        let sampling = Sampling { setup, rules: Rules::own().unwrap(), processes: Vec::new(), keeps_stacks: false };
+        let mut instruments = Instruments { sampling: Some(sampling), ..Instruments::default() };
+        let window = Duration::from_millis(1);
+        assert!(Run::of(&mut path, &LOAD, window, &mut instruments).is_err());
+        instruments.sampling = None;
+        assert!(Run::of(&mut path, &LOAD, window, &mut instruments).is_ok());
     }
 }
