@@ -234,10 +234,10 @@ fn a_link_is_measured_against_how_it_is_set() {
     assert_eq!((of("veth").len(), of("link, no offload").len(), of("simulated").len()), (1, 2, 4));
     let carried = |row: &&Value| has(row, &["mbit_per_s", "ratio", "baseline"]);
     assert!(of("link, no offload").iter().all(carried));
-    let moderated = of("link").into_iter().filter(|row| has(row, &["packets_per_interrupt"]));
+    let moderated = of("link").into_iter().filter(|row| has(row, &["link"]));
     for (row, most) in moderated.zip([8.0, 4096.0, 32.0, 32.0]) {
         // A link that is late announces more at once, never fewer, and never more than are to wait.
-        let packets = row["packets_per_interrupt"].as_f64().unwrap();
+        let packets = row["link"]["frames_per_interrupt"].as_f64().unwrap();
         assert!(packets > 1.2 && packets <= most, "{row}");
     }
     assert!(of("link, added").iter().all(|row| has(row, &["total_us", "ratio", "reach"])));

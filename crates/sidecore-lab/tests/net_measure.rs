@@ -263,16 +263,18 @@ fn what_registers_cost_is_time_of_the_driver() {
         return skipped(&said(&output));
     }
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    for row in &rows {
+    let rows: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-parts").collect();
+    assert!(!rows.is_empty());
+    for row in rows {
         let parts = row["packet_us"].as_object().unwrap();
         assert_eq!(parts.len(), 10, "{row}");
         for (name, us) in parts {
             let [low, high] = ["low", "high"].map(|end| number(&row["packet_us_bounds"][name], end));
             assert!((low..=high).contains(&us.as_f64().unwrap()), "{name} in {row}");
         }
-        // Each frame goes alone: four accesses.
-        let sum: f64 = parts.values().filter_map(Value::as_f64).sum();
-        assert!(number(&row["packet_us"], "driver") > 0.5 * sum, "{row}");
+        // Each frame goes alone: four accesses, 200 us, of which the thread may miss a part that others run in. Without them
+        // the driver of a link takes a few us.
+        assert!(number(&row["packet_us"], "driver") > 50.0, "{row}");
         assert!(number(row, "unplaced") <= 0.05 && number(row, "sampled") > 0.0, "{row}");
     }
     let stacks = fs::read_to_string(stacks).unwrap();

@@ -44,6 +44,18 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// Two ends on this machine, joined by such a link, or by a pair of virtual interfaces; the calling thread is in the near
+    /// one.
+    ///
+    /// # Errors
+    /// What cannot be as it is set, or what this machine or user lacks.
+    pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), String> {
+        match settings {
+            None => Ok((Pair::by_veth()?, None)),
+            Some(settings) => Self::start(settings).map(|(pair, link)| (pair, Some(link))),
+        }
+    }
+
     /// Two ends on this machine, joined by such a link; the calling thread is in the near one.
     ///
     /// # Errors

@@ -7,7 +7,6 @@ mod run;
 use super::end::End;
 use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
-use super::pair::Pair;
 use super::path::Path;
 use super::protocol::{Direction, Load, PORT, Serving, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic};
@@ -57,7 +56,7 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
         left_out.push(STOPPED.to_owned());
     }
     left_out.extend(done.clone().err());
-    let rows = cases.iter().map(Case::row).collect();
+    let rows = cases.iter().map(Case::row).chain(cases.iter().filter_map(Case::parts_row)).collect();
     let outcome = Outcome::new(rows, notes(&cases), left_out);
     export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())?;
     write_stacks(args.folded.as_deref(), &cases)?;
@@ -122,10 +121,8 @@ struct Made {
 /// The path that was named, or one that is made.
 fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
     let Some(peer) = &args.peer else {
-        let (mut pair, link) = match args.by {
-            NetJoint::Veth => (Pair::by_veth()?, None),
-            NetJoint::Link => Link::start(&Settings::of(&args.link)?).map(|(pair, link)| (pair, Some(link)))?,
-        };
+        let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link)).transpose()?;
+        let (mut pair, link) = Link::or_veth(settings.as_ref())?;
         return Ok((pair.path()?, Some(Made { far: pair.far, _link: link })));
     };
     Ok((find_peer(peer)?, None))

@@ -17,7 +17,6 @@ mod storm;
 
 use super::link::{Link, Settings};
 use super::measure::find_peer;
-use super::pair::Pair;
 use super::path::Path;
 use crate::args::{NetJoint, NetTune};
 use crate::bench::{self, Outcome, median};
@@ -105,14 +104,10 @@ fn tune_pair(args: &NetTune, plant: Option<Plant>, interrupt: &Interrupt) -> Res
     if let Some(why) = plant.and_then(|plant| plant.lacks(args.by)) {
         return Err(why.to_owned());
     }
-    let (mut pair, link) = match args.by {
-        NetJoint::Veth => (Pair::by_veth()?, None),
-        NetJoint::Link => {
-            // As a driver's interfaces, so that there is something to set.
-            let settings = Settings { napi: true, ..Settings::of(&args.link)? };
-            Link::start(&settings).map(|(pair, link)| (pair, Some(link)))?
-        }
-    };
+    // As a driver's interfaces, so that there is something to set.
+    let as_drivers = |settings| Settings { napi: true, ..settings };
+    let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link).map(as_drivers)).transpose()?;
+    let (mut pair, link) = Link::or_veth(settings.as_ref())?;
     let path = pair.path()?;
     let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())), _link: link };
     let _storm = plant.map(|plant| plant.into(&mut ends, args.by)).transpose()?;

@@ -229,8 +229,6 @@ columns! {
     InstructionsPerPacket = found("instructions_per_packet", "instr/packet", 7, Less, digits);
     /// Cache misses for each packet, of the whole machine.
     MissesPerPacket = found("cache_misses_per_packet", "misses/packet", 7, Less, digits);
-    /// Packets that one interrupt of a link announces.
-    PacketsPerInterrupt = found("packets_per_interrupt", "per interrupt", 1, Depends, digits);
     /// What each processor did, seconds by kind.
     Processors = json_only("processors");
     /// What CPU time goes into: a component of a network path, or what is beside it.

@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 24] = [
+const KNOWN: [(&str, &str, &str); 25] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -75,6 +75,11 @@ const KNOWN: [(&str, &str, &str); 24] = [
         "Net: a path",
         "Messages a second over a path, by size and number of connections, and what they cost. Packets and CPU time are those of the \
          near machine, others' work included.",
+    ),
+    (
+        "net-parts",
+        "Net: where the CPU time of a packet goes",
+        "CPU time for each packet of the near end by component, from samples: with both ends on this machine that of both.",
     ),
     (
         "net-tools",

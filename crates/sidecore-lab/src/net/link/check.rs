@@ -5,7 +5,6 @@ mod datagrams;
 mod policy;
 
 use super::super::measure::{Instruments, Run};
-use super::super::pair::Pair;
 use super::super::protocol::{Direction, Load, Serving, Transport};
 use super::{Link, Settings};
 use crate::bench::{Outcome, median, ratio, spread};
@@ -129,10 +128,7 @@ impl Part<'_> {
 
 impl Stream {
     fn run(&mut self, window: Duration) -> Result<(), String> {
-        let (mut pair, _link) = match &self.link {
-            None => (Pair::by_veth()?, None),
-            Some(settings) => Link::start(settings).map(|(pair, link)| (pair, Some(link)))?,
-        };
+        let (mut pair, _link) = Link::or_veth(self.link.as_ref())?;
         let load = Load {
             transport: Transport::Tcp,
             direction: Direction::Send,
@@ -194,8 +190,8 @@ impl Moderated {
                 .with(Key::AtMost, WITHIN.1)
                 .with(Key::Spread, spread(found))
         };
-        let simulated = row("simulated").with(Key::PacketsPerInterrupt, median(&packets_simulated));
-        let link = row("link").with(Key::PacketsPerInterrupt, median(&packets));
+        let simulated = row("simulated").with(Key::FramesPerInterrupt, median(&packets_simulated));
+        let link = row("link").with(Key::FramesPerInterrupt, median(&packets));
         vec![
             simulated.with(Key::TotalMean, median(&held)),
             against(link, &packets, &packets_simulated, "packets simulated"),

@@ -64,11 +64,8 @@ impl Case {
         let figures = |figure_of| figure(&|run: &Run| run.both.near.per_second(figure_of));
         let kind = |of: fn(&Processor) -> f64| figure(&|run: &Run| Some(run.percent(of)));
         let rates: Vec<f64> = self.runs.iter().map(|run| run.rate(&self.load)).collect();
-        let mut row = Row::new("net", self.direction())
-            .with(Key::Op, self.traffic())
-            .with(Key::Size, self.load.size)
-            .with(Key::Clients, self.load.connections)
-            .with(Key::Cpus, self.cpus)
+        let row = self
+            .named("net")
             .with(Key::OpsPerS, median(&rates))
             .with(Key::MbitPerS, median(&rates) * self.load.size as f64 * 8.0 / 1e6)
             .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
@@ -90,10 +87,17 @@ impl Case {
             .with(Key::Processors, self.runs.last().map(|run| json!(run.both.near.processors)))
             .with(Key::Spread, spread(&rates))
             .with(Key::Repeats, self.runs.len());
-        if self.load.direction == Direction::RoundTrip {
-            row = row.with_times(Key::TotalMean, self.times());
-        }
-        self.with_parts(row)
+        let is_trip = self.load.direction == Direction::RoundTrip;
+        row.with_times(Key::TotalMean, self.times().filter(|_| is_trip))
+    }
+
+    /// A row of that scenario with nothing but the load.
+    fn named(&self, scenario: &str) -> Row {
+        Row::new(scenario, self.direction())
+            .with(Key::Op, self.traffic())
+            .with(Key::Size, self.load.size)
+            .with(Key::Clients, self.load.connections)
+            .with(Key::Cpus, self.cpus)
     }
 
     /// Where the CPU time went, of all runs together. `None`: it was not sampled.
@@ -104,13 +108,14 @@ impl Case {
         Some(all)
     }
 
-    fn with_parts(&self, row: Row) -> Row {
-        let Some(parts) = self.parts() else { return row };
+    /// The row of where the CPU time of a packet goes. `None`: it was not sampled.
+    pub(crate) fn parts_row(&self) -> Option<Row> {
+        let parts = self.parts()?;
         let sampled = self.runs.iter().filter(|run| run.breakdown.is_some());
         let packets: f64 = sampled.filter_map(Run::packets).sum();
-        let row = row.with(Key::Unplaced, parts.unplaced()).with(Key::Sampled, parts.sampled());
+        let row = self.named("net-parts").with(Key::Unplaced, parts.unplaced()).with(Key::Sampled, parts.sampled());
         if packets == 0.0 {
-            return row;
+            return Some(row);
         }
         let named = parts.us().into_iter().map(|(component, us)| (per_packet(component), component.name(), us));
         let unplaced = parts.unplaced_us().map(|us| (Key::UnplacedPerPacket, UNPLACED, us));
@@ -120,7 +125,7 @@ impl Case {
             bounds.insert(name.to_owned(), json!({"low": low, "high": high}));
             row.with(key, seen)
         });
-        row.with(Key::PerPacketBounds, Value::Object(bounds))
+        Some(row.with(Key::PerPacketBounds, Value::Object(bounds)))
     }
 
     /// What ran, as tools for flame graphs read it, under the name of the load.

@@ -162,8 +162,10 @@ impl Side {
         let found = self.case.runs.iter().zip(&self.counted);
         let found: Vec<_> = found.map(|(run, counted)| Found { load: &self.case.load, run, counted }).collect();
         let is_stream = self.case.load.direction != Direction::RoundTrip;
+        let parts = self.case.parts_row().unwrap_or_default();
         self.case
             .row()
+            .and(&parts)
             .with(Key::Variant, self.variant)
             .with(Key::SentPerS, self.is_datagrams().then(|| middle(&found, Found::sent)))
             .with(Key::CpuPerByte, (is_stream && has_cpu).then(|| middle(&found, Found::cpu_ns_per_byte)))
