@@ -4,7 +4,8 @@ use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::output;
-use rustix::termios::{QueueSelector, tcflush};
+use nix::unistd::getpgrp;
+use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -56,9 +57,17 @@ fn round_trips(peer: &str) -> Result<(), String> {
 /// # Errors
 /// Nobody can: what to do.
 pub(super) fn can_ask() -> Result<(), String> {
-    let why =
-        "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes, or run it in one";
-    if io::stdin().is_terminal() { Ok(()) } else { Err(why.to_owned()) }
+    if !io::stdin().is_terminal() {
+        let why = "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes";
+        return Err(why.to_owned());
+    }
+    // Whoever asks from there is stopped for it, with the settings changed.
+    match tcgetpgrp(io::stdin()) {
+        Ok(group) if group.as_raw_nonzero().get() != getpgrp().as_raw() => {
+            Err("nobody can be asked from the background: add --yes, or let it run in front".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Somebody types Enter, and nothing else.
