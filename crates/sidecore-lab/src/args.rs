@@ -48,7 +48,7 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Only these operations in the scenarios crypto, keys and nginx, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
-    /// sockets, e.g. fan-out; a name that no chosen scenario has is refused with the list of those that they have
+    /// sockets, e.g. fan-out; only this path in net, veth or line; a name that no chosen scenario has is refused with the list of those that they have
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
     /// In the scenario sockets, compare each byte that arrives, in all measurements

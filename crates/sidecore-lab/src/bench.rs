@@ -52,7 +52,7 @@ const PARTS: [Part; 11] = [
     Part { scenario: Scenario::Keys, name: "keys", measure: keys::measure, ops: keys::ops },
     Part { scenario: Scenario::Nginx, name: "nginx", measure: nginx::measure, ops: nginx::ops },
     Part { scenario: Scenario::Sockets, name: "sockets", measure: sockets::measure, ops: sockets::ops },
-    Part { scenario: Scenario::Net, name: "net-tools", measure: net::against_tools, ops: Vec::new },
+    Part { scenario: Scenario::Net, name: "net-tools", measure: net::against_tools, ops: net::paths },
     Part { scenario: Scenario::Link, name: "link", measure: net::link, ops: Vec::new },
 ];
 

@@ -27,7 +27,7 @@ pub(crate) use end::run as run_end;
 pub(crate) use link::check as check_link;
 pub(crate) use protocol::PORT;
 use std::net::TcpListener;
-pub(crate) use tools::measure as compare_tools;
+pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 pub(crate) use tune::{Goal, Plant};
 
 /// Runs what was typed. The exit code.

@@ -221,6 +221,12 @@ fn the_network_laboratory_has_rows_beside_those_of_other_tools() {
         let plain = of("sidecore, its own way", &tool.into());
         assert_eq!(plain.is_some(), tool == "iperf3" && op.starts_with("tcp"), "{tool} {op}");
     }
+    let on_line = || rows.iter().filter(|row| row["scenario"] == "net-tools-line");
+    assert!(
+        on_line().any(|row| row["variant"] == "sidecore") || tools.is_empty() || !Path::new("/dev/net/tun").exists()
+    );
+    // Nobody counts more than the line carries.
+    assert!(on_line().filter_map(|row| row["mbit_per_s"].as_f64()).all(|payload| payload < 510.0), "{rows:?}");
 }
 
 #[test]
@@ -231,14 +237,17 @@ fn a_link_is_measured_against_how_it_is_set() {
         return skipped("a link needs root, or user namespaces, and /dev/net/tun");
     }
     let of = |variant: &str| rows.iter().filter(|row| row["variant"] == variant).collect::<Vec<_>>();
-    assert_eq!((of("veth").len(), of("link, no offload").len(), of("simulated").len()), (1, 2, 4));
+    assert_eq!((of("veth").len(), of("link, no offload").len()), (1, 2));
+    // One that the machine had no time for is left out.
+    assert!(!of("simulated").is_empty() && of("simulated").len() == of("link, added").len());
     let carried = |row: &&Value| has(row, &["mbit_per_s", "ratio", "baseline"]);
     assert!(of("link, no offload").iter().all(carried));
     let moderated = of("link").into_iter().filter(|row| has(row, &["link"]));
-    for (row, most) in moderated.zip([8.0, 4096.0, 32.0, 32.0]) {
+    for row in moderated {
         // A link that is late announces more at once, never fewer, and never more than are to wait.
         let packets = row["link"]["frames_per_interrupt"].as_f64().unwrap();
-        assert!(packets > 1.2 && packets <= most, "{row}");
+        let most = row["op"].as_str().unwrap().trim_start_matches("coalesce(").split(',').next().unwrap();
+        assert!(packets > 1.2 && packets <= most.parse::<f64>().unwrap(), "{row}");
     }
     assert!(of("link, added").iter().all(|row| has(row, &["total_us", "ratio", "reach"])));
 }

@@ -5,11 +5,16 @@ use crate::net;
 use crate::progress::Progress;
 use std::thread;
 
+/// Names of the paths that other tools are compared on.
+pub(super) fn paths() -> Vec<&'static str> {
+    net::COMPARED_PATHS.to_vec()
+}
+
 /// Beside other tools.
 pub(super) fn against_tools(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     // Of the progress only the bar can be told from another thread.
     let bar = &progress.bar;
-    aside("net-tools", || net::compare_tools(settings.quick, bar))
+    aside("net-tools", || net::compare_tools(settings.quick, &|path| settings.wants(path), bar))
 }
 
 /// A link, beside what it is set to.

@@ -11,13 +11,14 @@ mod sockperf;
 
 use super::end::Order;
 use super::flow::Latencies;
+use super::link::{Link, Settings};
 use super::pair::Pair;
 use super::path::{Both, Path};
 use super::protocol::{Direction, Load, PORT, Serving};
 use crate::bench::Outcome;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::report::Times;
-use case::{Case, Found, Trip, cases};
+use case::{Case, Found, Trip, Way, cases};
 use indicatif::ProgressBar;
 use program::Port;
 pub(super) use program::Tool;
@@ -33,24 +34,37 @@ const TRIALS: u32 = 3;
 /// Ports for servers: each has one of its own, and the one beside it, so that none waits for what the last one has left.
 const PORTS: u16 = 1_000;
 
+/// What a line sends, bits a second, and how far it is one way, ns.
+const RATE: u64 = 500_000_000;
+const DELAY: u64 = 500_000;
+
 /// The path, and who else is on it.
 struct Laboratory {
     pair: Pair,
+    _line: Option<Link>,
     path: Path,
     /// How many servers there were.
     served: u16,
     time: Duration,
 }
 
-/// Measures all that can be.
+/// The paths by name.
+pub(crate) const PATHS: [&str; 2] = [Way::ALL[0].name(), Way::ALL[1].name()];
+
+/// Measures all that can be, on the paths of those names that are wanted.
 ///
 /// The calling thread is in a network namespace of its own afterwards, and on one core.
 ///
 /// # Errors
 /// The system takes no handler of an interrupt.
-pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String> {
+pub(crate) fn measure(
+    quick: bool,
+    wants: &(dyn Fn(&str) -> bool + Sync),
+    bar: &ProgressBar,
+) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
-    let mut cases = cases(quick);
+    let ways = || Way::ALL.into_iter().filter(|way| wants(way.name()));
+    let mut cases: Vec<_> = ways().flat_map(|way| cases(way, quick)).collect();
     let missing = cases.iter().map(|case| case.tool).filter(|tool| !tool.is_there());
     for (name, install) in missing.map(|tool| (tool.name(), tool.install())).collect::<BTreeMap<_, _>>() {
         outcome.lacks(format!("net: {name} is not installed: {install}"));
@@ -59,23 +73,28 @@ pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String>
     if cases.is_empty() {
         return Ok(outcome);
     }
-    let made = Laboratory::new(Duration::from_secs(1));
-    let (mut laboratory, places) = match made {
-        Ok(made) => made,
-        Err(why) => {
-            outcome.lacks(format!("net: {why}"));
-            return Ok(outcome);
+    let (time, repeats) = (Duration::from_secs(1), if quick { 1 } else { 6 });
+    bar.inc_length((cases.len() * repeats) as u64);
+    let interrupt = Interrupt::new()?;
+    let mut pinned = String::new();
+    for way in ways().filter(|_| !interrupt.came()) {
+        match Laboratory::new(way, time) {
+            Ok((mut laboratory, places)) => {
+                rounds(&mut cases, way, &mut laboratory, repeats, (bar, &interrupt));
+                pinned = places;
+            }
+            Err(why) => outcome.lacks(format!("net: {why}")),
         }
-    };
-    if !rounds(&mut cases, &mut laboratory, if quick { 1 } else { 6 }, bar)? {
+    }
+    if interrupt.came() {
         outcome.lacks(STOPPED);
     }
     for case in &cases {
         case.wrong.iter().for_each(|why| outcome.lacks(format!("net: {}: {why}", case.words())));
     }
-    outcome.add_rows(cases.iter().flat_map(|case| case.rows(&places)));
+    outcome.add_rows(cases.iter().flat_map(|case| case.rows(&pinned)));
     Ok(outcome.noted(format!(
-        "net-tools: two namespaces joined by veth, {places}; both programs inherit their end's core, and so do their servers. Each \
+        "net-tools: two namespaces joined by veth, {pinned}; both programs inherit their end's core, and so do their servers. Each \
          counts for {} s, this program after {} ms, NetPIPE for as long as it likes. They take turns, and change who begins. This \
          program serves streams as the other one does: against iperf3 by one thread that polls, against others by a thread each \
          that reads no more at a time than one message has; in `its own way` it reads up to 128 KiB. Round trips are compared \
@@ -83,43 +102,50 @@ pub(crate) fn measure(quick: bool, bar: &ProgressBar) -> Result<Outcome, String>
          of it no CPU time is known. CPU time is that of the processes at the near end (client CPU) and at the far end (service \
          CPU), for each message, without what a tool does before and after it measures; a ratio to a tool's CPU is of both ends \
          together. Ratios are geometric means over pairs, and their intervals Student's at 95 %: held is what lies within as \
-         a whole, missed what lies outside as a whole.",
-        laboratory.time.as_secs(),
+         a whole, missed what lies outside as a whole. net-tools-line: the same over a link of {} Mbit/s, {} us each way, so that \
+         no program is the limit.",
+        time.as_secs(),
         WARM_UP.as_millis(),
+        RATE / 1_000_000,
+        DELAY / 1_000,
     )))
 }
 
-/// Runs each case so often. Whether it came to its end.
-fn rounds(cases: &mut [Case], laboratory: &mut Laboratory, repeats: usize, bar: &ProgressBar) -> Result<bool, String> {
-    bar.inc_length((cases.len() * repeats) as u64);
-    let interrupt = Interrupt::new()?;
+/// Runs each case of that path so often, until an interrupt comes.
+fn rounds(
+    cases: &mut [Case],
+    way: Way,
+    laboratory: &mut Laboratory,
+    repeats: usize,
+    (bar, interrupt): (&ProgressBar, &Interrupt),
+) {
     for round in 0..repeats {
-        for case in cases.iter_mut().filter(|case| case.wrong.is_none()) {
+        for case in cases.iter_mut().filter(|case| case.way == way && case.wrong.is_none()) {
+            if interrupt.came() {
+                return;
+            }
             bar.set_message(case.words());
             // What was measured until then is not lost.
             case.wrong = case.run(laboratory, round % 2 == 0).err();
             bar.inc(1);
-            if interrupt.came() {
-                return Ok(false);
-            }
         }
     }
-    Ok(true)
 }
 
 impl Laboratory {
     /// And where its ends are, in words.
-    fn new(time: Duration) -> Result<(Self, String), String> {
+    fn new(way: Way, time: Duration) -> Result<(Self, String), String> {
         let allowed = cpu::allowed();
         let (first, last) = allowed.first().zip(allowed.last()).ok_or("no core may be used")?;
         let pin = |core: &usize| cpu::pin(*core).map_err(|error| format!("cannot go to core {core}: {error}"));
         // The far end inherits its core, as all that either end starts.
         pin(last)?;
-        let mut pair = Pair::by_veth()?;
+        let line = Settings { rate_bits_per_s: Some(RATE), delay: DELAY, ..Settings::default() };
+        let (mut pair, line) = Link::or_veth((way == Way::Line).then_some(&line))?;
         pin(first)?;
         let path = pair.path()?;
         let places = format!("the near end on core {first}, the far end on core {last}");
-        Ok((Self { pair, path, served: 0, time }, places))
+        Ok((Self { pair, _line: line, path, served: 0, time }, places))
     }
 
     /// The load once by the laboratory itself, with what that tool calls the time of a round trip.

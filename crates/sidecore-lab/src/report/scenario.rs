@@ -1,7 +1,7 @@
 //! What people must know about each scenario: its title, and how to read its figures.
 
 /// Names, titles, and how to read the figures.
-const KNOWN: [(&str, &str, &str); 25] = [
+const KNOWN: [(&str, &str, &str); 26] = [
     (
         "lane",
         "Lane: queues in shared memory",
@@ -86,6 +86,11 @@ const KNOWN: [(&str, &str, &str); 25] = [
         "Net: the laboratory against other tools",
         "Goodput and round trips of the same load over the same path, by this program and by others. Ratios to \
          another tool are of goodput, or of times; those to its CPU are of the CPU time of both ends, where less is better.",
+    ),
+    (
+        "net-tools-line",
+        "Net: the laboratory against other tools on a line",
+        "The same over a line that is slower than all programs: what differs there is what they count, and not how fast they are.",
     ),
     (
         "link",

@@ -8,7 +8,6 @@ use crate::report::{Key, Row, Times};
 use Direction::{Receive, RoundTrip, Send};
 use Transport::{Tcp, Udp};
 
-const SCENARIO: &str = "net-tools";
 const OWN: &str = "sidecore";
 /// How far goodput and times may be apart.
 const REACH: f64 = 0.03;
@@ -17,9 +16,38 @@ const ERROR: f64 = 0.05;
 /// Of fewer pairs no interval is shown.
 const FEWEST: usize = 3;
 
+/// The path that a load takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A pair of virtual interfaces: the programs are the limit, and what is compared is they.
+    Veth,
+    /// A line that is slower than all programs, and farther than they are late: what is compared is what they count.
+    Line,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 2] = [Self::Veth, Self::Line];
+
+    /// As it is chosen by.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Veth => "veth",
+            Self::Line => "line",
+        }
+    }
+
+    fn scenario(self) -> &'static str {
+        match self {
+            Self::Veth => "net-tools",
+            Self::Line => "net-tools-line",
+        }
+    }
+}
+
 /// One load, again and again, by both.
 #[derive(Debug)]
 pub(super) struct Case {
+    pub(super) way: Way,
     pub(super) load: Load,
     pub(super) tool: Tool,
     pub(super) own: Vec<Found>,
@@ -73,6 +101,23 @@ const ALL: [Kind; 16] = [
     (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
 ];
 
+/// On a line.
+const LINE: [Kind; 9] = [
+    (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
+    (Tool::Iperf3, Tcp, Receive, &[65_536], &[1]),
+    (Tool::Iperf3, Udp, Send, &[1_472], &[1]),
+    (Tool::Netperf, Tcp, Send, &[65_536], &[1]),
+    (Tool::NeperStream, Tcp, Send, &[65_536], &[1]),
+    (Tool::Sockperf, Tcp, RoundTrip, &[64, 1_024], &[1]),
+    (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
+    (Tool::Netperf, Tcp, RoundTrip, &[64], &[1]),
+    (Tool::NetPipe, Tcp, RoundTrip, &[64], &[1]),
+];
+
+/// On a line, of a short run.
+const QUICK_LINE: [Kind; 2] =
+    [(Tool::Iperf3, Tcp, Send, &[65_536], &[1]), (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1])];
+
 /// Of a short one.
 const QUICK: [Kind; 9] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1]),
@@ -86,14 +131,20 @@ const QUICK: [Kind; 9] = [
     (Tool::NeperUdpTrips, Udp, RoundTrip, &[64], &[1]),
 ];
 
-/// All that is compared.
-pub(super) fn cases(quick: bool) -> Vec<Case> {
-    let kinds: &[Kind] = if quick { &QUICK } else { &ALL };
+/// All that is compared over that path.
+pub(super) fn cases(way: Way, quick: bool) -> Vec<Case> {
+    let kinds: &[Kind] = match (way, quick) {
+        (Way::Veth, true) => &QUICK,
+        (Way::Veth, false) => &ALL,
+        (Way::Line, true) => &QUICK_LINE,
+        (Way::Line, false) => &LINE,
+    };
     let mut cases = Vec::new();
     for (tool, transport, direction, sizes, connections) in kinds {
         for size in *sizes {
             cases.extend(connections.iter().map(|connections| {
                 Case::new(
+                    way,
                     *tool,
                     Load {
                         transport: *transport,
@@ -111,7 +162,7 @@ pub(super) fn cases(quick: bool) -> Vec<Case> {
 }
 
 impl Case {
-    fn new(tool: Tool, mut load: Load) -> Self {
+    fn new(way: Way, tool: Tool, mut load: Load) -> Self {
         let plain = load.serving;
         if load.transport == Tcp && load.direction != RoundTrip {
             // What others do there is what their system calls show: iperf3 has one thread that selects, and all read no more
@@ -119,8 +170,8 @@ impl Case {
             load.serving =
                 if tool == Tool::Iperf3 { Serving::OnePolls } else { Serving::EachWaits { read: load.size } };
         }
-        let plain = (tool == Tool::Iperf3 && load.serving != plain).then(Vec::new);
-        Self { load, tool, own: Vec::new(), plain, other: Vec::new(), wrong: None }
+        let plain = (way == Way::Veth && tool == Tool::Iperf3 && load.serving != plain).then(Vec::new);
+        Self { way, load, tool, own: Vec::new(), plain, other: Vec::new(), wrong: None }
     }
 
     fn op(&self) -> &'static str {
@@ -145,7 +196,8 @@ impl Case {
         }
         let name = self.tool.name();
         let figure = |found: &Found| found.trip.map_or(Some(found.rate), |trip| Some(trip.figure));
-        let both_ends = |found: &Found| found.cpu.map(|[near, far]| near + far);
+        // The threads of a line are this program's, and their work is the line's.
+        let both_ends = |found: &Found| found.cpu.filter(|_| self.way == Way::Veth).map(|[near, far]| near + far);
         let ratio =
             |own: &[Found], of: &dyn Fn(&Found) -> Option<f64>| Ratio::of(&figures(own, of), &figures(&self.other, of));
         let mut rows = vec![self.row(name, &self.other)];
@@ -166,9 +218,9 @@ impl Case {
     fn base(&self, variant: &str, found: &[Found]) -> Row {
         let end = |end: usize| {
             let known = figures(found, &|found: &Found| Some(found.cpu?[end]));
-            (!known.is_empty()).then(|| median(&known))
+            (!known.is_empty() && self.way == Way::Veth).then(|| median(&known))
         };
-        Row::new(SCENARIO, variant)
+        Row::new(self.way.scenario(), variant)
             .with(Key::Op, self.op())
             .with(Key::Size, self.load.size)
             .with(Key::Clients, self.load.connections)
@@ -232,7 +284,7 @@ mod tests {
                 |rate: &f64| Found { rate: *rate, sent: *rate, trip: None, cpu: Some([1e3 / rate, 1e3 / rate]) };
             rates.iter().map(found).collect::<Vec<_>>()
         };
-        let mut case = cases(false).remove(0);
+        let mut case = cases(Way::Veth, false).remove(0);
         (case.own, case.other) = (found(own), found(other));
         case.rows("here")
     }
@@ -256,9 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn on_a_line_only_what_is_counted_is_compared() {
+        let found = Found { rate: 1.0, sent: 1.0, trip: None, cpu: Some([1.0, 1.0]) };
+        let mut case = cases(Way::Line, true).remove(0);
+        (case.own, case.other) = (vec![found], vec![found]);
+        let variants: Vec<_> = case.rows("here").iter().map(|row| row.variant().to_owned()).collect();
+        assert_eq!(variants, ["iperf3", "sidecore"]);
+    }
+
+    #[test]
     fn every_tool_has_its_part_in_a_whole_run_and_in_a_short_one() {
         for quick in [false, true] {
-            let cases = cases(quick);
+            let cases: Vec<_> = Way::ALL.into_iter().flat_map(|way| cases(way, quick)).collect();
             for name in ["iperf3", "sockperf", "netperf", "neper", "NetPIPE"] {
                 assert!(cases.iter().any(|case| case.tool.name() == name), "{name} {quick}");
             }

@@ -49,12 +49,12 @@ pub(super) fn read(said: &str, load: &Load) -> Result<Found, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::cases;
+    use super::super::case::{Way, cases};
     use super::*;
 
     #[test]
     fn figures_come_from_what_was_recorded() {
-        let send = cases(true)[0].load;
+        let send = cases(Way::Veth, true)[0].load;
         let stream = read(include_str!("recorded/neper-stream.txt"), &send).unwrap();
         assert!((stream.rate - 28_389_039_549.0 / 8.0 / 65_536.0).abs() < 1e-6);
         let trips =
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_or_unknown_is_said() {
-        let trips = Load { direction: Direction::RoundTrip, ..cases(true)[0].load };
+        let trips = Load { direction: Direction::RoundTrip, ..cases(Way::Veth, true)[0].load };
         let why = |said: &str| read(said, &trips).unwrap_err();
         assert!(why("connect: Connection refused\nCould not connect\n").ends_with("Could not connect"));
         assert!(why("").contains("it said nothing"));

@@ -66,11 +66,11 @@ pub(super) fn read(said: &str, load: &Load) -> Result<Found, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::cases;
+    use super::super::case::{Way, cases};
     use super::*;
 
     fn load(transport: Transport, direction: Direction, size: usize) -> Load {
-        Load { transport, direction, size, ..cases(true)[0].load }
+        Load { transport, direction, size, ..cases(Way::Veth, true)[0].load }
     }
 
     #[test]

@@ -35,19 +35,19 @@ pub(super) fn read(said: &str, load: &Load) -> Result<Found, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::cases;
+    use super::super::case::{Way, cases};
     use super::*;
 
     #[test]
     fn times_come_from_what_was_recorded() {
-        let load = Load { size: 64, ..cases(true)[0].load };
+        let load = Load { size: 64, ..cases(Way::Veth, true)[0].load };
         let found = read(include_str!("recorded/netpipe.txt"), &load).unwrap();
         assert!((found.trip.unwrap().figure - 2.0 * 13.55).abs() < 1e-9, "both halves");
     }
 
     #[test]
     fn what_is_wrong_or_unknown_is_said() {
-        let load = Load { size: 64, ..cases(true)[0].load };
+        let load = Load { size: 64, ..cases(Way::Veth, true)[0].load };
         let why = |said: &str| read(said, &load).unwrap_err();
         let refused = why(include_str!("recorded/netpipe-refused.txt"));
         assert!(refused.ends_with("Client: Cannot Connect! errno=111"), "{refused}");
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_text_that_ends_anywhere_is_read_or_refused() {
-        let load = Load { size: 64, ..cases(true)[0].load };
+        let load = Load { size: 64, ..cases(Way::Veth, true)[0].load };
         let recorded = include_str!("recorded/netpipe.txt");
         let read = (0..recorded.len()).filter(|end| read(&recorded[..*end], &load).is_ok()).min();
         assert!(read.is_some_and(|first| recorded[..first].ends_with("usec")));
