@@ -28,13 +28,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 mod clients;
+mod devices;
+mod elsewhere;
 mod kept;
 pub mod record;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use crate::work::{ClientId, LaneId, Work};
+pub use crate::work::{ClientId, LaneId, Reach, Work};
 use clients::{Lane, Tables};
+use elsewhere::Held;
 use kept::Kept;
 
 /// Devices that one dispatch may have at a time.
@@ -65,6 +68,9 @@ pub struct Capability {
     pub classes: Classes,
     /// It does a request at once, before anything else happens: nothing is ever in flight there.
     pub immediate: bool,
+    /// It works with keys that are on other machines: those of them that it [holds](Dispatch::hold), none at first. Other
+    /// devices do what can be done here.
+    pub elsewhere: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
     /// Relative speed for `sed`, 1 to 1000.
@@ -146,6 +152,8 @@ struct Device {
     state: DeviceState,
     classes: Classes,
     immediate: bool,
+    /// The keys of other machines that it works with, if it is a device for those.
+    held: Option<Held>,
     rates: Rates,
     kept: Kept,
     /// The last estimate: requests mostly come in runs of one kind.
@@ -234,7 +242,7 @@ impl Dispatch {
     pub fn reprice(&mut self, now: Nanos) -> bool {
         let devices = &self.devices;
         self.balancer.reprice(now, &self.loads, |i, class, size| {
-            devices[i].can(class).then(|| devices[i].rates.estimate(class, size))
+            devices[i].can(class, Reach::HERE).then(|| devices[i].rates.estimate(class, size))
         })
     }
 
@@ -276,9 +284,9 @@ impl Dispatch {
         self.inflight.len()
     }
 
-    /// Whether a device has room for a request of that class; of `None`, of any.
-    pub fn has_room(&self, class: Option<Class>) -> bool {
-        let can = |device: &Device| class.is_none_or(|class| device.can(class));
+    /// Whether a device has room for a request of that class on a key that is there; of `None`, of any.
+    pub fn has_room(&self, wanted: Option<(Class, Reach)>) -> bool {
+        let can = |device: &Device| wanted.is_none_or(|(class, reach)| device.can(class, reach));
         self.devices.iter().zip(&self.loads).any(|(device, load)| can(device) && self.balancer.accepts(load))
     }
 
@@ -294,7 +302,7 @@ impl Dispatch {
     #[inline]
     pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
         let Some(device) = self.choose(work) else {
-            return (if self.any_can(work.class) { Placed::Full } else { Placed::NoDevice }, 1);
+            return (if self.any_can(&work) { Placed::Full } else { Placed::NoDevice }, 1);
         };
         let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
@@ -305,12 +313,26 @@ impl Dispatch {
             self.balancer.placed(work.class, work.size, count);
             return (Placed::Now { device, cost }, count);
         }
-        let entry = Entry::new(work, device as u8, now, cost, 0);
-        let Some(ticket) = self.inflight.insert(entry) else { return (Placed::Full, 1) };
-        self.balancer.placed(work.class, work.size, 1);
+        (self.enter(now, device, work, cost).map_or(Placed::Full, Placed::Given), 1)
+    }
+
+    /// Gives a request to this device, whatever the policy would choose. `None`: it cannot take it.
+    pub fn place_on(&mut self, now: Nanos, device: usize, work: Work) -> Option<Given> {
+        if !self.can_take(device, work.class) {
+            return None;
+        }
+        let cost = self.devices[device].estimate(work.class, work.size);
+        self.enter(now, device, work, cost)
+    }
+
+    #[inline]
+    fn enter(&mut self, now: Nanos, device: usize, work: Work, cost: Nanos) -> Option<Given> {
+        let ticket = self.inflight.insert(Entry::new(work, device as u8, now, cost, 0))?;
+        // What only other machines can do is none of the work whose prices are found.
+        self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
         self.load(device, cost);
         self.clients.started(work.lane, cost);
-        (Placed::Given(Given { device, ticket, begins: self.begins(now, device, ticket), cost }), 1)
+        Some(Given { device, ticket, begins: self.begins(now, device, ticket), cost })
     }
 
     /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
@@ -375,59 +397,6 @@ impl Dispatch {
         rung(moderator, ring)
     }
 
-    /// The number that the next device gets: of one that is gone and that no request names any more, else a new one.
-    /// `None`: there are [`MAX_DEVICES`].
-    pub fn next_device(&self) -> Option<usize> {
-        let named = self.inflight.devices();
-        let free = |device: &usize| self.devices[*device].state == DeviceState::Gone && named >> device & 1 == 0;
-        let count = self.devices.len();
-        (0..count).find(free).or(Some(count).filter(|count| *count < MAX_DEVICES))
-    }
-
-    /// A device joins and gets the number that [`Dispatch::next_device`] tells.
-    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
-        let Capability { classes, immediate, depth, weight, rates } = capability;
-        let number = self.next_device()?;
-        let kept = Kept::new(self.ranks.len().min(depth as usize));
-        let device = Device { state: DeviceState::Active, classes, immediate, rates, kept, last: None };
-        put(&mut self.devices, number, device);
-        put(&mut self.loads, number, Load { usable: true, in_flight: 0, depth, backlog: 0, weight });
-        self.balancer.devices_changed(self.devices.len());
-        Some(number)
-    }
-
-    /// The device gets no more requests; what it has is finished.
-    pub fn drain(&mut self, device: usize) {
-        if self.devices[device].state == DeviceState::Active {
-            self.devices[device].state = DeviceState::Draining;
-            self.loads[device].usable = false;
-            self.balancer.devices_changed(self.devices.len());
-        }
-    }
-
-    /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
-    pub fn lose(&mut self, device: usize) {
-        self.devices[device].state = DeviceState::Gone;
-        self.devices[device].kept.clear();
-        self.loads[device].usable = false;
-        self.balancer.devices_changed(self.devices.len());
-    }
-
-    /// How far the device may be used.
-    pub fn device_state(&self, device: usize) -> DeviceState {
-        self.devices[device].state
-    }
-
-    /// What the balancer knows of the device.
-    pub fn device_load(&self, device: usize) -> &Load {
-        &self.loads[device]
-    }
-
-    /// The device's estimated time for a request.
-    pub fn estimate(&self, device: usize, class: Class, size: u32) -> Nanos {
-        self.devices[device].rates.estimate(class, size)
-    }
-
     /// The first request at or after table index `from` that a lost device still has.
     pub fn next_orphan(&self, device: usize, from: usize) -> Option<Ticket> {
         self.inflight.next_on(device as u8, from)
@@ -436,6 +405,16 @@ impl Dispatch {
     /// The device that has a request, or had it when it died. `None`: the ticket is void.
     pub fn device_of(&self, ticket: Ticket) -> Option<usize> {
         self.inflight.get(ticket).map(|entry| usize::from(entry.device))
+    }
+
+    /// The client's name for a request. `None`: the ticket is void.
+    pub fn tag_of(&self, ticket: Ticket) -> Option<u32> {
+        self.inflight.get(ticket).map(|entry| entry.work.tag)
+    }
+
+    /// Whether the device can do a request of that class, and gets requests or will again.
+    pub fn may_do(&self, device: usize, class: Class) -> bool {
+        self.devices[device].state == DeviceState::Active && self.devices[device].can(class, Reach::HERE)
     }
 
     /// The name that the request in this ticket's place has now. `None`: there is none.
@@ -455,7 +434,7 @@ impl Dispatch {
             entry.state = State::Orphan;
             entry.losses += 1;
         }
-        if spent || entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(class) {
+        if spent || entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(&entry.work) {
             return Some(Replaced::GivenUp(self.finish(entry)));
         }
         let Some(device) = self.choose(entry.work) else {
@@ -476,13 +455,13 @@ impl Dispatch {
         let devices = &self.devices;
         self.balancer.choose(
             &self.loads,
-            |i| devices[i].can(work.class),
+            |i| devices[i].can(work.class, work.reach),
             |i| devices[i].rates.estimate(work.class, work.size),
         )
     }
 
-    fn any_can(&self, class: Class) -> bool {
-        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(class))
+    fn any_can(&self, work: &Work) -> bool {
+        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(work.class, work.reach))
     }
 
     #[inline]
@@ -559,16 +538,8 @@ impl Device {
     }
 
     #[inline]
-    fn can(&self, class: Class) -> bool {
-        self.classes.contains(class)
-    }
-}
-
-/// In the place of the item of that number, or behind the last.
-fn put<T>(items: &mut Vec<T>, number: usize, item: T) {
-    match items.get_mut(number) {
-        Some(old) => *old = item,
-        None => items.push(item),
+    fn can(&self, class: Class, reach: Reach) -> bool {
+        self.classes.contains(class) && self.held.as_ref().map_or(reach.is_here(), |held| held.has(reach))
     }
 }
 

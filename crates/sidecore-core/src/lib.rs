@@ -17,6 +17,7 @@ extern crate std;
 
 pub mod dispatch;
 pub mod doorbell;
+pub mod farm;
 pub mod flag;
 pub mod gate;
 pub mod generation;

@@ -332,10 +332,12 @@ pub enum Refusal {
     Shutdown,
     /// The library failed for a reason that is not in the request.
     Internal,
+    /// The key is on other machines, and none of them can be asked.
+    KeyElsewhere,
 }
 
 impl Refusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::NoSession,
         Self::Unsupported,
         Self::InputLength,
@@ -345,6 +347,7 @@ impl Refusal {
         Self::NoDevice,
         Self::Shutdown,
         Self::Internal,
+        Self::KeyElsewhere,
     ];
 
     /// The refusal of that number, if there is one.
@@ -364,6 +367,10 @@ impl Refusal {
             Self::NoDevice => "no device of the service can do this operation now",
             Self::Shutdown => "the service is shutting down",
             Self::Internal => "the crypto library failed; see the service's log",
+            Self::KeyElsewhere => {
+                "the key is on other machines, and no gateway to one that has it is connected: start `sidecore farm gateway` \
+                 here, or a key server there"
+            }
         }
     }
 }

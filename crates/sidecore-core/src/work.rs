@@ -11,6 +11,56 @@ pub struct ClientId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaneId(pub u32);
 
+/// Where the key of a request is: here, on other machines, or both. Without a key of the service's it is here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reach(u16);
+
+impl Reach {
+    /// Devices of this machine alone can do it.
+    pub const HERE: Self = Self(0);
+    /// Keys have places below this number.
+    pub const PLACES: u16 = 4096;
+    /// Set: no device of this machine can do it.
+    const ONLY: u16 = 1 << 15;
+
+    /// Only devices that work with the key of this place on other machines can do it.
+    pub const fn elsewhere(key: u16) -> Self {
+        Self(Self::ONLY | Self::both(key).0)
+    }
+
+    /// The key of this place is here and on other machines.
+    pub const fn both(key: u16) -> Self {
+        Self(key % Self::PLACES + 1)
+    }
+
+    /// Whether devices of this machine can do it.
+    #[inline]
+    pub const fn is_here(self) -> bool {
+        self.0 & Self::ONLY == 0
+    }
+
+    /// The place of the key that other machines may have. `None`: they never have it.
+    #[inline]
+    pub fn key(self) -> Option<u16> {
+        (self.0 & !Self::ONLY).checked_sub(1)
+    }
+
+    /// As a number.
+    pub fn to_number(self) -> u16 {
+        self.0
+    }
+
+    /// The one of a number that [`Reach::to_number`] made.
+    pub fn from_number(number: u16) -> Option<Self> {
+        let reach = Self(number);
+        let known = match reach.key() {
+            Some(key) => key < Self::PLACES,
+            None => reach == Self::HERE,
+        };
+        known.then_some(reach)
+    }
+}
+
 /// What policies know of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
@@ -24,6 +74,8 @@ pub struct Work {
     pub size: u32,
     /// Announce its completion at once.
     pub urgent: bool,
+    /// Where its key is.
+    pub reach: Reach,
     /// When it was submitted, if it is sampled.
     pub submitted: Option<Nanos>,
 }

@@ -44,7 +44,7 @@ struct Device {
 
 impl Device {
     fn new(line: Line) -> Self {
-        let load = Load { usable: true, in_flight: 0, depth: 64, backlog: 0, weight: 1 };
+        let load = Load::idle(64, 1);
         Self { line, rates: Rates::new(), load, queue: VecDeque::new(), free_at: 0 }
     }
 
@@ -192,7 +192,7 @@ proptest! {
         priced: bool,
     ) {
         let load = |(flags, in_flight, depth): &([bool; 2], u32, u32)| {
-            Load { usable: flags[0], in_flight: *in_flight, depth: *depth, backlog, weight: *depth }
+            Load { usable: flags[0], in_flight: *in_flight, backlog, ..Load::idle(*depth, *depth) }
         };
         let loads: Vec<Load> = devices.iter().map(load).collect();
         let has_credit = policy != Balance::Tokens || backlog < 20_000;

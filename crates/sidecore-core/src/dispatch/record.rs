@@ -11,8 +11,8 @@ mod tape;
 pub use call::Call;
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
-use super::{ClientId, DeviceState, Dispatch, Done, Given, LaneId, Limits, Placed, Replaced, Work};
-use crate::inflight::Ticket;
+use super::{ClientId, DeviceState, Dispatch, Done, Given, LaneId, Limits, Placed, Reach, Replaced, Work};
+use crate::inflight::{State, Ticket};
 use crate::policy::balance::Balance;
 use crate::policy::notify::Ring;
 use crate::session::Class;
@@ -147,6 +147,13 @@ impl Recorded {
         self.note(|| Call::Replace(now, ticket), |dispatch| of_replaced(dispatch, replaced.as_ref()));
         replaced
     }
+
+    /// See [`Dispatch::pass_on`].
+    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+        let replaced = self.dispatch.pass_on(now, ticket);
+        self.note(|| Call::PassOn(now, ticket), |dispatch| of_replaced(dispatch, replaced.as_ref()));
+        replaced
+    }
 }
 
 /// Whether the call can be made: it names clients, lanes, devices and requests that are there, in a state in which they
@@ -169,9 +176,11 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         }
         Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         // Only what a lost device had is given to others.
-        Call::Replace(_, ticket) => {
-            dispatch.device_of(*ticket).is_none_or(|device| devices[device].state == DeviceState::Gone)
-        }
+        Call::Replace(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
+            entry.state == State::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
+        }),
+        Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
+        Call::Hold { device, key, .. } => *device < devices.len() && *key < Reach::PLACES,
         Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::SetOrder(_) | Call::Reprice(_) => {
             true
         }
@@ -200,6 +209,10 @@ pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
             let replaced = dispatch.replace(now, ticket);
             of_replaced(dispatch, replaced.as_ref())
         }
+        Call::PassOn(now, ticket) => {
+            let replaced = dispatch.pass_on(now, ticket);
+            of_replaced(dispatch, replaced.as_ref())
+        }
         _ => {
             tell(dispatch, call);
             return None;
@@ -224,6 +237,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Observe { device, class, size, took } => dispatch.observe(device, class, size, took),
         Call::Drain(device) => dispatch.drain(device),
         Call::Lose(device) => dispatch.lose(device),
+        Call::Hold { device, key, holds } => dispatch.hold(device, key, holds),
         // They decide, and were made.
         Call::AddClient { .. }
         | Call::AddLane(..)
@@ -234,7 +248,8 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         | Call::Complete(..)
         | Call::Announce(..)
         | Call::Due(..)
-        | Call::Replace(..) => {}
+        | Call::Replace(..)
+        | Call::PassOn(..) => {}
     }
 }
 

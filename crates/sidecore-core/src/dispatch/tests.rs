@@ -8,10 +8,15 @@ mod shares;
 use super::*;
 
 /// A device for all classes of which nothing is known.
-fn capability(depth: u32) -> Capability {
-    Capability { classes: Classes::all(), immediate: false, depth, weight: 1, rates: Rates::new() }
+pub(super) fn capability(depth: u32) -> Capability {
+    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth, weight: 1, rates: Rates::new() }
 }
 
-fn work(lane: LaneId, tag: u32) -> Work {
-    Work { lane, tag, class: Class::NOOP, size: 1_000, urgent: false, submitted: None }
+/// One that works with keys of other machines.
+pub(super) fn elsewhere(depth: u32) -> Capability {
+    Capability { elsewhere: true, ..capability(depth) }
+}
+
+pub(super) fn work(lane: LaneId, tag: u32) -> Work {
+    Work { lane, tag, class: Class::NOOP, size: 1_000, urgent: false, reach: Reach::HERE, submitted: None }
 }

@@ -3,7 +3,7 @@
 //! The [`Balancer`] chooses by a [`Balance`] from the [`Load`] of each device and, for `eft` and what builds on it, from
 //! the time that [`Rates`] expects of it. `sed` is least weighted work in flight, as Linux balances its s390 crypto
 //! cards. `eft` is earliest finish time: list scheduling (Graham, "Bounds on multiprocessing timing anomalies", 1969)
-//! carried over to devices that are not alike. `tokens` lets devices ask for work with credits. `priced` adds to `eft`
+//! carried over to devices that are not alike. `tokens` is the same among devices that ask for work with credits. `priced` adds to `eft`
 //! what a device's time is worth to other requests.
 
 mod mix;
@@ -18,7 +18,7 @@ pub use rates::Rates;
 use crate::policy::ParseError;
 use crate::session::Class;
 use crate::time::Nanos;
-use core::cmp::{Ordering, Reverse};
+use core::cmp::Ordering;
 use core::fmt::{self, Display, Formatter};
 use priced::Prices;
 
@@ -31,7 +31,7 @@ pub enum Balance {
     Sed,
     /// Earliest finish time: least work given plus the time of this request.
     Eft,
-    /// Only a device with credit left gets work; if none has any, the request waits.
+    /// Only a device with credit left gets work, the one that finishes it first; if none has any, the request waits.
     Tokens,
     /// Earliest finish time, and what is lost where another device would use its time better.
     Priced,
@@ -79,9 +79,16 @@ pub struct Load {
     pub backlog: Nanos,
     /// Speed relative to the other devices, for `sed`, 1..=1000.
     pub weight: u32,
+    /// Work at which it stops asking under `tokens`, ns.
+    pub window: Nanos,
 }
 
 impl Load {
+    /// An idle device of that depth and weight, with the usual window.
+    pub fn idle(depth: u32, weight: u32) -> Self {
+        Self { usable: true, in_flight: 0, depth, backlog: 0, weight, window: tokens::WINDOW }
+    }
+
     /// Whether it can take one more request.
     #[inline]
     pub fn has_room(&self) -> bool {
@@ -149,9 +156,8 @@ impl Balancer {
                 Some(found)
             }
             Balance::Sed => all.filter(open).min_by(|&a, &b| by_delay(&loads[a], &loads[b])),
-            Balance::Tokens => all.filter(open).max_by_key(|&i| (tokens::credit(&loads[i]), Reverse(i))),
             Balance::Priced if self.prices.known() => self.prices.choose(loads, capable, estimate),
-            Balance::Eft | Balance::Priced => all.filter(open).min_by_key(|&i| finish(i)),
+            Balance::Tokens | Balance::Eft | Balance::Priced => all.filter(open).min_by_key(|&i| finish(i)),
         }
     }
 

@@ -127,27 +127,57 @@ impl<L, R> Sidecore<L, R> {
     /// A request that can be neither replayed nor called done.
     fn fail<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         if let Some(done) = self.dispatch.complete(ticket, None) {
-            self.give_up(host, ticket, &done);
+            self.give_up(host, ticket, &done, Status::DeviceFailed { device: done.device });
         }
     }
 
-    fn give_up<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+    fn give_up<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done, status: Status) {
         let request = self.requests[ticket.index()].take();
-        let mut device = done.device;
-        if host.has(Defect::BlameOther) {
-            device = (device + 1) % self.devices.len() as u8;
-        }
-        self.answer(host, done, Status::DeviceFailed { device }, None, request);
+        let status = match status {
+            Status::DeviceFailed { device } if host.has(Defect::BlameOther) => {
+                Status::DeviceFailed { device: (device + 1) % self.devices.len() as u8 }
+            }
+            status => status,
+        };
+        self.answer(host, done, status, None, request);
+    }
+
+    /// The device can work with a key that is on other machines from now on, or no more.
+    pub fn hold(&mut self, device: usize, key: u16, holds: bool) {
+        self.dispatch.make(&Call::Hold { device, key, holds });
+        // What waited for another device need not any more.
+        self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
+    }
+
+    /// A device says that it has not done a request and nobody behind it will: others may.
+    pub(super) fn take_back<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
+        self.now = host.now();
+        let Some(device) = self.dispatch.device_of(ticket) else { return };
+        let Some(replaced) = self.dispatch.pass_on(self.now, ticket) else { return };
+        self.release(host, device);
+        self.moved(host, (device, ticket), replaced, Status::Refused(Refusal::KeyElsewhere));
+        self.ring_devices(host);
     }
 
     fn replay<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         self.now = host.now();
         let Some(lost) = self.dispatch.device_of(ticket) else { return };
         let Some(replaced) = self.dispatch.replace(self.now, ticket) else { return };
+        self.moved(host, (lost, ticket), replaced, Status::DeviceFailed { device: lost as u8 });
+    }
+
+    /// A request has another device, or none: then its client is told so.
+    fn moved<H: Host<Lane = L, Request = R>>(
+        &mut self,
+        host: &mut H,
+        (lost, ticket): (usize, Ticket),
+        replaced: Replaced,
+        otherwise: Status,
+    ) {
         host.replaced(lost, ticket, &replaced);
         match replaced {
             Replaced::Wait(ticket) => self.orphans.push_back(ticket),
-            Replaced::GivenUp(done) => self.give_up(host, ticket, &done),
+            Replaced::GivenUp(done) => self.give_up(host, ticket, &done, otherwise),
             Replaced::Now(done) => self.redo(host, ticket, &done),
             // Its place, and with it its request, is the same as before.
             Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),

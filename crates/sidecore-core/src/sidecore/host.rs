@@ -9,7 +9,7 @@ use crate::session::{Class, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
 use crate::wire::{Fault, Status, Submission};
-use crate::work::Work;
+use crate::work::{Reach, Work};
 
 /// How a request is to be done, found once.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Plan {
     pub class: Class,
     /// Bytes of input.
     pub size: u32,
+    /// Where its key is.
+    pub reach: Reach,
     /// The most bytes that it writes, or why it cannot be done.
     pub room: Result<u32, Refusal>,
     /// The host's way to the session.

@@ -37,8 +37,8 @@ impl<L, R> Sidecore<L, R> {
         let Self { lanes, watched, dispatch, .. } = self;
         watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
             let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
-            let class = wanted.and_then(|next| host.plan(&lane.end, next).ok()).map(|plan| plan.class);
-            lane.is_ready(host) && !dispatch.may_take(lane.client) && dispatch.has_room(class)
+            let wanted = wanted.and_then(|next| host.plan(&lane.end, next).ok()).map(|plan| (plan.class, plan.reach));
+            lane.is_ready(host) && !dispatch.may_take(lane.client) && dispatch.has_room(wanted)
         })
     }
 
@@ -185,7 +185,8 @@ impl<L, R> Sidecore<L, R> {
         } else if !host.pauses() {
             run = lane.pending.run().min(self.pace.turn - turn.taken);
         }
-        let work = Work { lane: id, tag, class: plan.class, size: plan.size, urgent, submitted };
+        let Plan { class, size, reach, .. } = plan;
+        let work = Work { lane: id, tag, class, size, urgent, reach, submitted };
         match self.dispatch.place_run(self.now, work, run, HOLD) {
             (Placed::Now { device, cost }, count) => {
                 self.run(host, lane, (device, cost, count), &work, plan, turn);
@@ -200,7 +201,10 @@ impl<L, R> Sidecore<L, R> {
                 }
             }
             (Placed::Full, _) => return false,
-            (Placed::NoDevice, _) => return self.refuse(host, id, lane, Refusal::NoDevice, turn),
+            (Placed::NoDevice, _) => {
+                let refusal = if reach.is_here() { Refusal::NoDevice } else { Refusal::KeyElsewhere };
+                return self.refuse(host, id, lane, refusal, turn);
+            }
         }
         lane.pending.drop_first();
         turn.taken += 1;
@@ -329,6 +333,9 @@ impl<L, R> Sidecore<L, R> {
         let mut ticket = reply.ticket;
         if host.has(Defect::ReuseTicket) {
             ticket = self.dispatch.latest(ticket).unwrap_or(ticket);
+        }
+        if reply.outcome == Err(Refusal::KeyElsewhere) {
+            return self.take_back(host, ticket);
         }
         // A void ticket: the request was taken from this device before, and its place may be another's now.
         let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.took));

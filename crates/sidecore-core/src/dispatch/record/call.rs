@@ -4,7 +4,7 @@
 //! words in 24 to 31 and the first argument, mostly a name, in 32 to 63. Arguments follow, then the decision. A reader
 //! that does not know a number can still tell where the next call begins.
 
-use super::super::{Capability, ClientId, LaneId, Work};
+use super::super::{Capability, ClientId, LaneId, Reach, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Rates};
 use crate::policy::notify::Notify;
@@ -39,15 +39,20 @@ pub enum Call {
     SetOrder(Order),
     Reprice(Nanos),
     Release(Nanos, usize),
+    PassOn(Nanos, Ticket),
+    Hold { device: usize, key: u16, holds: bool },
 }
 
 const URGENT: u64 = 1;
 const SAMPLED: u64 = 2;
 const IMMEDIATE: u64 = 1 << 32;
+const ELSEWHERE: u64 = 1 << 33;
+/// Where a request's key is stands behind its flags.
+const REACH: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
-    pub const KINDS: u8 = 22;
+    pub const KINDS: u8 = 24;
 
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
@@ -69,10 +74,11 @@ impl Call {
             Self::MayTake(client) => call(9, client.0, &[]),
             Self::Release(now, device) => call(10, *device as u32, &[*now]),
             Self::Place(now, work) => {
-                let Work { lane, tag, class, size, urgent, submitted } = *work;
+                let Work { lane, tag, class, size, urgent, reach, submitted } = *work;
                 let flags = if urgent { URGENT } else { 0 } | if submitted.is_some() { SAMPLED } else { 0 };
                 let request = u64::from(tag) | u64::from(size) << 32;
-                call(11, lane.0, &[*now, request, class.index() as u64 | flags << 32, submitted.unwrap_or(0)])
+                let what = class.index() as u64 | flags << 32 | u64::from(reach.to_number()) << REACH;
+                call(11, lane.0, &[*now, request, what, submitted.unwrap_or(0)])
             }
             Self::Refuse { lane, urgent } => call(12, lane.0, &[u64::from(*urgent)]),
             Self::Observe { device, class, size, took } => {
@@ -82,8 +88,10 @@ impl Call {
             Self::Complete(ticket, Some(took)) => call(14, 1, &[ticket.to_word(), *took]),
             Self::Announce(now, lane) => call(15, lane.0, &[*now]),
             Self::Due(now, lane) => call(16, lane.0, &[*now]),
-            Self::AddDevice(Capability { classes, immediate, depth, weight, rates }) => {
-                let mut words = vec![u64::from(*weight) | if *immediate { IMMEDIATE } else { 0 }];
+            Self::AddDevice(Capability { classes, immediate, elsewhere, depth, weight, rates }) => {
+                let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+                let flags = flag(*immediate, IMMEDIATE) | flag(*elsewhere, ELSEWHERE);
+                let mut words = vec![u64::from(*weight) | flags];
                 words.extend(classes.to_words());
                 rates.words(|word| words.push(word));
                 call(17, *depth, &words)
@@ -93,6 +101,8 @@ impl Call {
             Self::Replace(now, ticket) => call(20, 0, &[*now, ticket.to_word()]),
             Self::SetOrder(order) => call(21, place_in(&Order::ALL, order), &[]),
             Self::Reprice(now) => call(22, 0, &[*now]),
+            Self::PassOn(now, ticket) => call(23, 0, &[*now, ticket.to_word()]),
+            Self::Hold { device, key, holds } => call(24, *device as u32, &[u64::from(*key) | u64::from(*holds) << 32]),
         }
     }
 
@@ -111,12 +121,15 @@ impl Call {
             (9, []) => Self::MayTake(client),
             (10, [now]) => Self::Release(*now, device),
             (11, [now, request, what, submitted]) => {
-                let (tag, size, class, flags) = (*request as u32, (request >> 32) as u32, class(*what)?, what >> 32);
+                let (tag, size, class, flags) =
+                    (*request as u32, (request >> 32) as u32, class(*what)?, what << 16 >> 48);
+                let reach = Reach::from_number((what >> REACH) as u16)?;
                 let (urgent, sampled) = (flags & URGENT != 0, flags & SAMPLED != 0);
                 if flags & !(URGENT | SAMPLED) != 0 || !sampled && *submitted != 0 {
                     return None;
                 }
-                Self::Place(*now, Work { lane, tag, class, size, urgent, submitted: sampled.then_some(*submitted) })
+                let submitted = sampled.then_some(*submitted);
+                Self::Place(*now, Work { lane, tag, class, size, urgent, reach, submitted })
             }
             (12, [urgent @ (0 | 1)]) => Self::Refuse { lane, urgent: *urgent == 1 },
             (13, [what, took]) => {
@@ -129,14 +142,21 @@ impl Call {
             (17, [weight, rest @ ..]) => {
                 let (classes, rates) = rest.split_first_chunk()?;
                 let (classes, rates) = (Classes::from_words(*classes)?, Rates::from_words(rates)?);
-                let (immediate, weight) = (weight & IMMEDIATE != 0, u32::try_from(weight & !IMMEDIATE).ok()?);
-                Self::AddDevice(Capability { classes, immediate, depth: first, weight, rates })
+                let (immediate, elsewhere) = (weight & IMMEDIATE != 0, weight & ELSEWHERE != 0);
+                let weight = u32::try_from(weight & !(IMMEDIATE | ELSEWHERE)).ok()?;
+                Self::AddDevice(Capability { classes, immediate, elsewhere, depth: first, weight, rates })
             }
             (18, []) => Self::Drain(device),
             (19, []) => Self::Lose(device),
             (20, [now, ticket]) if first == 0 => Self::Replace(*now, Ticket::from_word(*ticket)),
             (21, []) => Self::SetOrder(*Order::ALL.get(first as usize)?),
             (22, [now]) if first == 0 => Self::Reprice(*now),
+            (23, [now, ticket]) if first == 0 => Self::PassOn(*now, Ticket::from_word(*ticket)),
+            (24, [what]) => {
+                let (key, holds) = (u16::try_from(*what as u32).ok()?, what >> 32);
+                let holds = (holds <= 1 && key < Reach::PLACES).then_some(holds == 1)?;
+                Self::Hold { device, key, holds }
+            }
             _ => return None,
         })
     }

@@ -30,6 +30,8 @@ const LONGEST: f32 = (1_u64 << 40) as f32;
 #[derive(Clone, Debug)]
 pub struct Rates {
     rows: Box<[Row]>,
+    /// Time of a request of which nothing is known, but for its bytes, ns.
+    prior: f32,
 }
 
 impl Rates {
@@ -38,7 +40,12 @@ impl Rates {
 
     /// Nothing is known. Allocates its table, 25 KiB, and nothing after that.
     pub fn new() -> Self {
-        Self { rows: vec![Row::EMPTY; Class::COUNT].into_boxed_slice() }
+        Self::with_prior(1_000)
+    }
+
+    /// As [`Rates::new`], and what was never observed is expected to take this long (ns), and 1 ns per byte.
+    pub fn with_prior(prior: Nanos) -> Self {
+        Self { rows: vec![Row::EMPTY; Class::COUNT].into_boxed_slice(), prior: prior as f32 }
     }
 
     /// A request of this class and size (bytes) took this long (ns).
@@ -46,16 +53,16 @@ impl Rates {
     /// It weighs one in eight, the first ones of a cell equally. An outlier counts as eight times its estimate, and the
     /// very first observation of a class in full.
     pub fn observe(&mut self, class: Class, size: u32, took: Nanos) {
-        self.rows[class.index()].observe(size, took as f32);
+        self.rows[class.index()].observe(size, took as f32, self.prior);
     }
 
     /// Time that a request of this class and size (bytes) is expected to take, ns, at most 2^40.
     ///
-    /// With one size observed, smaller ones take as long and larger ones longer in proportion. With none, it is 1 us
-    /// and 1 ns per byte.
+    /// With one size observed, smaller ones take as long and larger ones longer in proportion. With none, it is 1 us,
+    /// or the prior, and 1 ns per byte.
     #[inline]
     pub fn estimate(&self, class: Class, size: u32) -> Nanos {
-        self.rows[class.index()].estimate(size) as Nanos
+        self.rows[class.index()].estimate(size, self.prior) as Nanos
     }
 
     /// What was observed, as words that [`Rates::from_words`] reads: two for each cell that knows something.
@@ -126,8 +133,8 @@ impl Row {
     const EMPTY: Self =
         Self { known: false, cells: [Cell { time: 0.0, size: 0.0, seen: 0, below: NONE, above: NONE }; BUCKETS] };
 
-    fn observe(&mut self, size: u32, took: f32) {
-        let believed = if self.known { (self.estimate(size) * CLAMP).max(CREDIBLE) } else { LONGEST };
+    fn observe(&mut self, size: u32, took: f32, prior: f32) {
+        let believed = if self.known { (self.estimate(size, prior) * CLAMP).max(CREDIBLE) } else { LONGEST };
         let index = bucket(size);
         let cell = &mut self.cells[index];
         let first = cell.seen == 0;
@@ -164,7 +171,7 @@ impl Row {
     }
 
     #[inline]
-    fn estimate(&self, size: u32) -> f32 {
+    fn estimate(&self, size: u32, prior: f32) -> f32 {
         let index = bucket(size);
         let here = &self.cells[index];
         let size = size as f32;
@@ -177,7 +184,7 @@ impl Row {
             (Some(below), Some(above)) => between(below, above, size),
             (Some(edge), None) => beyond(edge, self.at(edge.below), size),
             (None, Some(edge)) => beyond(edge, self.at(edge.above), size),
-            (None, None) => 1_000.0 + size,
+            (None, None) => prior + size,
         };
         time.min(LONGEST)
     }
@@ -250,6 +257,14 @@ mod tests {
         let rates = Rates::default();
         assert!(!rates.known(Class::NOOP));
         assert_eq!(estimates(&rates, [0, 1_000]), [1_000, 2_000]);
+    }
+
+    #[test]
+    fn a_prior_holds_until_the_first_observation() {
+        let mut rates = Rates::with_prior(5_000_000);
+        assert_eq!(estimates(&rates, [0, 1_000]), [5_000_000, 5_001_000]);
+        rates.observe(Class::NOOP, 1_000, 2_000);
+        assert_eq!(estimates(&rates, [1_000]), [2_000]);
     }
 
     #[test]

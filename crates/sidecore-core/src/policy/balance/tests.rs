@@ -4,7 +4,7 @@ use super::*;
 use alloc::string::ToString;
 
 fn load(in_flight: u32, backlog: Nanos, weight: u32) -> Load {
-    Load { usable: true, in_flight, depth: 8, backlog, weight }
+    Load { in_flight, backlog, ..Load::idle(8, weight) }
 }
 
 #[test]
@@ -50,6 +50,21 @@ fn eft_finishes_earliest() {
     assert_eq!(balancer.choose(&loads, |_| true, |i| [100, 500][i]), Some(0), "a tie");
     assert_eq!(balancer.choose(&loads, |i| i == 1, |i| [100, 600][i]), Some(1));
     assert_eq!(balancer.choose(&[load(0, u64::MAX, 1); 2], |_| true, |_| u64::MAX), Some(0));
+}
+
+#[test]
+fn tokens_ask_with_credit_and_the_first_to_finish_gets_it() {
+    let mut balancer = Balancer::new(Balance::Tokens);
+    let loads = [load(1, 19_000, 1), load(0, 0, 1)];
+    assert_eq!(
+        balancer.choose(&loads, |_| true, |i| [100, 20_000][i]),
+        Some(0),
+        "both ask, and the busy one is faster"
+    );
+    assert_eq!(balancer.choose(&loads, |_| true, |i| [100, 19_000][i]), Some(1));
+    let full = Load { window: 19_000, ..loads[0] };
+    assert_eq!(balancer.choose(&[full, loads[1]], |_| true, |i| [100, 20_000][i]), Some(1), "only one asks");
+    assert_eq!(balancer.choose(&[full, full], |_| true, |_| 1), None);
 }
 
 #[test]

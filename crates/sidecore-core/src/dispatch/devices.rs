@@ -1,0 +1,97 @@
+//! Devices come, change and go.
+
+use super::elsewhere::Held;
+use super::kept::Kept;
+use super::{Capability, Device, DeviceState, Dispatch, MAX_DEVICES, Reach};
+use crate::policy::balance::Load;
+use crate::session::Class;
+use crate::time::Nanos;
+use alloc::vec::Vec;
+
+impl Dispatch {
+    /// The number that the next device gets: of one that is gone and that no request names any more, else a new one.
+    /// `None`: there are [`MAX_DEVICES`].
+    pub fn next_device(&self) -> Option<usize> {
+        let named = self.inflight.devices();
+        let free = |device: &usize| self.devices[*device].state == DeviceState::Gone && named >> device & 1 == 0;
+        let count = self.devices.len();
+        (0..count).find(free).or(Some(count).filter(|count| *count < MAX_DEVICES))
+    }
+
+    /// A device joins and gets the number that [`Dispatch::next_device`] tells.
+    pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
+        let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
+        let number = self.next_device()?;
+        let kept = Kept::new(self.ranks.len().min(depth as usize));
+        let held = elsewhere.then(Held::default);
+        let device = Device { state: DeviceState::Active, classes, immediate, held, rates, kept, last: None };
+        put(&mut self.devices, number, device);
+        put(&mut self.loads, number, Load::idle(depth, weight));
+        self.balancer.devices_changed(self.devices.len());
+        Some(number)
+    }
+
+    /// Under `tokens` the device asks for work until it has this much, ns.
+    pub fn set_window(&mut self, device: usize, window: Nanos) {
+        self.loads[device].window = window;
+    }
+
+    /// The device gets nothing, or gets requests again, and keeps what it has. One that drains or is gone stays as it is.
+    pub fn set_paused(&mut self, device: usize, paused: bool) {
+        if self.devices[device].state == DeviceState::Active {
+            self.loads[device].usable = !paused;
+            self.balancer.devices_changed(self.devices.len());
+        }
+    }
+
+    /// The device gets no more requests; what it has is finished.
+    pub fn drain(&mut self, device: usize) {
+        if self.devices[device].state == DeviceState::Active {
+            self.devices[device].state = DeviceState::Draining;
+            self.loads[device].usable = false;
+            self.balancer.devices_changed(self.devices.len());
+        }
+    }
+
+    /// The device died, or is taken away at once. What it had is listed by [`Dispatch::next_orphan`].
+    pub fn lose(&mut self, device: usize) {
+        self.devices[device].state = DeviceState::Gone;
+        self.devices[device].kept.clear();
+        self.loads[device].usable = false;
+        self.balancer.devices_changed(self.devices.len());
+    }
+
+    /// How far the device may be used.
+    pub fn device_state(&self, device: usize) -> DeviceState {
+        self.devices[device].state
+    }
+
+    /// What the balancer knows of the device.
+    pub fn device_load(&self, device: usize) -> &Load {
+        &self.loads[device]
+    }
+
+    /// The device's estimated time for a request.
+    pub fn estimate(&self, device: usize, class: Class, size: u32) -> Nanos {
+        self.devices[device].rates.estimate(class, size)
+    }
+
+    /// Whether the device has room for a request of that class, whatever the policy says, and answers it later.
+    pub fn can_take(&self, device: usize, class: Class) -> bool {
+        let known = &self.devices[device];
+        self.loads[device].has_room() && known.can(class, Reach::HERE) && !known.immediate
+    }
+
+    /// Whether it was seen how long the device takes for a request of that class.
+    pub fn knows(&self, device: usize, class: Class) -> bool {
+        self.devices[device].rates.known(class)
+    }
+}
+
+/// In the place of the item of that number, or behind the last.
+fn put<T>(items: &mut Vec<T>, number: usize, item: T) {
+    match items.get_mut(number) {
+        Some(old) => *old = item,
+        None => items.push(item),
+    }
+}

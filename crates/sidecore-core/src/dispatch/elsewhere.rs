@@ -1,0 +1,149 @@
+//! Devices that work with keys of other machines: which keys those are, and requests that come back undone.
+
+use super::{DeviceState, Dispatch, Reach, Replaced};
+use crate::inflight::Ticket;
+use crate::time::Nanos;
+use alloc::boxed::Box;
+
+const BITS: u16 = u64::BITS as u16;
+const WORDS: usize = (Reach::PLACES / BITS) as usize;
+
+/// A set of keys, by their places.
+#[derive(Clone, Debug)]
+pub(super) struct Held(Box<[u64; WORDS]>);
+
+impl Default for Held {
+    fn default() -> Self {
+        Self(Box::new([0; WORDS]))
+    }
+}
+
+impl Held {
+    #[inline]
+    pub(super) fn has(&self, reach: Reach) -> bool {
+        reach.key().is_some_and(|key| self.0[usize::from(key / BITS)] >> (key % BITS) & 1 != 0)
+    }
+
+    fn set(&mut self, key: u16, holds: bool) {
+        let key = key % Reach::PLACES;
+        let word = &mut self.0[usize::from(key / BITS)];
+        *word = *word & !(1 << (key % BITS)) | u64::from(holds) << (key % BITS);
+    }
+}
+
+impl Dispatch {
+    /// The device can work with the key of this place from now on, or no more. Nothing happens to a device of this machine.
+    pub fn hold(&mut self, device: usize, key: u16, holds: bool) {
+        if let Some(held) = &mut self.devices[device].held {
+            held.set(key, holds);
+        }
+    }
+
+    /// Takes a request back from a device that has not done it and never will, and gives it to another one, as
+    /// [`Dispatch::replace`] does with what a device died with. Where no other can do it, it is given up.
+    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+        let device = self.device_of(ticket)?;
+        // Not to the same one again.
+        let (state, usable) = (self.devices[device].state, self.loads[device].usable);
+        (self.devices[device].state, self.loads[device].usable) = (DeviceState::Draining, false);
+        let replaced = self.replace(now, ticket);
+        (self.devices[device].state, self.loads[device].usable) = (state, usable);
+        replaced
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::tests::{capability, elsewhere, work};
+    use super::super::{Balance, ClientId, Limits, Placed, Work};
+    use super::*;
+    use crate::work::LaneId;
+
+    const KEY: u16 = 7;
+
+    fn dispatch() -> (Dispatch, LaneId) {
+        let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 1 << 40 };
+        let mut dispatch = Dispatch::new(limits, Balance::Eft);
+        let client: ClientId = dispatch.add_client(1, 8).unwrap();
+        let lane = dispatch.add_lane(client, crate::policy::notify::Notify::Park).unwrap();
+        (dispatch, lane)
+    }
+
+    fn device_of(placed: Placed) -> usize {
+        match placed {
+            Placed::Given(given) => given.device,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_request_goes_where_its_key_is() {
+        let (mut dispatch, lane) = dispatch();
+        let [here, there] = [capability(8), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
+        let of = |reach| Work { reach, ..work(lane, 0) };
+        let place = |dispatch: &mut Dispatch, reach| dispatch.place(0, of(reach));
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "it is not offered yet");
+        assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), here);
+        dispatch.hold(there, KEY, true);
+        assert_eq!(device_of(place(&mut dispatch, Reach::elsewhere(KEY))), there);
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY + 1)), Placed::NoDevice, "another key");
+        for _ in 0..3 {
+            assert_eq!(device_of(place(&mut dispatch, Reach::HERE)), here);
+        }
+        // The one here has four requests now and the other one has one.
+        assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), there);
+        dispatch.hold(there, KEY, false);
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "it is withdrawn");
+        dispatch.hold(here, KEY, true);
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "that one works here");
+    }
+
+    #[test]
+    fn what_comes_back_undone_goes_to_another_device_or_is_given_up() {
+        let (mut dispatch, lane) = dispatch();
+        let [here, there] = [capability(1), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
+        dispatch.hold(there, KEY, true);
+        let given = |dispatch: &mut Dispatch, reach| match dispatch.place(0, Work { reach, ..work(lane, 0) }) {
+            Placed::Given(given) => given.ticket,
+            other => panic!("{other:?}"),
+        };
+        let only = given(&mut dispatch, Reach::elsewhere(KEY));
+        assert!(matches!(dispatch.pass_on(0, only), Some(Replaced::GivenUp(_))), "nobody else has it");
+        assert_eq!((dispatch.pass_on(0, only), dispatch.device_load(there).in_flight), (None, 0), "the ticket is void");
+        let first = given(&mut dispatch, Reach::HERE);
+        let second = given(&mut dispatch, Reach::both(KEY));
+        assert_eq!(dispatch.device_of(second), Some(there));
+        let Some(Replaced::Wait(waits)) = dispatch.pass_on(0, second) else { panic!("there is no room here") };
+        assert_eq!(dispatch.device_load(there).in_flight, 0);
+        dispatch.complete(first, None).unwrap();
+        let Some(Replaced::Given(given)) = dispatch.replace(0, waits) else { panic!("there is room") };
+        assert_eq!(given.device, here);
+    }
+
+    #[test]
+    fn a_reach_survives_its_number_and_no_other_number_is_one() {
+        for key in [0, 1, Reach::PLACES - 1] {
+            for reach in [Reach::HERE, Reach::both(key), Reach::elsewhere(key)] {
+                assert_eq!(Reach::from_number(reach.to_number()), Some(reach));
+            }
+            assert_eq!(Reach::both(key).key(), Some(key));
+            assert!(Reach::both(key).is_here() && !Reach::elsewhere(key).is_here());
+        }
+        for wrong in [Reach::PLACES + 1, 1 << 15, (1 << 15) + Reach::PLACES + 1, u16::MAX] {
+            assert_eq!(Reach::from_number(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_device_of_other_machines_keeps_a_set_of_keys() {
+        let mut held = Held::default();
+        for key in (0..Reach::PLACES).step_by(3) {
+            held.set(key, true);
+        }
+        held.set(3, false);
+        for key in 0..Reach::PLACES {
+            assert_eq!(held.has(Reach::both(key)), key != 3 && key % 3 == 0);
+        }
+        assert!(!held.has(Reach::HERE));
+    }
+}

@@ -1,0 +1,414 @@
+//! Which node of a farm gets the next event, and what becomes of the events of one that is lost.
+//!
+//! A farm hands events to nodes on other machines, which do several at a time and answer. This is the sub-farm controller of
+//! the `LHCb` experiment's data acquisition with core's policies: under `tokens` a node is given work for as long as it has credit, and
+//! credit is counted in nanoseconds of expected work instead of events, since no number of events fits where their sizes
+//! are mixed. Everything else is [`Dispatch`]'s: a node is a device, an event a request, and a ticket names one attempt at
+//! it, so that the late answer of a node that was given up matches nothing.
+//!
+//! | Input | Decision |
+//! |---|---|
+//! | [`Farm::place`] | the node for an event, or that it has to wait; one that has not done its kind yet gets one to try |
+//! | [`Farm::answered`], [`Farm::failed`] | whether an answer counts, and whether a failed event is tried again |
+//! | [`Farm::beat`], [`Farm::silent`] | which node is lost: one that is silent, or that messages did not reach |
+//! | [`Farm::lose`], [`Farm::next_moved`] | where the events of a lost node go |
+//!
+//! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross between
+//! machines, so that their clocks need not agree. Limits: [`MAX_NODES`], and as many events with nodes as
+//! [`Settings::in_flight`].
+
+mod member;
+mod moves;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::dispatch::{Capability, Dispatch, LaneId, Limits, MAX_DEVICES, Reach, Work};
+use crate::inflight::Ticket;
+use crate::policy::balance::{Balance, Rates};
+use crate::policy::notify::Notify;
+use crate::session::{Class, Classes};
+use crate::time::Nanos;
+use alloc::vec;
+use alloc::vec::Vec;
+use member::Node;
+pub use member::{Heard, View};
+pub use moves::Moved;
+use moves::Moves;
+
+/// Nodes that a farm may have at a time.
+pub const MAX_NODES: usize = MAX_DEVICES;
+/// What an event of an unknown kind is expected to take on a node, ns: so long that it gets one to try, and the next when it has
+/// answered.
+const PRIOR: Nanos = 1_000_000_000;
+
+/// What a farm is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Which node gets the next event.
+    pub balance: Balance,
+    /// Most events with nodes at a time; tags are below it.
+    pub in_flight: u32,
+    /// Most events with one node.
+    pub depth: u32,
+    /// A node that was not heard for so long is lost, ns.
+    pub silence: Nanos,
+    /// How long a message to a node may be under way before it counts as lost, ns.
+    pub grace: Nanos,
+    /// How often an event may fail before it is given up, at least 1.
+    pub tries: u8,
+    /// A node that has events and answers none for so long is lost, ns, however alive it says that it is.
+    pub stall: Nanos,
+}
+
+/// Name of one node for as long as it belongs to the farm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    number: u8,
+    generation: u32,
+}
+
+impl Member {
+    /// Its number, below [`MAX_NODES`]: given to another one when it is gone.
+    pub fn number(self) -> usize {
+        usize::from(self.number)
+    }
+}
+
+/// Where an event goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// To this node, under this name.
+    Given {
+        /// The node.
+        member: Member,
+        /// Name of the attempt: the node's answer bears it.
+        ticket: Ticket,
+    },
+    /// No node has credit or room: try again after an answer.
+    Full,
+    /// No node can do it.
+    Nobody,
+}
+
+/// An event that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The caller's name for it.
+    pub tag: u32,
+    /// When it was handed to the node that did it, ns.
+    pub handed: Nanos,
+    /// How long it and its answer were under way, ns.
+    pub way: Nanos,
+}
+
+/// What becomes of an event that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Place it again.
+    Again {
+        /// The caller's name for it.
+        tag: u32,
+    },
+    /// It failed as often as it may.
+    Dead {
+        /// The caller's name for it.
+        tag: u32,
+        /// How often it was tried.
+        tries: u8,
+    },
+}
+
+/// What is remembered of an event that was tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    failures: u8,
+    /// Nodes that were lost with it.
+    losses: u8,
+    /// Where it failed last.
+    at: Option<Member>,
+}
+
+/// The state machine. One for each dispatcher.
+#[derive(Debug)]
+pub struct Farm {
+    settings: Settings,
+    dispatch: Dispatch,
+    lane: LaneId,
+    /// By number.
+    nodes: Vec<Node>,
+    /// By tag.
+    tried: Vec<Tried>,
+    moves: Moves,
+}
+
+impl Farm {
+    /// A farm without nodes. Its tables are allocated here; joining allocates a node's rates.
+    pub fn new(settings: Settings) -> Self {
+        let limits = Limits { lanes: 1, clients: 1, in_flight: settings.in_flight, quantum: 0 };
+        let mut dispatch = Dispatch::new(limits, settings.balance);
+        let lane = dispatch.add_client(1, u32::MAX).and_then(|client| dispatch.add_lane(client, Notify::Spin));
+        let tried = vec![Tried::default(); settings.in_flight as usize];
+        let lane = lane.expect("the tables have room for one");
+        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::default() }
+    }
+
+    /// A node joins that does `slots` events at a time (at least 1), of those kinds. `None`: there are [`MAX_NODES`].
+    pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes) -> Option<Member> {
+        let depth = self.settings.depth;
+        let rates = Rates::with_prior(PRIOR);
+        let capability = Capability {
+            classes: offers,
+            immediate: false,
+            elsewhere: false,
+            depth,
+            weight: slots.clamp(1, 1000).into(),
+            rates,
+        };
+        let number = self.dispatch.add_device(capability)?;
+        let generation = self.nodes.get(number).map_or(0, |node| node.member.generation.wrapping_add(1));
+        let member = Member { number: number as u8, generation };
+        let node = Node::new(member, slots.max(1), now);
+        self.dispatch.set_window(number, node.window());
+        match self.nodes.get_mut(number) {
+            Some(place) => *place = node,
+            None => self.nodes.push(node),
+        }
+        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        Some(member)
+    }
+
+    /// A node says that it lives, and how many events it has received and how many answers it has sent since it joined.
+    pub fn beat(&mut self, now: Nanos, member: Member, received: u64, answered: u64) -> Heard {
+        let grace = self.settings.grace;
+        self.node_mut(member).map_or(Heard::Unknown, |node| node.beat(now, received, answered, grace))
+    }
+
+    /// Chooses the node for an event and counts it as handed over. A node that has nothing, and has never done an event of this
+    /// kind, comes first: by what is expected of it alone it would get none before all others have a second's work. `tag`: the caller's name for it, below
+    /// [`Settings::in_flight`], of no other event that is not done yet.
+    pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placed {
+        let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
+        // Where it failed it is tried again only if there is nobody else.
+        let shunned = self.tried[tag as usize].at.filter(|at| self.has_other(*at, class));
+        if let Some(at) = shunned {
+            self.dispatch.set_paused(at.number(), true);
+        }
+        let tried = self.untried(class).and_then(|node| self.dispatch.place_on(now, node, work));
+        let placed = tried.map_or_else(|| self.dispatch.place(now, work), crate::dispatch::Placed::Given);
+        if let Some(at) = shunned {
+            self.dispatch.set_paused(at.number(), self.nodes[at.number()].is_paused());
+        }
+        match placed {
+            crate::dispatch::Placed::Given(given) => {
+                let has_others = self.dispatch.device_load(given.device).in_flight > 1;
+                let node = &mut self.nodes[given.device];
+                node.gave(now, has_others);
+                Placed::Given { member: node.member, ticket: given.ticket }
+            }
+            crate::dispatch::Placed::NoDevice => Placed::Nobody,
+            crate::dispatch::Placed::Full | crate::dispatch::Placed::Now { .. } => Placed::Full,
+        }
+    }
+
+    /// A node did an event. `held`: how long the node had it, `work`: how long it worked on it, both by the node's clock, ns.
+    /// `None`: the ticket is void, or another's; it was answered before, or moved to another node. Drop the answer.
+    pub fn answered(&mut self, now: Nanos, from: Member, ticket: Ticket, held: Nanos, work: Nanos) -> Option<Answered> {
+        let node = self.answer_of(now, from, ticket)?;
+        let took = work / Nanos::from(node.slots);
+        let done = self.dispatch.complete(ticket, Some(took))?;
+        let way = now.saturating_sub(done.handed).saturating_sub(held);
+        let node = &mut self.nodes[from.number()];
+        node.did(now, way, work);
+        self.dispatch.set_window(from.number(), node.window());
+        self.dispatch.announce(now, self.lane);
+        self.tried[done.work.tag as usize] = Tried::default();
+        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        Some(Answered { tag: done.work.tag, handed: done.handed, way })
+    }
+
+    /// A node could not do an event. `None`: as for [`Farm::answered`].
+    ///
+    /// A node at which many fail one after the other is left alone for a while, longer each time: it would else take the
+    /// most events, for failing is quick.
+    pub fn failed(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<Failed> {
+        let tag = self.take_back(now, from, ticket)?;
+        let failures = &mut self.tried[tag as usize].failures;
+        *failures = failures.saturating_add(1);
+        let tries = *failures;
+        if tries < self.settings.tries {
+            return Some(Failed::Again { tag });
+        }
+        self.tried[tag as usize] = Tried::default();
+        Some(Failed::Dead { tag, tries })
+    }
+
+    /// A node does not do an event that another may: that is no try. The tag of what is to be placed again; `None`: as for
+    /// [`Farm::answered`]. A node that refuses many is left alone as one at which many fail.
+    pub fn refused(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
+        self.take_back(now, from, ticket)
+    }
+
+    /// The next node that was silent for too long, or that has events and answers none: it is to be given to [`Farm::lose`].
+    pub fn silent(&mut self, now: Nanos) -> Option<Member> {
+        for node in &mut self.nodes {
+            if node.resumes(now) {
+                self.dispatch.set_paused(node.member.number(), false);
+            }
+        }
+        let Settings { silence, stall, .. } = self.settings;
+        let has_events = |node: &Node| self.dispatch.device_load(node.member.number()).in_flight > 0;
+        let lost = |node: &&Node| {
+            now.saturating_sub(node.heard) > silence || now.saturating_sub(node.progress) > stall && has_events(node)
+        };
+        self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
+    }
+
+    /// When [`Farm::silent`] has to be asked next.
+    pub fn due(&self) -> Option<Nanos> {
+        let silence = self.settings.silence;
+        let next =
+            |node: &Node| node.pause_ends().map_or(node.heard + silence + 1, |at| at.min(node.heard + silence + 1));
+        self.nodes.iter().filter(|node| node.present).map(next).min()
+    }
+
+    /// The caller heard nobody for a while for a reason of its own: it was stopped, or cut off. Silence before now counts
+    /// for nothing.
+    pub fn woke(&mut self, now: Nanos) {
+        for node in &mut self.nodes {
+            node.woke(now);
+        }
+    }
+
+    /// A node is lost. It gets nothing any more, its answers count no more, and [`Farm::next_moved`] says where its events go.
+    ///
+    /// Events with which many nodes were lost are given up. One that was just heard lives: only messages were lost, with a server
+    /// of the network, and often those of all nodes at a time. That says nothing against the events.
+    pub fn lose(&mut self, now: Nanos, member: Member) {
+        let silence = self.settings.silence;
+        let Some(node) = self.node_mut(member) else { return };
+        let was_silent = now.saturating_sub(node.heard) > silence;
+        node.present = false;
+        self.dispatch.lose(member.number());
+        self.moves.lost(&mut self.dispatch, &self.nodes, member.number(), now);
+        for tag in self.moves.take_lost().into_iter().filter(|_| was_silent) {
+            self.tried[tag as usize].losses = self.tried[tag as usize].losses.saturating_add(1);
+        }
+    }
+
+    /// An event of a lost node that has another node now, is to be placed anew, or was given up. Ask until there is none after
+    /// [`Farm::lose`], [`Farm::join`], [`Farm::answered`] and [`Farm::failed`].
+    pub fn next_moved(&mut self, now: Nanos) -> Option<Moved> {
+        loop {
+            match self.moves.next()? {
+                // Its new node was lost as well before anybody asked: it moved on.
+                Moved::Given { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
+                Moved::Again { tag } if self.tried[tag as usize].losses > moves::MOST_LOSSES => {
+                    self.tried[tag as usize] = Tried::default();
+                    return Some(Moved::GivenUp { tag });
+                }
+                moved => {
+                    if let Moved::Given { member, .. } = moved {
+                        let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
+                        self.nodes[member.number()].gave(now, has_others);
+                    }
+                    return Some(moved);
+                }
+            }
+        }
+    }
+
+    /// A node leaves: it gets no more events, and finishes what it has.
+    pub fn leave(&mut self, member: Member) {
+        if self.node_mut(member).is_some() {
+            self.dispatch.drain(member.number());
+        }
+    }
+
+    /// The caller gave up an event that no node has: the next one of this tag begins anew.
+    pub fn forget(&mut self, tag: u32) {
+        self.tried[tag as usize] = Tried::default();
+    }
+
+    /// Whether a node would take an event of some kind now.
+    pub fn has_room(&self) -> bool {
+        self.dispatch.has_room(None)
+    }
+
+    /// Changes which node gets the next event.
+    pub fn set_balance(&mut self, balance: Balance) {
+        self.dispatch.set_balance(balance);
+    }
+
+    /// Time to look at prices: call it often, it costs next to nothing.
+    pub fn reprice(&mut self, now: Nanos) {
+        self.dispatch.reprice(now);
+    }
+
+    /// Events with nodes, and those of lost nodes that wait for another.
+    pub fn in_flight(&self) -> usize {
+        self.dispatch.total_in_flight()
+    }
+
+    /// What can be told of a node. `None`: it does not belong to the farm any more.
+    pub fn view(&self, member: Member) -> Option<View> {
+        let node = self.node(member)?;
+        Some(View::new(node, self.dispatch.device_load(member.number())))
+    }
+
+    /// The nodes of the farm.
+    pub fn members(&self) -> impl Iterator<Item = Member> {
+        self.nodes.iter().filter(|node| node.present).map(|node| node.member)
+    }
+
+    /// Expected work of an event on a node of the farm, ns.
+    pub fn estimate(&self, member: Member, class: Class, size: u32) -> Option<Nanos> {
+        let node = self.node(member)?;
+        Some(self.dispatch.estimate(member.number(), class, size) * Nanos::from(node.slots))
+    }
+
+    /// A node without work, of which nobody knows how long it takes for this kind.
+    fn untried(&self, class: Class) -> Option<usize> {
+        let fresh = self.nodes.iter().filter(|node| node.present && !node.has_failed());
+        fresh.map(|node| node.member.number()).find(|number| {
+            let is_idle = self.dispatch.device_load(*number).in_flight == 0;
+            is_idle && !self.dispatch.knows(*number, class) && self.dispatch.can_take(*number, class)
+        })
+    }
+
+    fn node(&self, member: Member) -> Option<&Node> {
+        self.nodes.get(member.number()).filter(|node| node.present && node.member == member)
+    }
+
+    fn node_mut(&mut self, member: Member) -> Option<&mut Node> {
+        self.nodes.get_mut(member.number()).filter(|node| node.present && node.member == member)
+    }
+
+    /// Takes an event from a node that has not done it.
+    fn take_back(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
+        self.answer_of(now, from, ticket)?;
+        let done = self.dispatch.complete(ticket, None)?;
+        self.dispatch.announce(now, self.lane);
+        if self.nodes[from.number()].failed(now) {
+            self.dispatch.set_paused(from.number(), true);
+        }
+        self.tried[done.work.tag as usize].at = Some(from);
+        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        Some(done.work.tag)
+    }
+
+    /// The node that an answer is of, which counts as received. `None`: the node does not belong to the farm, or never had it.
+    fn answer_of(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<&Node> {
+        let is_its =
+            self.dispatch.latest(ticket) == Some(ticket) && self.dispatch.device_of(ticket) == Some(from.number());
+        let node = self.node_mut(from)?;
+        node.answers += 1;
+        node.progress = if is_its { now } else { node.progress };
+        is_its.then_some(node)
+    }
+
+    /// Whether another node than this one would do it some time.
+    fn has_other(&self, than: Member, class: Class) -> bool {
+        let other = |node: &Node| node.present && node.member != than && node.offers(&self.dispatch, class);
+        self.node(than).is_some() && self.nodes.iter().any(other)
+    }
+}

@@ -1,0 +1,94 @@
+//! Events of lost nodes on their way to others.
+
+use super::Member;
+use super::member::Node;
+use crate::dispatch::{Dispatch, Replaced};
+use crate::inflight::Ticket;
+use crate::time::Nanos;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// An event with which more nodes were lost than this is given up: it may be what kills them.
+/// Where machines are overloaded, nodes that live are lost as well: a few losses say nothing yet.
+pub(super) const MOST_LOSSES: u8 = 15;
+
+/// What became of an event whose node was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It goes to another node, under a new name.
+    Given {
+        /// The caller's name for it.
+        tag: u32,
+        /// The node.
+        member: Member,
+        /// Name of the attempt.
+        ticket: Ticket,
+    },
+    /// It is to be placed anew: nobody could take it.
+    Again {
+        /// The caller's name for it.
+        tag: u32,
+    },
+    /// Too many nodes were lost with it.
+    GivenUp {
+        /// The caller's name for it.
+        tag: u32,
+    },
+}
+
+/// Events that found another node, and those that wait for one.
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    moved: VecDeque<Moved>,
+    /// Their old node is gone, and no other has room.
+    waiting: VecDeque<Ticket>,
+    lost: Vec<u32>,
+}
+
+impl Moves {
+    pub(super) fn next(&mut self) -> Option<Moved> {
+        self.moved.pop_front()
+    }
+
+    /// Tags of what the lost node had, once.
+    pub(super) fn take_lost(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.lost)
+    }
+
+    /// Gives everything that a lost node had to others, as far as these have room.
+    pub(super) fn lost(&mut self, dispatch: &mut Dispatch, nodes: &[Node], number: usize, now: Nanos) {
+        let mut from = 0;
+        while let Some(ticket) = dispatch.next_orphan(number, from) {
+            from = ticket.index() + 1;
+            self.lost.extend(dispatch.tag_of(ticket));
+            if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
+                self.waiting.push_back(waits);
+            }
+        }
+    }
+
+    /// Tries once more for those that wait.
+    pub(super) fn retry(&mut self, dispatch: &mut Dispatch, nodes: &[Node], now: Nanos) {
+        while let Some(ticket) = self.waiting.pop_front() {
+            if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
+                self.waiting.push_front(waits);
+                return;
+            }
+        }
+    }
+
+    /// Its new name, where it still waits.
+    fn replace(&mut self, dispatch: &mut Dispatch, nodes: &[Node], ticket: Ticket, now: Nanos) -> Option<Ticket> {
+        let tag = dispatch.tag_of(ticket)?;
+        match dispatch.replace(now, ticket)? {
+            Replaced::Wait(ticket) => return Some(ticket),
+            Replaced::Given(given) => {
+                let member = nodes[given.device].member;
+                self.moved.push_back(Moved::Given { tag, member, ticket: given.ticket });
+            }
+            // The caller has the event's bytes, and waits with it where nobody is there.
+            Replaced::GivenUp(_) | Replaced::Now(_) => self.moved.push_back(Moved::Again { tag }),
+        }
+        None
+    }
+}

@@ -1,0 +1,308 @@
+//! A farm by itself: who gets what, who is lost, and what becomes of the rest.
+
+use super::*;
+
+const MS: Nanos = 1_000_000;
+const KIND: Class = Class::NOOP;
+
+fn farm(balance: Balance) -> Farm {
+    Farm::new(Settings {
+        balance,
+        in_flight: 64,
+        depth: 64,
+        silence: 40 * MS,
+        grace: 200 * MS,
+        tries: 3,
+        stall: 500 * MS,
+    })
+}
+
+fn join(farm: &mut Farm, now: Nanos) -> Member {
+    farm.join(now, 1, Classes::all()).unwrap()
+}
+
+fn given(placed: Placed) -> (Member, Ticket) {
+    match placed {
+        Placed::Given { member, ticket } => (member, ticket),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Hands an event to a node and has it answered after this much work, with this way.
+fn serve(farm: &mut Farm, now: Nanos, work: Nanos, way: Nanos) -> Member {
+    let (member, ticket) = given(farm.place(now, 0, KIND, 100));
+    let answered = farm.answered(now + work + way, member, ticket, work, work).unwrap();
+    assert_eq!((answered.tag, answered.way), (0, way));
+    member
+}
+
+#[test]
+fn a_node_of_which_nothing_is_known_gets_one_event_and_then_as_many_as_its_way_takes() {
+    let mut farm = farm(Balance::Tokens);
+    join(&mut farm, 0);
+    let (member, ticket) = given(farm.place(0, 0, KIND, 100));
+    assert_eq!(farm.place(0, 1, KIND, 100), Placed::Full);
+    farm.answered(11 * MS, member, ticket, MS, MS).unwrap();
+    // The window is 1.2 x 10 ms and an event of 1 ms; the last one may overdraw.
+    let taken = (1..64).take_while(|tag| farm.place(11 * MS, *tag, KIND, 100) != Placed::Full).count();
+    assert_eq!(taken, 13);
+    let view = farm.view(member).unwrap();
+    assert_eq!((view.window, view.credit, view.in_flight, view.done), (13 * MS, 0, 13, 1));
+}
+
+#[test]
+fn a_window_does_not_grow_with_the_queue_that_it_makes() {
+    let mut farm = farm(Balance::Tokens);
+    let member = join(&mut farm, 0);
+    serve(&mut farm, 0, 0, MS);
+    for round in 1..100 {
+        serve(&mut farm, round * MS, 0, 50 * MS);
+    }
+    assert_eq!(farm.view(member).unwrap().way, 4 * MS);
+}
+
+#[test]
+fn an_event_goes_to_the_node_that_asks_and_finishes_it_first() {
+    let mut farm = farm(Balance::Tokens);
+    let slow = join(&mut farm, 0);
+    assert_eq!(serve(&mut farm, 0, 10 * MS, MS), slow);
+    let fast = join(&mut farm, 20 * MS);
+    // The one of which nothing is known gets one to try; then the other until it has no credit left.
+    let (first, ticket) = given(farm.place(20 * MS, 1, KIND, 100));
+    let (second, _) = given(farm.place(20 * MS, 2, KIND, 100));
+    let (third, _) = given(farm.place(20 * MS, 3, KIND, 100));
+    assert_eq!([first, second, third], [fast, slow, slow]);
+    farm.answered(22 * MS, fast, ticket, MS, MS).unwrap();
+    assert_eq!(given(farm.place(22 * MS, 4, KIND, 100)).0, fast);
+}
+
+#[test]
+fn whoever_has_not_done_a_kind_gets_one_event_of_it_to_try_under_every_policy() {
+    for balance in [Balance::Eft, Balance::Tokens, Balance::Priced, Balance::Sed] {
+        let mut farm = farm(balance);
+        let known = join(&mut farm, 0);
+        assert_eq!(serve(&mut farm, 0, MS, MS), known);
+        let fresh = join(&mut farm, 10 * MS);
+        let (first, ticket) = given(farm.place(10 * MS, 1, KIND, 100));
+        assert_eq!(first, fresh, "{balance}: what it takes is not known");
+        let (second, _) = given(farm.place(10 * MS, 2, KIND, 100));
+        assert_eq!(second, known, "{balance}: one to try is enough");
+        // By its first answer it is ten times as fast.
+        farm.answered(11 * MS, fresh, ticket, MS / 10, MS / 10).unwrap();
+        assert_eq!(given(farm.place(11 * MS, 3, KIND, 100)).0, fresh, "{balance}");
+    }
+}
+
+#[test]
+fn a_node_that_failed_its_first_event_is_not_the_first_to_get_another() {
+    let mut farm = farm(Balance::Eft);
+    let known = join(&mut farm, 0);
+    serve(&mut farm, 0, MS, MS);
+    let fresh = join(&mut farm, 10 * MS);
+    let (first, ticket) = given(farm.place(10 * MS, 1, KIND, 100));
+    assert_eq!(first, fresh);
+    farm.failed(10 * MS, fresh, ticket).unwrap();
+    assert_eq!(given(farm.place(10 * MS, 2, KIND, 100)).0, known);
+}
+
+#[test]
+fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
+    let mut farm = farm(Balance::Eft);
+    let (first, second) = (join(&mut farm, 0), join(&mut farm, 0));
+    let tickets: Vec<_> = (0..4).map(|tag| given(farm.place(0, tag, KIND, 100))).collect();
+    assert_eq!(tickets.iter().filter(|(member, _)| *member == first).count(), 2);
+    assert_eq!((farm.due(), farm.silent(40 * MS)), (Some(40 * MS + 1), None));
+    assert_eq!(farm.beat(30 * MS, second, 2, 0), Heard::Fine);
+    assert_eq!(farm.silent(41 * MS), Some(first));
+    farm.lose(41 * MS, first);
+    assert_eq!(farm.silent(41 * MS), None);
+    let mut again = Vec::new();
+    while let Some(moved) = farm.next_moved(0) {
+        let Moved::Given { tag, member, ticket } = moved else { panic!("{moved:?}") };
+        assert_eq!(member, second);
+        again.push((tag, ticket));
+    }
+    assert_eq!(again.len(), 2);
+    // The node comes back and answers late: under its old name, and under the new one of another's.
+    let (_, late) = tickets.iter().find(|(member, _)| *member == first).unwrap();
+    assert_eq!(farm.answered(50 * MS, first, *late, MS, MS), None);
+    assert_eq!(farm.beat(50 * MS, first, 2, 0), Heard::Unknown);
+    let back = join(&mut farm, 50 * MS);
+    assert_eq!(farm.answered(50 * MS, back, again[0].1, MS, MS), None, "another's ticket");
+    for (tag, ticket) in again {
+        assert_eq!(farm.answered(60 * MS, second, ticket, MS, MS).unwrap().tag, tag);
+        assert_eq!(farm.answered(60 * MS, second, ticket, MS, MS), None, "twice");
+    }
+}
+
+#[test]
+fn events_of_the_last_node_are_placed_again_by_the_caller() {
+    let mut farm = farm(Balance::Tokens);
+    let only = join(&mut farm, 0);
+    given(farm.place(0, 7, KIND, 100));
+    farm.lose(0, only);
+    assert_eq!(farm.next_moved(0), Some(Moved::Again { tag: 7 }));
+    assert_eq!((farm.next_moved(0), farm.in_flight()), (None, 0));
+    assert_eq!(farm.place(0, 7, KIND, 100), Placed::Nobody);
+    join(&mut farm, 0);
+    given(farm.place(0, 7, KIND, 100));
+}
+
+#[test]
+fn an_event_that_waits_for_room_is_given_when_there_is_some() {
+    let mut farm = farm(Balance::Tokens);
+    let (first, second) = (join(&mut farm, 0), join(&mut farm, 0));
+    let (one, _) = given(farm.place(0, 1, KIND, 100));
+    let (two, ticket) = given(farm.place(0, 2, KIND, 100));
+    assert_eq!((one, two), (first, second));
+    farm.lose(0, first);
+    assert_eq!(farm.next_moved(0), None);
+    farm.answered(MS, second, ticket, MS, MS).unwrap();
+    assert!(matches!(farm.next_moved(0), Some(Moved::Given { tag: 1, member, .. }) if member == second));
+}
+
+#[test]
+fn an_event_that_kills_its_nodes_is_given_up() {
+    let mut farm = farm(Balance::Tokens);
+    for loss in 0_u8.. {
+        let member = join(&mut farm, 0);
+        assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
+        farm.lose(41 * MS, member);
+        match farm.next_moved(0) {
+            Some(Moved::Again { tag: 5 }) => assert!(loss < moves::MOST_LOSSES),
+            Some(Moved::GivenUp { tag: 5 }) => return assert_eq!(loss, moves::MOST_LOSSES),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn messages_that_are_lost_say_nothing_against_an_event() {
+    let mut farm = farm(Balance::Tokens);
+    for _ in 0..3 * moves::MOST_LOSSES {
+        let member = join(&mut farm, 0);
+        assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
+        assert_eq!(farm.beat(41 * MS, member, 0, 1), Heard::Lossy);
+        farm.lose(41 * MS, member);
+        assert_eq!(farm.next_moved(0), Some(Moved::Again { tag: 5 }));
+    }
+}
+
+#[test]
+fn a_failed_event_is_tried_elsewhere_and_is_dead_after_its_tries() {
+    let mut farm = farm(Balance::Eft);
+    let members = [join(&mut farm, 0), join(&mut farm, 0)];
+    let mut at = Vec::new();
+    for tried in 1..=3 {
+        let (member, ticket) = given(farm.place(0, 9, KIND, 100));
+        at.push(member);
+        let expected = if tried < 3 { Failed::Again { tag: 9 } } else { Failed::Dead { tag: 9, tries: 3 } };
+        assert_eq!(farm.failed(MS, member, ticket), Some(expected));
+        assert_eq!(farm.failed(MS, member, ticket), None, "the same answer again");
+    }
+    assert_eq!(at, [members[0], members[1], members[0]]);
+}
+
+#[test]
+fn a_refused_event_goes_elsewhere_and_is_no_try() {
+    let mut farm = farm(Balance::Eft);
+    let members = [join(&mut farm, 0), join(&mut farm, 0)];
+    for round in 0..6 {
+        let (member, ticket) = given(farm.place(0, 9, KIND, 100));
+        assert_eq!(member, members[round % 2]);
+        assert_eq!(farm.refused(MS, member, ticket), Some(9));
+        assert_eq!(farm.refused(MS, member, ticket), None, "the same answer again");
+    }
+    let (member, ticket) = given(farm.place(0, 9, KIND, 100));
+    assert_eq!(farm.failed(MS, member, ticket), Some(Failed::Again { tag: 9 }));
+    farm.forget(9);
+    let (member, ticket) = given(farm.place(0, 9, KIND, 100));
+    assert_eq!(farm.failed(MS, member, ticket), Some(Failed::Again { tag: 9 }), "the first try of another event");
+}
+
+#[test]
+fn a_node_at_which_everything_fails_is_left_alone_for_a_while() {
+    let mut farm = farm(Balance::Tokens);
+    let member = join(&mut farm, 0);
+    for tag in 0..8 {
+        let (_, ticket) = given(farm.place(0, tag, KIND, 100));
+        farm.failed(0, member, ticket).unwrap();
+    }
+    assert!(farm.view(member).unwrap().paused);
+    assert_eq!(farm.place(0, 8, KIND, 100), Placed::Full);
+    farm.woke(99 * MS);
+    assert_eq!((farm.due(), farm.silent(100 * MS)), (Some(100 * MS), None));
+    let (_, ticket) = given(farm.place(100 * MS, 8, KIND, 100));
+    farm.failed(100 * MS, member, ticket).unwrap();
+    farm.woke(299 * MS);
+    assert_eq!((farm.place(299 * MS, 9, KIND, 100), farm.silent(300 * MS)), (Placed::Full, None));
+    given(farm.place(300 * MS, 9, KIND, 100));
+}
+
+#[test]
+fn messages_that_were_lost_are_seen_by_counting() {
+    let mut farm = farm(Balance::Eft);
+    let member = join(&mut farm, 0);
+    let (_, ticket) = given(farm.place(0, 0, KIND, 100));
+    given(farm.place(0, 1, KIND, 100));
+    assert_eq!(farm.beat(MS, member, 0, 0), Heard::Fine, "still under way");
+    assert_eq!(farm.beat(150 * MS, member, 1, 0), Heard::Fine);
+    farm.answered(160 * MS, member, ticket, MS, MS).unwrap();
+    assert_eq!(farm.beat(170 * MS, member, 1, 1), Heard::Fine);
+    assert_eq!(farm.beat(180 * MS, member, 1, 2), Heard::Lossy, "an answer did not arrive");
+    assert_eq!(farm.beat(202 * MS, member, 1, 1), Heard::Lossy, "an event did not arrive in 200 ms");
+    assert_eq!(farm.beat(203 * MS, member, 3, 1), Heard::Lossy, "more than it was given");
+}
+
+#[test]
+fn a_node_that_says_it_lives_and_answers_nothing_is_lost() {
+    let mut farm = farm(Balance::Eft);
+    let member = join(&mut farm, 0);
+    farm.beat(600 * MS, member, 0, 0);
+    assert_eq!(farm.silent(600 * MS), None, "it has nothing to answer");
+    let (_, ticket) = given(farm.place(600 * MS, 0, KIND, 100));
+    given(farm.place(700 * MS, 1, KIND, 100));
+    for beat in (600..=1_100).step_by(20) {
+        farm.beat(beat * MS, member, 2, 0);
+        assert_eq!(farm.silent(beat * MS), None);
+    }
+    farm.answered(1_100 * MS, member, ticket, MS, MS).unwrap();
+    farm.beat(1_600 * MS, member, 2, 1);
+    assert_eq!(farm.silent(1_600 * MS), None, "it has answered one");
+    farm.beat(1_601 * MS, member, 2, 1);
+    assert_eq!(farm.silent(1_601 * MS), Some(member));
+}
+
+#[test]
+fn who_leaves_finishes_what_it_has() {
+    let mut farm = farm(Balance::Eft);
+    let (first, second) = (join(&mut farm, 0), join(&mut farm, 0));
+    let (member, ticket) = given(farm.place(0, 0, KIND, 100));
+    assert_eq!(member, first);
+    farm.leave(first);
+    assert_eq!(given(farm.place(0, 1, KIND, 100)).0, second);
+    assert_eq!(given(farm.place(0, 2, KIND, 100)).0, second);
+    assert!(farm.view(first).unwrap().leaving);
+    assert!(farm.answered(MS, first, ticket, MS, MS).is_some());
+}
+
+#[test]
+fn kinds_go_to_nodes_that_offer_them() {
+    let mut farm = farm(Balance::Eft);
+    let [one, other] = [0, 1].map(|kind| Class::from_index(kind).unwrap());
+    let member = farm.join(0, 4, [other].into_iter().collect()).unwrap();
+    assert_eq!(farm.place(0, 0, one, 100), Placed::Nobody);
+    assert_eq!(given(farm.place(0, 0, other, 100)).0, member);
+}
+
+#[test]
+fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
+    let mut farm = farm(Balance::Eft);
+    let members: Vec<_> = (0..MAX_NODES).map(|_| join(&mut farm, 0)).collect();
+    assert_eq!(farm.join(0, 1, Classes::all()), None);
+    farm.lose(0, members[5]);
+    let again = join(&mut farm, 0);
+    assert_eq!(again.number(), 5);
+    assert_ne!(again, members[5]);
+    assert_eq!(farm.members().count(), MAX_NODES);
+}
