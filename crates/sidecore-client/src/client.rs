@@ -32,7 +32,9 @@ pub use admin::Admin;
 pub use arena::Buffer;
 pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
+pub(crate) use lane::{after, question};
 pub use made::MadeKey;
+pub(crate) use trust::connect as connect_trusted;
 pub(crate) use trust::is_trusted;
 
 use crate::control::{self, Reply, Token};

@@ -2,6 +2,7 @@
 //!
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
+use crate::gateway::{Hello, Welcome};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
 use crate::spec::{KeyToken, Secret, SessionSpec};
 use crate::sys::packet::{self, MAX_PACKET};
@@ -66,6 +67,9 @@ pub enum Request {
         /// The private part.
         raw: Secret,
     },
+    /// Serve a remote device: from its answer on the connection speaks [`crate::gateway`]. Only for root, the service's own
+    /// user and the one that the device's configuration names.
+    Gateway(Hello),
 }
 
 /// What the service answers.
@@ -117,6 +121,8 @@ pub enum Reply {
     },
     /// The public part: a `SubjectPublicKeyInfo` in DER.
     Public(Vec<u8>),
+    /// The connection serves the device from now on.
+    Gateway(Welcome),
 }
 
 /// Encodes a message and sends it.

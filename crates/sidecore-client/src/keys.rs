@@ -82,6 +82,29 @@ impl Kind {
     }
 }
 
+/// Where the private part of a key is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Site {
+    /// In this service.
+    #[default]
+    Here,
+    /// In services on other machines, which a gateway asks: see [`crate::gateway`].
+    Elsewhere,
+    /// In both.
+    Both,
+}
+
+impl Site {
+    /// In tables and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Elsewhere => "remote",
+            Self::Both => "here and remote",
+        }
+    }
+}
+
 /// Who may use a key, beside root and the service's own user: whoever is of one of these users or groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acl {
@@ -126,6 +149,8 @@ pub struct KeyEntry {
     pub acl: Acl,
     /// It is in the service's directory, too. `false`: it is gone when the service ends.
     pub at_rest: bool,
+    /// Where its private part is.
+    pub site: Site,
 }
 
 /// What `sidecore keys` asks. Only for the service's own user and root.
@@ -180,6 +205,22 @@ pub enum KeyCommand {
     ChangePassphrase {
         /// The new one.
         passphrase: Secret,
+    },
+    /// Store the public part of a key that only services on other machines have. The answer is its entry.
+    ImportPublic {
+        /// Under this name, which is free here, and which it has there.
+        name: String,
+        /// Its public part: a `SubjectPublicKeyInfo` in DER.
+        public: Vec<u8>,
+        /// Who may use it.
+        acl: Acl,
+    },
+    /// Services on other machines have the key as well, under its name, and may be asked; or no longer.
+    Share {
+        /// Its name.
+        name: String,
+        /// They have it as well.
+        also: bool,
     },
 }
 

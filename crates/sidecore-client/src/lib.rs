@@ -9,6 +9,7 @@ pub mod client;
 pub mod control;
 pub mod environment;
 pub mod face;
+pub mod gateway;
 pub mod keys;
 pub mod report;
 pub mod shm;

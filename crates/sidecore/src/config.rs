@@ -2,11 +2,12 @@
 
 use crate::spec::Secret;
 use serde::Deserialize;
+use sidecore_client::gateway::Operation;
 use sidecore_client::sockets::protocol;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
-use sidecore_core::session::{Class, Classes};
+use sidecore_core::session::{Class, Classes, Op};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -156,6 +157,11 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
+    /// Remote: the farm whose key servers it asks.
+    pub farm: Option<String>,
+    /// Remote: the user whose process may be its gateway, beside root and the service's own, by number or name.
+    #[serde(default, deserialize_with = "user")]
+    pub user: Option<u32>,
     /// The operations that it does, by [families](Class::belongs_to); default: all.
     #[serde(default)]
     pub ops: Vec<String>,
@@ -171,6 +177,8 @@ pub enum DeviceKind {
     Worker,
     /// Computes the true result and returns it when the modelled device would.
     Emulated,
+    /// Services on other machines that have the keys: there as long as a gateway is connected.
+    Remote,
 }
 
 impl Default for Config {
@@ -209,6 +217,7 @@ impl DeviceKind {
             Self::Inline => "inline",
             Self::Worker => "worker",
             Self::Emulated => "emulated",
+            Self::Remote => "remote",
         }
     }
 }
@@ -245,6 +254,8 @@ impl DeviceConfig {
             weight: None,
             fixed_ns: 0,
             per_byte_ns: 0.0,
+            farm: None,
+            user: None,
             ops: Vec::new(),
         }
     }
@@ -259,12 +270,21 @@ impl DeviceConfig {
         Self { kind: DeviceKind::Emulated, fixed_ns, per_byte_ns, ..Self::inline(name) }
     }
 
+    /// Other machines of that farm, for keys that they have.
+    pub fn remote(name: &str, farm: &str) -> Self {
+        Self { kind: DeviceKind::Remote, farm: Some(farm.to_owned()), ..Self::inline(name) }
+    }
+
     /// What the device does.
     pub fn classes(&self) -> Classes {
         Class::all().filter(|class| self.can(*class)).collect()
     }
 
     fn can(&self, class: Class) -> bool {
+        // Other machines are asked for what takes a private key.
+        if self.kind == DeviceKind::Remote && !takes_key(class) {
+            return false;
+        }
         self.ops.is_empty() || self.ops.iter().any(|family| class.belongs_to(family))
     }
 }
@@ -417,6 +437,20 @@ impl DeviceConfig {
         require(!self.owned || self.cpu.is_some(), || {
             format!("device {name:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1")
         })?;
+        let is_remote = self.kind == DeviceKind::Remote;
+        let is_token = |farm: &str| {
+            let is_one = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            (1..=32).contains(&farm.len()) && farm.bytes().all(is_one)
+        };
+        require(self.farm.as_deref().map_or(!is_remote, |farm| is_remote && is_token(farm)), || {
+            format!(
+                "device {name:?}: farm names the farm of a remote device, and of no other: 1 to 32 letters, digits, - and _, \
+                 e.g. kind = \"remote\", farm = \"keys\""
+            )
+        })?;
+        require(is_remote || self.user.is_none(), || {
+            format!("device {name:?}: user names whose process is the gateway of a remote device: leave it out")
+        })?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
         require((0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000, || {
@@ -481,6 +515,20 @@ where
 {
     let text = String::deserialize(deserializer)?;
     T::parse_text(&text).map_err(serde::de::Error::custom)
+}
+
+/// A user by number or name.
+fn user<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let by_name = || Some(nix::unistd::User::from_name(&text).ok()??.uid.as_raw());
+    let found = text.parse().ok().or_else(by_name);
+    found.map(Some).ok_or_else(|| serde::de::Error::custom(format!("there is no user {text:?} here: name another")))
+}
+
+/// Whether it is done with the private part of a pair of keys.
+fn takes_key(class: Class) -> bool {
+    let encrypts = Class::of(class.algorithm(), Op::Encrypt).is_some();
+    Operation::of(class.op()).is_some() && !encrypts && !class.belongs_to("hmac")
 }
 
 fn octal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {

@@ -1,14 +1,17 @@
 //! Devices: who does the work that a sidecore was asked for.
 //!
 //! A [`Port`] is the sidecore's end of a device. `inline` has none: the sidecore does the work at once, in the middle of
-//! its own loop. `worker` is a thread behind two wait-free queues, `emulated` a clock behind which true results wait.
+//! its own loop. `worker` is a thread behind two wait-free queues, `emulated` a clock behind which true results wait, `remote` a
+//! process that has the work done by other machines.
 //!
 //! A device that dies takes its requests with it; the sidecore keeps what it needs to replay each of them elsewhere.
 
 mod emulated;
+mod remote;
 mod worker;
 
 pub(crate) use emulated::Emulated;
+pub(crate) use remote::{Control, Fault, LinkOptions, Remote, Said};
 pub(crate) use worker::{Worker, WorkerOptions};
 
 use crate::engine::crypto::Session;

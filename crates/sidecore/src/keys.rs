@@ -5,11 +5,13 @@
 
 mod file;
 mod material;
+mod public;
 mod store;
 mod vault;
 
 pub use crate::config::read_passphrase;
 pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use material::{Material, public_part};
+pub use public::read_public_key;
 pub use sidecore_client::keys::*;
 pub(crate) use store::{Changed, Ready, Store};

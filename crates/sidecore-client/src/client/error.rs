@@ -114,7 +114,7 @@ impl Error {
         Self::Gone("the service did not answer in time, or the program closed the lane's descriptors".to_owned())
     }
 
-    pub(super) fn unexpected(reply: Reply) -> Self {
+    pub(crate) fn unexpected(reply: Reply) -> Self {
         match reply {
             Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),

@@ -458,7 +458,7 @@ impl Lane {
 }
 
 /// One question over a connection.
-pub(super) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
+pub(crate) fn question(socket: BorrowedFd<'_>, request: &Request, deadline: Nanos) -> Result<Reply, Error> {
     let start = clock::now();
     match send(socket, request, deadline).and_then(|()| answer(socket, deadline)) {
         Ok((reply, _)) => Ok(reply),
@@ -481,7 +481,7 @@ fn gone(socket: BorrowedFd<'_>) -> Error {
 }
 
 /// The moment so long after now.
-pub(super) fn after(patience: Duration) -> Nanos {
+pub(crate) fn after(patience: Duration) -> Nanos {
     clock::now().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
 }
 

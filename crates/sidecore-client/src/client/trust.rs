@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 ///
 /// # Errors
 /// Nobody answers, or somebody who is not trusted: nothing was said then.
-pub(super) fn connect(options: &Options, deadline: Nanos) -> Result<OwnedFd, ConnectError> {
+pub(crate) fn connect(options: &Options, deadline: Nanos) -> Result<OwnedFd, ConnectError> {
     let socket = packet::connect_by(&options.socket, deadline);
     let socket = socket.map_err(|error| ConnectError::from_io(&options.socket, options.patience, error))?;
     // Of a listening socket the kernel keeps who made it listen.

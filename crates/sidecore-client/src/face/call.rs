@@ -4,7 +4,7 @@
 use crate::client::{self, Buffer, Client, Error, Session};
 use crate::face::credentials::Credentials;
 use crate::face::failure::{Failure, Reason, Trouble};
-use crate::face::key::Key;
+use crate::face::key::{Key, Private};
 use crate::face::lanes::{self, Lane, Pool, Take, Taken};
 use crate::face::pause::Caller;
 use crate::spec::Scheme;
@@ -58,6 +58,9 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
         }
         other => other,
     };
+    if let (Ok(Err(refusal @ Refusal::KeyElsewhere)), Private::Stored(name)) = (&second, &request.key.private) {
+        return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
+    }
     second.map_err(|trouble| match trouble {
         Trouble::Late => Failure::late(caller.options.patience),
         Trouble::Stale(_) if Instant::now() >= deadline => Failure::late(caller.options.patience),

@@ -3,6 +3,7 @@
 use super::within;
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
+use sidecore_core::work::Reach;
 
 /// Defines the section `[limits]`: each key with its meaning, type, default, least and most.
 macro_rules! limits {
@@ -55,7 +56,7 @@ limits! {
     /// The same of one user, over its processes.
     session_bytes_per_uid: u64 = 64 << 20, 1 << 10 => 1 << 40;
     /// Most stored keys.
-    keys: u16 = 256, 1 => 4096;
+    keys: u16 = 256, 1 => Reach::PLACES;
     /// Most requests in flight on one sidecore.
     in_flight: u32 = 16384, 1 => 1 << 20;
     /// Time on devices that a client of weight 1 may use in one round, us.

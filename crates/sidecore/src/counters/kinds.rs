@@ -120,6 +120,7 @@ counters! {
     Faults: Count, "FAULTS", "protocol_faults", "Lanes that ended because their client broke the protocol.";
     Refused: Count, "REFUSED", "refused_requests", "Requests refused with a reason.";
     Replayed: Count, "REPLAYED", "replayed_requests", "Requests done again on another device because theirs died.";
+    WrongAnswers: Count, "", "wrong_answers", "Answers of gateways that were not what was asked for: signatures that do not verify.";
 }
 
 counters! {

@@ -12,6 +12,7 @@
 mod aead;
 mod cipher;
 mod decryption;
+mod elsewhere;
 mod exchange;
 mod hash;
 mod implicit_rejection;
@@ -26,10 +27,12 @@ mod xts;
 use std::fmt;
 
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
+use sidecore_core::work::Reach;
 
 use crate::ffi::aead::AeadKey;
 use crate::ffi::hash::HmacKey;
 use crate::shm::span::Span;
+use elsewhere::Elsewhere;
 pub(crate) use mechanism::LIBRARY;
 use mechanism::{Mechanism, Opened, Written, check_hash, check_len, keyless, symmetric};
 pub use sidecore_client::spec::{
@@ -69,6 +72,10 @@ pub struct Session {
     classes: [Option<Class>; Op::COUNT],
     /// Where the key is kept, if it is a stored one.
     key: Option<u16>,
+    /// By operation: where the key for it is.
+    reach: [Reach; Op::COUNT],
+    /// What other machines are told of its key, if they have it.
+    elsewhere: Option<Box<Elsewhere>>,
     /// What it takes of the heap, and is charged for.
     heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
@@ -80,18 +87,33 @@ impl Session {
     /// # Errors
     /// A spec that cannot work, by name.
     pub fn open(spec: &SessionSpec) -> Result<Self, String> {
-        let Opened { algorithm, ops, mechanism } = open(&spec.scheme, &spec.key)?;
+        Ok(Self::of(&spec.scheme, open(&spec.scheme, &spec.key)?))
+    }
+
+    fn of(scheme: &Scheme, Opened { algorithm, ops, mechanism }: Opened) -> Self {
         let mut classes = [None; Op::COUNT];
         for op in ops {
             classes[*op as usize] = Class::of(algorithm, *op);
         }
-        let heap_bytes = heap_bytes(algorithm, &spec.scheme);
-        Ok(Self { algorithm, classes, mechanism, key: None, heap_bytes })
+        let (reach, heap_bytes) = ([Reach::HERE; Op::COUNT], heap_bytes(algorithm, scheme));
+        Self { algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
     }
 
     /// The same session, as one on the stored key at this place.
     pub(crate) fn of_key(self, place: u16) -> Self {
-        Self { key: Some(place), ..self }
+        let mut reach = self.reach;
+        if let Some(elsewhere) = &self.elsewhere {
+            for (op, class) in self.classes.iter().enumerate() {
+                reach[op] = class.map_or(Reach::HERE, |class| elsewhere.reach(place, class.op()));
+            }
+        }
+        Self { key: Some(place), reach, ..self }
+    }
+
+    /// Where the key for this operation is.
+    #[inline]
+    pub(crate) fn reach(&self, op: Op) -> Reach {
+        self.reach[op as usize]
     }
 
     /// The same session, as one that lanes share: each is charged for its entries in tables only.

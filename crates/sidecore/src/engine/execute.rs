@@ -89,6 +89,19 @@ fn compute_sized<'s>(
     Ok(&output[..written])
 }
 
+/// The most bytes that it writes, which find room in its output extents.
+pub(crate) fn room_of(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
+    let room = room(session, submission)?;
+    if room as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(room) }
+}
+
+/// The input, in private memory.
+pub(crate) fn collect(memory: &LaneMemory, submission: &Submission, input: &mut Vec<u8>) {
+    input.clear();
+    input.resize(submission.input_len() as usize, 0);
+    gather(memory, submission, input);
+}
+
 /// The most bytes that it writes.
 fn room(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;

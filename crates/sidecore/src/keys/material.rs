@@ -1,17 +1,24 @@
 //! A private key as the store holds it, and what a session of each scheme takes of it.
 
-use super::Kind;
+use super::{Kind, Site};
 use crate::engine::crypto::{LIBRARY, Session};
 use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore_core::session::Op;
 
-/// A private key that was read and tried.
+/// What stands before a key at rest that other machines have as well, and before the public part of one that only they have.
+/// PKCS#8 begins with another byte.
+const BOTH: &[u8] = &[1];
+const ELSEWHERE: &[u8] = &[2];
+
+/// A key that was read and, where its private part is here, tried.
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(super) kind: Kind,
-    /// The private key.
-    pub(super) pkcs8: Secret,
+    /// Where its private part is.
+    pub(super) site: Site,
+    /// The private key; empty where it is not here.
+    pkcs8: Secret,
     /// The public part: a `SubjectPublicKeyInfo` in DER.
     pub(crate) public: Vec<u8>,
 }
@@ -20,14 +27,52 @@ impl Material {
     /// Reads PKCS#8 and tries the key.
     pub(crate) fn read(pkcs8: Secret) -> Result<Self, String> {
         let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
-        let kind = key.kind().ok_or_else(|| {
-            let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            format!("keys of this kind are not supported: use {}", kinds.join(", "))
-        })?;
+        let kind = key.kind().ok_or_else(unsupported)?;
         let public = public(kind, &key).ok_or("the key's public part cannot be made: give the key with its parts")?;
-        let material = Self { kind, pkcs8, public };
+        let material = Self { kind, site: Site::Here, pkcs8, public };
         material.try_out()?;
         Ok(material)
+    }
+
+    /// Reads the public part of a key whose private part is on other machines.
+    pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, String> {
+        let key = PKey::public(spki).ok_or("the key cannot be read: give a SubjectPublicKeyInfo in DER")?;
+        let kind = key.kind().ok_or_else(unsupported)?;
+        let material = Self { kind, site: Site::Elsewhere, pkcs8: Secret::from(&[][..]), public: spki.to_vec() };
+        // It is looked at once as sessions look at it.
+        material.open(&first_scheme(kind), "")?;
+        Ok(material)
+    }
+
+    /// Reads what [`Material::at_rest`] wrote.
+    pub(super) fn of_rest(bytes: Secret) -> Result<Self, String> {
+        if let Some(pkcs8) = bytes.expose().strip_prefix(BOTH) {
+            return Ok(Self { site: Site::Both, ..Self::read(pkcs8.into())? });
+        }
+        if let Some(spki) = bytes.expose().strip_prefix(ELSEWHERE) {
+            return Self::elsewhere(spki);
+        }
+        Self::read(bytes)
+    }
+
+    /// What is sealed of it.
+    pub(super) fn at_rest(&self) -> Secret {
+        match self.site {
+            Site::Here => self.pkcs8.clone(),
+            Site::Both => Secret::new([BOTH, self.pkcs8.expose()].concat()),
+            Site::Elsewhere => Secret::new([ELSEWHERE, &self.public].concat()),
+        }
+    }
+
+    /// The same key, where other machines have it as well, or no more.
+    pub(super) fn shared(&self, also: bool) -> Result<Self, String> {
+        if self.site == Site::Elsewhere {
+            return Err(
+                "the key is on other machines only: to have it here, delete it and import its private part".to_owned()
+            );
+        }
+        let site = if also { Site::Both } else { Site::Here };
+        Ok(Self { kind: self.kind, site, pkcs8: self.pkcs8.clone(), public: self.public.clone() })
     }
 
     /// Makes a new key.
@@ -36,13 +81,18 @@ impl Material {
         Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
     }
 
-    /// Opens a session of this scheme.
-    pub(crate) fn open(&self, scheme: &Scheme) -> Result<Session, String> {
+    /// Opens a session of this scheme on the key of this name.
+    pub(crate) fn open(&self, scheme: &Scheme, name: &str) -> Result<Session, String> {
         if !self.kind.does(scheme) {
             return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));
         }
-        let key = KeyMaterial::Private(self.encoded().ok_or(LIBRARY)?);
-        Session::open(&SessionSpec { scheme: scheme.clone(), key })
+        let session = if self.site == Site::Elsewhere {
+            Session::open_public(scheme, &self.public)?
+        } else {
+            let key = KeyMaterial::Private(self.encoded().ok_or(LIBRARY)?);
+            Session::open(&SessionSpec { scheme: scheme.clone(), key })?
+        };
+        Ok(session.with_site(name, scheme, self.site))
     }
 
     /// The private key in the encoding that its scheme takes.
@@ -55,7 +105,7 @@ impl Material {
 
     /// A key whose parts do not fit each other would make signatures that nobody can verify.
     fn try_out(&self) -> Result<(), String> {
-        let session = self.open(&first_scheme(self.kind))?;
+        let session = self.open(&first_scheme(self.kind), "")?;
         if session.class(Op::Sign).is_none() {
             return Ok(());
         }
@@ -69,6 +119,11 @@ impl Material {
         });
         tried.map(|_| ()).map_err(|_| "the parts of the key do not fit each other: export it again".to_owned())
     }
+}
+
+fn unsupported() -> String {
+    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+    format!("keys of this kind are not supported: use {}", kinds.join(", "))
 }
 
 /// The public part of a raw private key.

@@ -2,7 +2,7 @@
 
 use super::material::Material;
 use super::vault::{Doubt, Found, Vault};
-use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, check_name};
+use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
 use crate::config::{KeysConfig, check_passphrase};
 use crate::engine::crypto::Session;
 use crate::spec::{DecryptionPadding, Scheme, Secret};
@@ -98,7 +98,8 @@ impl Store {
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, acl, pkcs8 } in found {
-            let entered = store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::read(pkcs8)?, acl));
+            let entered =
+                store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, acl));
             entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
         }
         store.rest = Rest::Vault(Box::new(vault));
@@ -168,7 +169,7 @@ impl Store {
     /// Puts a key in that was read or made elsewhere.
     pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, Reason> {
         self.check_new(name, &acl)?;
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.pkcs8))?;
+        let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.at_rest()))?;
         Ok(Changed { what: self.enter(name, material, acl)?, doubt })
     }
 
@@ -229,8 +230,8 @@ impl Store {
     /// Lets others use a key. Returns its place, whose sessions are to be closed where they are no longer permitted.
     pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, Reason> {
         check_acl(&acl)?;
-        let pkcs8 = self.keys.get(name).ok_or_else(|| unknown(name))?.material.pkcs8.clone();
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &pkcs8))?;
+        let bytes = self.keys.get(name).ok_or_else(|| unknown(name))?.material.at_rest();
+        let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.acl = acl;
         Ok(Changed { what: key.place, doubt })
@@ -240,6 +241,27 @@ impl Store {
     pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, Reason> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         self.set_acl(name, key.acl.changed(add, remove))
+    }
+
+    /// Other machines have a key as well from now on, or no more. Returns its place. Sessions that are open are as before:
+    /// who closes the ways to those machines does so by the place.
+    pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, Reason> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        let (material, acl) =
+            (key.material.shared(also).map_err(|why| format!("key {name:?}: {why}"))?, key.acl.clone());
+        let bytes = material.at_rest();
+        let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
+        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        key.material = Arc::new(material);
+        key.sessions.clear();
+        Ok(Changed { what: key.place, doubt })
+    }
+
+    /// The place of a key that other machines offer: of this name and with this public part. `None`: there is none, or they
+    /// are not to have it.
+    pub(crate) fn offered(&self, name: &str, public: &[u8]) -> Option<u16> {
+        let key = self.keys.get(name)?;
+        (key.material.site != Site::Here && key.material.public == public).then_some(key.place)
     }
 
     /// Gives the keys at rest away to be sealed anew. Until they are taken back keys are used, and not changed.
@@ -284,7 +306,13 @@ impl Store {
 
 impl Key {
     fn entry(&self, name: &str, at_rest: bool) -> KeyEntry {
-        KeyEntry { name: name.to_owned(), kind: self.material.kind, acl: self.acl.clone(), at_rest }
+        KeyEntry {
+            name: name.to_owned(),
+            kind: self.material.kind,
+            acl: self.acl.clone(),
+            at_rest,
+            site: self.material.site,
+        }
     }
 
     /// The session of this scheme, if there is one to share.
@@ -368,7 +396,7 @@ mod tests {
         match store.ready("www", scheme, asker)? {
             Ready::Session(session) => Ok(session),
             Ready::Material(material) => {
-                let session = material.open(scheme)?;
+                let session = material.open(scheme, "www")?;
                 store.keep("www", &material, scheme, session, asker)
             }
         }
@@ -434,13 +462,44 @@ mod tests {
     fn what_was_opened_while_the_key_changed_is_not_kept() {
         let mut store = with_key();
         let Ready::Material(material) = store.ready("www", &pss(20), &peer(7)).unwrap() else { panic!("none is kept") };
-        let opened = || material.open(&pss(20)).unwrap();
+        let opened = || material.open(&pss(20), "www").unwrap();
         store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).unwrap();
         assert!(store.keep("www", &material, &pss(20), opened(), &peer(7)).unwrap_err().contains("may not use"));
         store.delete("www").unwrap();
         assert!(store.keep("www", &material, &pss(20), opened(), &peer(0)).unwrap_err().contains("no key"));
         import(&mut store, "www", RSA, Acl::default());
         assert!(store.keep("www", &material, &pss(20), opened(), &peer(0)).unwrap_err().contains("replaced"));
+    }
+
+    #[test]
+    fn only_a_key_that_others_may_have_is_taken_from_them_and_only_with_its_public_part() {
+        let mut store = with_key();
+        let public = store.keys["www"].material.public.clone();
+        assert_eq!(store.offered("www", &public), None, "it is here only");
+        let kept = open(&mut store, &pss(20));
+        store.share("www", true).unwrap();
+        assert_eq!((store.offered("www", &public), store.offered("www", b"another")), (Some(0), None));
+        assert!(!Arc::ptr_eq(&kept, &open(&mut store, &pss(20))), "the old one knows nothing of other machines");
+        assert_eq!(store.list("")[0].site, Site::Both);
+        store.share("www", false).unwrap();
+        assert_eq!((store.offered("www", &public), store.list("")[0].site), (None, Site::Here));
+        store.insert("far", Material::elsewhere(&public).unwrap(), Acl::default()).unwrap();
+        assert_eq!((store.offered("far", &public), store.list("")[0].site), (Some(1), Site::Elsewhere));
+        assert!(store.share("far", false).unwrap_err().contains("other machines only"));
+    }
+
+    #[test]
+    fn a_key_comes_back_from_rest_with_its_site() {
+        let here = Material::read(EC.into()).unwrap();
+        let both = here.shared(true).unwrap();
+        let elsewhere = Material::elsewhere(&here.public).unwrap();
+        for material in [here, both, elsewhere] {
+            let back = Material::of_rest(material.at_rest()).unwrap();
+            assert_eq!((back.site, back.kind, &back.public), (material.site, material.kind, &material.public));
+        }
+        for wrong in [&[1][..], &[2], &[2, 0x30], &[3]] {
+            assert!(Material::of_rest(wrong.into()).is_err());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::sessions::Sessions;
 use crate::counters::LaneBlock;
+use crate::device::Said;
 use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::flag::Flag;
@@ -45,6 +46,8 @@ pub(super) enum Event {
     Freed(LaneKey),
     /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
+    /// The link of this gateway says something.
+    Gateway(LaneKey, Said),
 }
 
 /// What a sidecore is to do between two requests.
@@ -88,6 +91,11 @@ impl<S> Mailbox<S> {
 }
 
 impl<S> SidecoreHandle<S> {
+    /// Rung to wake it.
+    pub(super) fn bell(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
     /// A sidecore that is gone takes no commands; `Service::is_alive` tells.
     pub(super) fn send(&self, command: impl FnOnce(&mut S) + Send + 'static) {
         if self.commands.send(Box::new(command)).is_ok() {

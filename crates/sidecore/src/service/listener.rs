@@ -8,6 +8,7 @@
 
 mod attach;
 mod connections;
+mod gateways;
 mod keys;
 mod sessions;
 mod settings;
@@ -29,6 +30,7 @@ use crate::sys::poller::{BATCH, Poller};
 use crate::sys::{clock, message, wake};
 use attach::Attached;
 use connections::{Ending, receive_request};
+use gateways::Gateway;
 use keys::OwnKey;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
@@ -135,6 +137,8 @@ pub(super) struct Listener {
     outcomes: Receiver<(LaneKey, Made)>,
     /// Keys that were made for programs and still have their connections.
     made: HashMap<KeyToken, Arc<Material>>,
+    /// Connections that serve remote devices.
+    gateways: HashMap<LaneKey, Gateway>,
     closer: Closer,
 }
 
@@ -162,6 +166,7 @@ impl Listener {
             sealer: opener("sidecore-sealer")?,
             outcomes,
             made: HashMap::new(),
+            gateways: HashMap::new(),
             closer: Closer::new(setup.tell.clone(), setup.wake.clone()),
             reserved: connections::reserved(),
             refuses_descriptors: message::refuses_descriptors(&setup.socket),
@@ -272,6 +277,7 @@ impl Listener {
             Event::LaneClosed(key, left) => self.dispose(key, left),
             Event::Freed(key) => self.freed(key),
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
+            Event::Gateway(key, said) => self.gateway_said(key, said),
         }
     }
 
@@ -349,6 +355,10 @@ impl Listener {
             Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
             Request::Keys(command) => self.keys(key, command),
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
+            Request::Gateway(hello) => match self.gateway(key, &hello) {
+                Ok(()) => return Ok(()),
+                Err(reason) => Err(reason),
+            },
             Request::PublicPart { kind, raw } => {
                 let work = move || public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))));
                 self.opener.order(self.user(key), key, work);

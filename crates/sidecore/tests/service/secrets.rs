@@ -17,6 +17,7 @@ use sidecore::core::session::Op;
 use sidecore::engine::crypto::{
     DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
 };
+use sidecore::gateway::Hello;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
 use std::collections::HashSet;
@@ -26,6 +27,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
+const SPKI: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
 const PACKET: usize = 16 * 1024;
 /// So many bytes in a row are no chance.
@@ -173,6 +175,13 @@ fn requests() -> Vec<Request> {
         requests.push(Request::KeyInfo { name: text(name) });
     }
     requests.push(open(schemes().remove(0), &"w".repeat(PACKET - 100)));
+    requests.push(Request::Keys(KeyCommand::ImportPublic {
+        name: text("far"),
+        public: SPKI.into(),
+        acl: Acl::default(),
+    }));
+    requests.push(Request::Keys(KeyCommand::Share { name: text("www"), also: true }));
+    requests.push(Request::Gateway(Hello { version: 1, device: text("far") }));
     requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
     requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
     requests
@@ -200,6 +209,9 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::ChangePassphrase { .. }) => 11,
         Request::MakeKey(_) => 12,
         Request::PublicPart { .. } => 13,
+        Request::Keys(KeyCommand::ImportPublic { .. }) => 14,
+        Request::Keys(KeyCommand::Share { .. }) => 15,
+        Request::Gateway(_) => 16,
     }
 }
 
@@ -222,6 +234,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::PassphraseChanged { .. } => 10,
         // Only said of a key that nobody outside knows, and built of its public part.
         Reply::KeyMade { .. } => 11,
+        // Only said to gateways of a device: the name of a farm, and limits.
+        Reply::Gateway(_) => 12,
     }
 }
 
@@ -244,7 +258,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..14).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..17).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..8).collect::<Vec<_>>());
     // The search finds what is there: the modulus in answers, the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));

@@ -26,8 +26,18 @@ pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Ope
     if !key.private {
         return Err(wrong_kind("a private RSA key"));
     }
+    opened(padding, key)
+}
+
+/// On the public part, in DER: only the lengths of what the private part does.
+pub(super) fn public(padding: &DecryptionPadding, spki: &[u8]) -> Result<Opened, String> {
+    opened(padding, Key::open(&key::RSA, &KeyMaterial::Public(spki.to_vec()))?)
+}
+
+fn opened(padding: &DecryptionPadding, key: Key) -> Result<Opened, String> {
     let mut rejection = None;
     match padding {
+        DecryptionPadding::Pkcs1 if !key.private => {}
         DecryptionPadding::Pkcs1 => rejection = Some(ImplicitRejection::new(&key.pkey)?.into()),
         DecryptionPadding::Oaep { hash, label, .. } => {
             key.check_room(2 * hash.len() + 2)?;

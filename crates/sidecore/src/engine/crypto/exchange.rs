@@ -26,6 +26,16 @@ pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
     Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(Exchange(key)) })
 }
 
+/// On the public part, in DER: what takes no private key, and the lengths of what does.
+pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
+    let (algorithm, ops, what): (_, &[Op], _) = match kind {
+        Kind::X25519 => (Algorithm::X25519, &[Op::Derive], "a public X25519 key in DER"),
+        _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
+    };
+    let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| malformed(what))?;
+    Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange(key)) })
+}
+
 pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
     let (key, ops): (_, &[Op]) = match key {
         KeyMaterial::Private(secret) => {
@@ -57,6 +67,11 @@ impl Mechanism for Exchange {
             _ => (X25519_LEN, SECRET_LEN),
         };
         check_input(head_len == 0 && input_len == input).map(|()| output)
+    }
+
+    // A secret of zeros would be known to everybody.
+    fn fits(&self, _op: Op, _input: &[u8], secret: &[u8]) -> bool {
+        secret.len() == SECRET_LEN && secret.iter().any(|byte| *byte != 0)
     }
 
     fn run(&self, op: Op, _head_len: usize, input: &[u8], output: &mut [u8]) -> Written {

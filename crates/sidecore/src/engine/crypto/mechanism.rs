@@ -2,6 +2,7 @@
 
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
 
@@ -28,6 +29,18 @@ pub(super) trait Mechanism: Send + Sync {
 
     /// Does it in private memory.
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written;
+
+    /// Writes the digest of a message to the front of `made`, which may be signed in the message's place; its length. `None`:
+    /// the input itself is needed.
+    fn digest(&self, _op: Op, _message: &[u8], _made: &mut [u8; hash::MAX_LEN]) -> Option<usize> {
+        None
+    }
+
+    /// Whether that can be the result of `op` on this input, as far as the public part of the key tells. The input is a
+    /// digest where [`digest`](Self::digest) makes one.
+    fn fits(&self, _op: Op, _input: &[u8], _result: &[u8]) -> bool {
+        true
+    }
 
     /// Does it in shared memory, where this is safe and faster than copying.
     fn run_spans(&self, _op: Op, _head_len: usize, _input: Span<'_>, _output: Span<'_>) -> Option<Written> {

@@ -12,7 +12,7 @@ use super::mechanism::{Mechanism, Opened, Written, check_hash, check_input, chec
 use crate::ffi::hash;
 use crate::ffi::operation::Padding;
 use crate::ffi::pkey::PKey;
-use crate::spec::{Hash, KeyMaterial, SaltLength, SignaturePadding};
+use crate::spec::{Hash, KeyMaterial, SaltLength, Scheme, SignaturePadding};
 
 /// Lengths of the digests that ECDSA signs, in bytes: SHA-1's, which old protocols still sign, to SHA-512's.
 const DIGEST_LEN: RangeInclusive<usize> = 20..=64;
@@ -27,6 +27,17 @@ enum Signs {
     Digests,
     /// Messages as they are: the algorithm takes its own digests.
     Whole,
+}
+
+impl Signs {
+    /// What a private key does.
+    fn ops(&self) -> &'static [Op] {
+        match self {
+            Self::Messages(_) => &[Op::Sign, Op::SignDigest, Op::Verify],
+            Self::Digests => &[Op::SignDigest, Op::Verify],
+            Self::Whole => &[Op::Sign, Op::Verify],
+        }
+    }
 }
 
 struct Signatures {
@@ -66,14 +77,21 @@ pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, S
     Ok(open(Key::open(family, key)?, Padding::None, Signs::Whole, DIGEST_LEN))
 }
 
+/// What a private key does in a session of this scheme, if it signs.
+pub(super) fn private_ops(scheme: &Scheme) -> Option<&'static [Op]> {
+    let signs = match scheme {
+        Scheme::RsaSignature { padding: SignaturePadding::Pkcs1 | SignaturePadding::Pss { .. }, hash }
+        | Scheme::Ecdsa { hash } => Signs::Messages(*hash),
+        Scheme::RsaSignature { .. } | Scheme::EcdsaRaw => Signs::Digests,
+        Scheme::Ed25519 | Scheme::MlDsa65 => Signs::Whole,
+        _ => return None,
+    };
+    Some(signs.ops())
+}
+
 fn open(key: Key, padding: Padding, signs: Signs, digest: RangeInclusive<usize>) -> Opened {
     let Key { algorithm, pkey, private } = key;
-    let ops: &[Op] = match signs {
-        _ if !private => &[Op::Verify],
-        Signs::Messages(_) => &[Op::Sign, Op::SignDigest, Op::Verify],
-        Signs::Digests => &[Op::SignDigest, Op::Verify],
-        Signs::Whole => &[Op::Sign, Op::Verify],
-    };
+    let ops = if private { signs.ops() } else { &[Op::Verify] };
     let longest = pkey.len();
     Opened { algorithm, ops, mechanism: Box::new(Signatures { key: pkey, padding, signs, digest, longest }) }
 }
@@ -110,5 +128,22 @@ impl Mechanism for Signatures {
             return check_verified(self.key.verify(&self.padding, digest, signature));
         }
         self.key.sign(&self.padding, digest, output).ok_or(Refusal::Internal)
+    }
+
+    fn digest(&self, op: Op, message: &[u8], made: &mut [u8; hash::MAX_LEN]) -> Option<usize> {
+        match self.signs {
+            Signs::Messages(hash) if op == Op::Sign => {
+                hash::digest(hash, message.into(), made);
+                Some(hash.len())
+            }
+            _ => None,
+        }
+    }
+
+    fn fits(&self, _op: Op, input: &[u8], signature: &[u8]) -> bool {
+        match self.signs {
+            Signs::Whole => self.key.verify_message(input, signature),
+            Signs::Messages(_) | Signs::Digests => self.key.verify(&self.padding, input, signature),
+        }
     }
 }

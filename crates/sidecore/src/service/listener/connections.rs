@@ -119,6 +119,7 @@ impl Listener {
             return;
         };
         self.poller.remove(&socket);
+        self.gateways.remove(&key);
         if busy {
             self.opener.forget(client.0, key);
             self.maker.forget(client.0, key);

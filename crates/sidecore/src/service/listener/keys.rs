@@ -73,6 +73,22 @@ impl Listener {
             KeyCommand::ChangePassphrase { passphrase } => {
                 return self.change_passphrase(key, passphrase).map(|()| None);
             }
+            KeyCommand::ImportPublic { name, public, acl } => {
+                self.setup.store.check_new(&name, &acl)?;
+                self.opener.order(self.user(key), key, move || {
+                    let material = Material::elsewhere(&public)?;
+                    Ok(then(move |listener| {
+                        listener.administers(key, "see and change the keys")?;
+                        listener.stored(&name, material, acl)
+                    }))
+                });
+                return Ok(None);
+            }
+            KeyCommand::Share { name, also } => {
+                let shared = self.setup.store.share(&name, also)?;
+                self.offers_changed(&name);
+                shared
+            }
             KeyCommand::List { after } => return Ok(Some(Reply::Keys(self.setup.store.list(&after)))),
             KeyCommand::Delete { name } => self.setup.store.delete(&name)?,
             KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
@@ -80,6 +96,7 @@ impl Listener {
         };
         self.close_sessions_on(place);
         if deletes {
+            self.forget_offers(place);
             self.setup.counters.close_key(place.into());
         }
         doubt.map_or(Ok(Some(Reply::Done)), Err)
@@ -107,6 +124,7 @@ impl Listener {
             self.setup.store.delete(name)?;
             return Err(format!("{error}: the counter file has no room for the key; make room on its file system"));
         }
+        self.offers_changed(name);
         doubt.map_or(Ok(Reply::Keys(vec![entry])), Err)
     }
 

@@ -17,7 +17,7 @@ impl Listener {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
                 Ready::Material(material) => self.opener.order(user, key, move || {
-                    let session = material.open(&scheme).map_err(|why| format!("key {name:?}: {why}"))?;
+                    let session = material.open(&scheme, &name).map_err(|why| format!("key {name:?}: {why}"))?;
                     // If it is still that key and still permitted.
                     Ok(then(move |listener| {
                         let asker = listener.asker(key)?;
@@ -29,7 +29,7 @@ impl Listener {
             KeyMaterial::Made(token) => {
                 let material = self.made_key(token)?;
                 self.opener.order(user, key, move || {
-                    let session = Arc::new(material.open(&scheme)?);
+                    let session = Arc::new(material.open(&scheme, "")?);
                     Ok(then(move |listener| listener.enter(key, session)))
                 });
             }

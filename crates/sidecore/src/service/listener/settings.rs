@@ -1,7 +1,7 @@
 //! What `sidecore set` changes while the service runs.
 
 use super::{Listener, Reply};
-use crate::config::{HOPS, Setting, in_force};
+use crate::config::{DeviceKind, HOPS, Setting, in_force};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::{Reactor, write_record};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -33,6 +33,12 @@ impl Listener {
             Setting::Order(order) => {
                 self.setup.config.order = order;
                 self.setup.sidecores.iter().for_each(|sidecore| sidecore.send(move |reactor| reactor.set_order(order)));
+            }
+            Setting::AddDevice(device) if device.kind == DeviceKind::Remote => {
+                let taken = self.setup.config.devices.iter().any(|other| other.name == device.name);
+                ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
+                // It is there when its gateway is.
+                self.setup.config.devices.push(device);
             }
             Setting::AddDevice(device) => {
                 let only = device.sidecore;

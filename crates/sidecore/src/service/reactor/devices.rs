@@ -2,8 +2,9 @@
 
 use super::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
-use crate::counters::{DeviceBlock, DeviceCounter};
-use crate::device::{Emulated, Port, Worker, WorkerOptions};
+use crate::counters::{DeviceBlock, DeviceCounter, SidecoreCounter};
+use crate::device::{Emulated, Port, Remote, Worker, WorkerOptions};
+use crate::service::command::LaneKey;
 use sidecore_core::dispatch::{Capability, DeviceState, Dispatch, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;
@@ -13,6 +14,8 @@ use sidecore_core::time::Nanos;
 const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);
 /// The time of the reference on a device of weight 1000, ns.
 const FASTEST: Nanos = 1_000;
+/// What the way to another machine and back takes until it is learnt, ns.
+const FIRST_WAY: Nanos = 500_000;
 
 /// One device.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(super) struct Device {
     pub(super) counters: DeviceBlock,
     /// Requests handed to it, and bytes of their input.
     handed: (u64, u64),
+    /// The gateway that serves it, if it is remote.
+    gateway: Option<LaneKey>,
 }
 
 impl Device {
@@ -47,7 +52,9 @@ impl Device {
 impl Reactor {
     pub(super) fn add_configured_devices(&mut self) -> Result<(), String> {
         for config in self.hands.setup.config.devices.clone() {
-            if config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index) {
+            let is_here = config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index);
+            // A remote one is there when its gateway is.
+            if is_here && config.kind != DeviceKind::Remote {
                 self.add_device(&config)?;
             }
         }
@@ -55,27 +62,72 @@ impl Reactor {
     }
 
     pub(in crate::service) fn add_device(&mut self, config: &DeviceConfig) -> Result<(), String> {
-        let taken = |(index, device): (usize, &Device)| {
-            device.name == config.name && self.sidecore.dispatch().device_state(index) != DeviceState::Gone
-        };
+        self.enter(config, None)
+    }
+
+    /// A remote device is there, as long as its gateway's link.
+    pub(in crate::service) fn join(
+        &mut self,
+        config: &DeviceConfig,
+        gateway: LaneKey,
+        port: Remote,
+    ) -> Result<(), String> {
+        // One of the same name had a gateway that is gone.
+        let before = (0..self.hands.devices.len()).find(|index| {
+            let device = &self.hands.devices[*index];
+            device.gateway.is_some() && device.name == config.name && self.is_there(*index)
+        });
+        if let Some(before) = before {
+            self.sidecore.kill(&mut self.hands, before);
+        }
+        self.enter(config, Some((gateway, port)))
+    }
+
+    /// The machines behind a gateway have the key of this place, or no more.
+    pub(in crate::service) fn hold(&mut self, gateway: LaneKey, place: u16, holds: bool) {
+        let found = self.hands.devices.iter().position(|device| device.gateway == Some(gateway));
+        if let Some(index) = found.filter(|index| self.is_there(*index)) {
+            self.sidecore.hold(index, place, holds);
+        }
+    }
+
+    /// A gateway answered what is not true.
+    pub(in crate::service) fn count_wrong_answer(&mut self) {
+        self.hands.counters.add(SidecoreCounter::WrongAnswers, 1);
+    }
+
+    fn is_there(&self, index: usize) -> bool {
+        self.sidecore.dispatch().device_state(index) != DeviceState::Gone
+    }
+
+    fn enter(&mut self, config: &DeviceConfig, remote: Option<(LaneKey, Remote)>) -> Result<(), String> {
+        let taken = |(index, device): (usize, &Device)| device.name == config.name && self.is_there(index);
         let (name, taken) = (&config.name, self.hands.devices.iter().enumerate().any(taken));
         ensure!(!taken, "there is a device {name:?} already: give this one another name");
         let index = self.sidecore.dispatch().next_device().ok_or_else(|| {
             format!("a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {name:?}")
         })?;
-        let (port, rates) = self.port(config)?;
+        let gateway = remote.as_ref().map(|(gateway, _)| *gateway);
+        let (port, rates) = match remote {
+            Some((_, port)) => {
+                let rates = self.hands.setup.calibration.rates(|here, _| here.saturating_add(FIRST_WAY));
+                (Some(Box::new(port) as Box<dyn Port>), rates)
+            }
+            None => self.port(config)?,
+        };
         let counters = self.hands.setup.counters.device(self.hands.setup.index * MAX_DEVICES + index);
         counters.open(&config.name, self.hands.setup.index as u32, config.kind.name(), place(config));
         let weight = config.weight.unwrap_or_else(|| weight(&rates));
         let capability = Capability {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
+            elsewhere: config.kind == DeviceKind::Remote,
             depth: config.depth,
             weight,
             rates,
         };
         self.sidecore.add_device(capability);
-        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0) };
+        let device = Device { name: config.name.clone(), port, counters, handed: (0, 0), gateway };
         match self.hands.devices.get_mut(index) {
             // That one is gone, and none of its requests is left.
             Some(gone) => *gone = device,
@@ -107,6 +159,9 @@ impl Reactor {
                 let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
                 let rates = self.hands.setup.calibration.rates(|_, bytes| emulated.time(bytes.into()));
                 Ok((Some(Box::new(emulated)), rates))
+            }
+            DeviceKind::Remote => {
+                Err(format!("device {:?} is remote: it is there when its gateway connects", config.name))
             }
         }
     }

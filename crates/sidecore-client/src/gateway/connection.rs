@@ -1,0 +1,79 @@
+//! The gateway's end of the connection.
+
+use super::{Ask, Hello, Tell, VERSION, Welcome, decode_ask, encode};
+use crate::client::{self, Error, Options, after, connect_trusted, question};
+use crate::control::{Reply, Request};
+use crate::sys::packet::{self, MAX_PACKET};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// Why a gateway has no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no service that can be asked.
+    #[error(transparent)]
+    Service(#[from] client::ConnectError),
+    /// The service takes no gateway for this device from this process: what is wrong and what to do.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A connection that serves a remote device. It never blocks: wait for its descriptor.
+#[derive(Debug)]
+pub struct Gateway {
+    socket: OwnedFd,
+}
+
+impl Gateway {
+    /// Connects to the service at the options' socket and names the device.
+    ///
+    /// # Errors
+    /// No service, none that is trusted, or the service's reason.
+    pub fn connect(options: &Options, device: &str) -> Result<(Self, Welcome), ConnectError> {
+        let deadline = after(options.patience);
+        let socket = connect_trusted(options, deadline)?;
+        let hello = Hello { version: VERSION, device: device.to_owned() };
+        match question(socket.as_fd(), &Request::Gateway(hello), deadline) {
+            Ok(Reply::Gateway(welcome)) => Ok((Self { socket }, welcome)),
+            Ok(other) => Err(ConnectError::Refused(Error::unexpected(other).to_string())),
+            Err(error) => Err(ConnectError::Refused(error.to_string())),
+        }
+    }
+
+    /// Says something to the service.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the service has not read what was said before; else it is gone.
+    pub fn tell(&self, message: &Tell<'_>) -> io::Result<()> {
+        let mut buffer = [0; MAX_PACKET];
+        let packet =
+            encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        packet::send(&self.socket, packet, &[])
+    }
+
+    /// What the service says next, borrowed from the buffer, which holds [`MAX_PACKET`] bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there; `UnexpectedEof`: the service is gone or has ended the connection; `InvalidData`: it
+    /// is no message of this protocol.
+    pub fn hear<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Ask<'b>> {
+        let (len, _) = packet::receive(&self.socket, buffer)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        decode_ask(&buffer[..len]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+impl AsFd for Gateway {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// For event loops that wait for descriptors by number.
+impl AsRawFd for Gateway {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}

@@ -1,0 +1,65 @@
+//! Messages there and back, and what is none.
+
+use super::*;
+use crate::spec::{Hash, SaltLength, SignaturePadding};
+use proptest::prelude::*;
+
+fn request<'a>(key: &'a str, input: &'a [u8]) -> Ask<'a> {
+    let padding = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest };
+    let scheme = Scheme::RsaSignature { padding, hash: Hash::Sha256 };
+    Ask::Request(Request { ticket: u64::MAX, key, scheme, operation: Operation::SignDigest, input })
+}
+
+#[test]
+fn messages_survive_the_wire_and_fit_a_packet() {
+    let mut buffer = [0; MAX_PACKET];
+    let (name, input) = ("n".repeat(MAX_NAME), [7; MAX_INPUT]);
+    for ask in [request(&name, &input), request("www", &[]), Ask::Beat] {
+        assert_eq!(decode_ask(encode(&ask, &mut buffer).unwrap()), Ok(ask));
+    }
+    let answer = |outcome| Tell::Answer(Answer { ticket: u64::MAX, outcome });
+    let (public, result) = ([7; MAX_PUBLIC], [7; MAX_RESULT]);
+    for tell in [
+        Tell::Offer(Offer { key: &name, public: &public }),
+        Tell::Withdraw(&name),
+        answer(Outcome::Done(&result)),
+        answer(Outcome::refused(Refusal::Authentication)),
+        answer(Outcome::Elsewhere),
+        Tell::Beat,
+    ] {
+        assert_eq!(decode_tell(encode(&tell, &mut buffer).unwrap()), Ok(tell));
+    }
+}
+
+#[test]
+fn what_is_beyond_a_limit_is_refused() {
+    let mut buffer = [0; MAX_PACKET];
+    let (name, input) = ("n".repeat(MAX_NAME + 1), [7; MAX_INPUT + 1]);
+    assert!(decode_ask(encode(&request(&name, &[]), &mut buffer).unwrap()).is_err());
+    assert!(decode_ask(encode(&request("www", &input), &mut buffer).unwrap()).is_err());
+    assert!(decode_tell(encode(&Tell::Withdraw(&name), &mut buffer).unwrap()).is_err());
+    let done = Tell::Answer(Answer { ticket: 1, outcome: Outcome::Done(&input) });
+    assert!(decode_tell(encode(&done, &mut buffer).unwrap()).is_err());
+    let len = encode(&Tell::Beat, &mut buffer).unwrap().len();
+    assert!(decode_tell(&buffer[..=len]).is_err(), "a tail");
+}
+
+#[test]
+fn operations_are_those_of_requests_that_take_a_private_key() {
+    for operation in Operation::ALL {
+        assert_eq!(Operation::of(operation.op()), Some(operation));
+    }
+    for op in [Op::Noop, Op::Encrypt, Op::Digest, Op::Verify, Op::Encapsulate] {
+        assert_eq!(Operation::of(op), None);
+    }
+    assert_eq!(Outcome::refused(Refusal::Authentication).refusal(), Some(Refusal::Authentication));
+    assert_eq!((Outcome::Refused(250).refusal(), Outcome::Elsewhere.refusal()), (None, None));
+}
+
+proptest! {
+    #[test]
+    fn any_packet_is_a_message_or_an_error(packet in proptest::collection::vec(any::<u8>(), 0..600)) {
+        let _ = decode_ask(&packet);
+        let _ = decode_tell(&packet);
+    }
+}

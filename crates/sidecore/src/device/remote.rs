@@ -1,0 +1,175 @@
+//! A device whose work other machines do: a gateway process is asked over its socket.
+//!
+//! Each gateway has a thread, the link, which gathers what is asked for, sends it, takes answers and verifies signatures:
+//! a gateway that is slow, silent or hostile holds up that thread alone. Sidecores share the link, each by two wait-free
+//! queues. A result stays in private memory until its sidecore takes it, so a link that ends has written nothing to any lane.
+
+mod link;
+mod table;
+
+pub(crate) use link::{Fault, LinkOptions, Said};
+
+use super::{Port, Request};
+use crate::engine::execute::deliver;
+use crate::sys::wake;
+use link::Link;
+use rtrb::{Consumer, Producer, RingBuffer};
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::order::Schedule;
+use sidecore_core::sidecore::{Health, Reply};
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A request on its way to the link, with room for its result.
+struct Handed {
+    ticket: Ticket,
+    request: Request,
+    buffer: Vec<u8>,
+}
+
+/// An answer on its way back.
+struct Answered {
+    reply: Reply,
+    request: Request,
+    result: Vec<u8>,
+}
+
+/// What a link shares with everybody who has to do with it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// Rung while the link sleeps.
+    wake: OwnedFd,
+    armed: AtomicU64,
+    killed: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Control {
+    /// The link ends at its next step.
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        wake::ring(&self.wake);
+    }
+
+    fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+}
+
+/// One sidecore's end of a link, as the link has it.
+struct End {
+    requests: Consumer<Handed>,
+    replies: Producer<Answered>,
+    armed: Arc<AtomicU64>,
+    /// Rung when an answer is there and the sidecore sleeps.
+    sidecore: Arc<OwnedFd>,
+}
+
+/// One sidecore's end of a link.
+pub(crate) struct Remote {
+    requests: Producer<Handed>,
+    replies: Consumer<Answered>,
+    armed: Arc<AtomicU64>,
+    control: Arc<Control>,
+    /// Buffers of results that were delivered, to be used again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Remote {
+    /// Starts the link of a gateway, with an end for each sidecore, of which these are the bells.
+    pub(crate) fn start(
+        options: LinkOptions,
+        sidecores: impl Iterator<Item = Arc<OwnedFd>>,
+    ) -> io::Result<(Arc<Control>, Vec<Self>)> {
+        let control = Arc::new(Control {
+            wake: wake::event()?,
+            armed: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        });
+        let depth = options.depth as usize;
+        let pairs = sidecores.map(|sidecore| {
+            let (requests, their_requests) = RingBuffer::new(depth);
+            // An answer to each request finds room, whenever the sidecore looks.
+            let (their_replies, replies) = RingBuffer::new(depth);
+            let armed = Arc::new(AtomicU64::new(0));
+            let end = End { requests: their_requests, replies: their_replies, armed: armed.clone(), sidecore };
+            (Self { requests, replies, armed, control: control.clone(), spare: Vec::with_capacity(depth) }, end)
+        });
+        let (ports, ends): (Vec<_>, Vec<_>) = pairs.unzip();
+        Link::start(options, ends, control.clone())?;
+        Ok((control, ports))
+    }
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote").field("control", &self.control).finish_non_exhaustive()
+    }
+}
+
+impl Port for Remote {
+    // The order on other machines is theirs.
+    fn submit(&mut self, ticket: Ticket, _: Schedule, request: Request) {
+        let buffer = self.spare.pop().unwrap_or_default();
+        // A full queue would mean that dispatch gave more than the device's depth.
+        let queued = self.requests.push(Handed { ticket, request, buffer }).is_ok();
+        debug_assert!(queued, "more requests than the device's depth");
+    }
+
+    fn poll(&mut self, _: Nanos) -> Option<(Reply, Request)> {
+        let Answered { reply, request, result } = self.replies.pop().ok()?;
+        if reply.outcome.is_ok() {
+            deliver(&request.memory, &request.submission, &result);
+        }
+        self.spare.push(result);
+        Some((reply, request))
+    }
+
+    fn ring(&mut self) {
+        if Doorbell(&self.control.armed).must_wake() {
+            wake::ring(&self.control.wake);
+        }
+    }
+
+    fn arm(&self) {
+        Doorbell(&self.armed).arm();
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    fn disarm(&self) {
+        Doorbell(&self.armed).disarm();
+    }
+
+    fn health(&self) -> Health {
+        if self.control.ended.load(Ordering::Acquire) { Health::Dead } else { Health::Alive }
+    }
+
+    fn kill(&mut self) {
+        self.control.kill();
+    }
+
+    /// The link writes to no lane, so there is nothing to wait for.
+    fn revoke(&mut self) -> Health {
+        self.kill();
+        Health::Dead
+    }
+
+    /// Lets go of the requests that it never took, and of the lanes that they keep.
+    fn forget(&mut self) {
+        (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,418 @@
+//! The thread of one gateway. Whatever the gateway says is an allegation.
+
+use super::table::{Open, Table};
+use super::{Answered, Control, End, Handed};
+use crate::engine::execute::{collect, room_of};
+use crate::sys::message;
+use crate::sys::{clock, cpu, wake};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use sidecore_client::gateway::{
+    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Outcome, Request, SILENCE, Tell, decode_tell,
+    encode,
+};
+use sidecore_client::sys::clock::timespec;
+use sidecore_client::sys::packet;
+use sidecore_core::doorbell::Doorbell;
+use sidecore_core::session::Refusal;
+use sidecore_core::sidecore::Reply;
+use sidecore_core::time::Nanos;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// Messages taken from the gateway before anything else is looked at.
+const HEARD_AT_ONCE: usize = 64;
+/// Most news of keys that the control thread has not heard yet; then the gateway is not listened to.
+const UNHEARD: usize = 256;
+/// Most messages that are no answers in the time of [`SECOND`].
+const MOST_NEWS: u32 = 2 * MAX_OFFERS as u32;
+const SECOND: Nanos = 1_000_000_000;
+
+/// What a link is started with.
+pub(crate) struct LinkOptions {
+    pub(crate) name: String,
+    /// Where its thread runs.
+    pub(crate) free: Vec<usize>,
+    /// Most requests of each sidecore.
+    pub(crate) depth: u32,
+    /// Largest input of a request on a lane.
+    pub(crate) max_request: u32,
+    /// A request without an answer for so long means that the gateway is dead.
+    pub(crate) timeout: Nanos,
+    pub(crate) socket: OwnedFd,
+    /// Told what the gateway says of keys, and that the link has ended.
+    pub(crate) tell: Box<dyn Fn(Said) + Send>,
+}
+
+/// As long as the news is not dealt with, somebody has one of these.
+pub(crate) type Token = Arc<()>;
+
+/// What the control thread is told.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Other machines have a key of this name and public part.
+    Offered(String, Vec<u8>, Token),
+    /// They have it no more.
+    Withdrawn(String, Token),
+    /// The link has ended, for this reason. Whether the gateway has answered what was wrong.
+    Ended(String, Fault),
+}
+
+/// How a gateway ended its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is gone, or was taken away.
+    Gone,
+    /// It did not do what it must in time.
+    Late,
+    /// It said what no gateway says.
+    Hostile,
+    /// It answered what is not true.
+    Wrong,
+}
+
+type Stop = (String, Fault);
+
+/// The thread's state.
+pub(super) struct Link {
+    options: LinkOptions,
+    ends: Vec<End>,
+    control: Arc<Control>,
+    table: Table,
+    /// The packet that is said.
+    packet: Box<[u8; MAX_PACKET]>,
+    /// The packet that is heard.
+    heard: Vec<u8>,
+    /// A packet that the socket had no room for.
+    stuck: Vec<u8>,
+    token: Token,
+    /// The end whose requests are taken next.
+    turn: usize,
+    /// Which ends have answers that they may not know of.
+    answered: Vec<bool>,
+    heard_at: Nanos,
+    said_at: Nanos,
+    answered_at: Nanos,
+    /// Messages that are no answers, and since when they are counted.
+    news: (u32, Nanos),
+}
+
+impl Link {
+    pub(super) fn start(options: LinkOptions, ends: Vec<End>, control: Arc<Control>) -> io::Result<()> {
+        let name = format!("sidecore-{}", options.name);
+        thread::Builder::new().name(name).spawn(move || {
+            let now = clock::now();
+            let link = Self {
+                table: Table::new(options.depth as usize * ends.len()),
+                packet: Box::new([0; MAX_PACKET]),
+                heard: vec![0; MAX_PACKET],
+                stuck: Vec::with_capacity(MAX_PACKET),
+                token: Token::default(),
+                turn: 0,
+                answered: vec![false; ends.len()],
+                heard_at: now,
+                said_at: now,
+                answered_at: now,
+                news: (0, now),
+                options,
+                ends,
+                control,
+            };
+            link.run();
+        })?;
+        Ok(())
+    }
+
+    fn run(mut self) {
+        // The service checked that the cores exist; one that is taken away later costs speed only.
+        let _ = cpu::limit(&self.options.free);
+        cpu::precise_sleep();
+        let (why, fault) = loop {
+            if let Err(stop) = self.step() {
+                break stop;
+            }
+        };
+        let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, .. } = self;
+        // What it had is taken over by others only when nothing of it is here any more.
+        drop((table, socket));
+        control.ended.store(true, Ordering::Release);
+        for end in &ends {
+            wake::ring(&*end.sidecore);
+        }
+        tell(Said::Ended(why, fault));
+    }
+
+    fn step(&mut self) -> Result<(), Stop> {
+        if self.control.is_killed() {
+            return Err(("the device was taken away".to_owned(), Fault::Gone));
+        }
+        let mut moved = self.take()?;
+        moved |= self.hear()?;
+        self.announce();
+        let now = clock::now();
+        self.check(now)?;
+        if !moved {
+            self.sleep(now);
+        }
+        Ok(())
+    }
+
+    /// Sends requests, of all sidecores in turn, as long as the socket takes them. Whether there was one.
+    fn take(&mut self) -> Result<bool, Stop> {
+        if !self.stuck.is_empty() && !self.send_stuck()? {
+            return Ok(false);
+        }
+        let mut quiet = 0;
+        let mut moved = false;
+        while quiet < self.ends.len() && self.stuck.is_empty() && self.table.has_room() {
+            self.turn = (self.turn + 1) % self.ends.len();
+            match self.ends[self.turn].requests.pop() {
+                Ok(handed) => {
+                    (quiet, moved) = (0, true);
+                    self.send(handed)?;
+                }
+                Err(_) => quiet += 1,
+            }
+        }
+        Ok(moved)
+    }
+
+    fn send(&mut self, Handed { ticket, request, buffer }: Handed) -> Result<(), Stop> {
+        let (end, mut input) = (self.turn, self.table.buffer());
+        let prepared = self.prepare(&request, &mut input);
+        let open = Open { end, ticket, request, room: 0, sent_at: clock::now(), buffer, input };
+        let (room, operation) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => {
+                self.answer(open, Err(refusal));
+                return Ok(());
+            }
+        };
+        let Some(ticket) = self.table.enter(Open { room, ..open }) else { return Ok(()) };
+        let Some(open) = self.table.get(ticket) else { return Ok(()) };
+        let Some(elsewhere) = open.request.session.elsewhere() else { return Ok(()) };
+        let asked = Ask::Request(Request {
+            ticket,
+            key: &elsewhere.key,
+            scheme: elsewhere.scheme.clone(),
+            operation,
+            input: &open.input,
+        });
+        say(&self.options.socket, &asked, &mut self.packet, &mut self.stuck)?;
+        self.said_at = open.sent_at;
+        Ok(())
+    }
+
+    /// Gathers what is asked for. Returns the most bytes of the result, and the operation.
+    fn prepare(
+        &self,
+        request: &super::Request,
+        input: &mut Vec<u8>,
+    ) -> Result<(usize, sidecore_client::gateway::Operation), Refusal> {
+        let (session, submission) = (&request.session, &request.submission);
+        let room = room_of(session, submission)?;
+        if submission.input_len() > u64::from(self.options.max_request) || room > MAX_RESULT {
+            return Err(Refusal::TooLarge);
+        }
+        collect(&request.memory, submission, input);
+        let operation = session.abridge(submission.op(), input).ok_or(Refusal::Unsupported)?;
+        if input.len() > MAX_INPUT || session.elsewhere().is_none() {
+            return Err(Refusal::TooLarge);
+        }
+        Ok((room, operation))
+    }
+
+    /// Whether the packet that was stuck is on its way.
+    fn send_stuck(&mut self) -> Result<bool, Stop> {
+        match packet::send(&self.options.socket, &self.stuck, &[]) {
+            Ok(()) => {
+                self.stuck.clear();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(gone(&error)),
+        }
+    }
+
+    /// Takes what the gateway says. Whether it said something.
+    fn hear(&mut self) -> Result<bool, Stop> {
+        for heard in 0..HEARD_AT_ONCE {
+            if Arc::strong_count(&self.token) > UNHEARD {
+                // It is not its fault that nobody listens.
+                self.heard_at = clock::now();
+                return Ok(heard > 0);
+            }
+            let len = match message::receive(&self.options.socket, &mut self.heard) {
+                Ok(heard) if heard.len == 0 => {
+                    return Err(("the gateway closed its connection".to_owned(), Fault::Gone));
+                }
+                Ok(heard) => heard.len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(heard > 0),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    return Err((error.to_string(), Fault::Hostile));
+                }
+                Err(error) => return Err(gone(&error)),
+            };
+            self.heard_at = clock::now();
+            self.read(len)?;
+        }
+        Ok(true)
+    }
+
+    fn read(&mut self, len: usize) -> Result<(), Stop> {
+        let hostile = |why: &str| (why.to_owned(), Fault::Hostile);
+        // Taken out for the time that it is read.
+        let packet = std::mem::take(&mut self.heard);
+        let told = decode_tell(&packet[..len]).map_err(|_| hostile("what it says is no message of this protocol"));
+        let said = match told {
+            Ok(Tell::Answer(Answer { ticket, outcome })) => {
+                let open = self.table.take(ticket).ok_or_else(|| hostile("it answers what it was not asked"));
+                open.and_then(|open| self.outcome(open, outcome)).map(|()| None)
+            }
+            Ok(Tell::Offer(offer)) => {
+                Ok(Some(Said::Offered(offer.key.to_owned(), offer.public.to_vec(), self.token.clone())))
+            }
+            Ok(Tell::Withdraw(key)) => Ok(Some(Said::Withdrawn(key.to_owned(), self.token.clone()))),
+            Ok(Tell::Beat) => self.count_news().map(|()| None),
+            Err(stop) => Err(stop),
+        };
+        self.heard = packet;
+        if let Some(said) = said? {
+            self.count_news()?;
+            (self.options.tell)(said);
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, mut open: Open, outcome: Outcome<'_>) -> Result<(), Stop> {
+        let outcome = match outcome {
+            Outcome::Done(result) => {
+                let session = &open.request.session;
+                if result.len() > open.room || !session.fits(open.op(), &open.input, result) {
+                    let key = session.elsewhere().map_or("", |elsewhere| elsewhere.key.as_str());
+                    let why = format!("it answers a request on key {key:?} with what that key has not made");
+                    return Err((why, Fault::Wrong));
+                }
+                open.buffer.clear();
+                open.buffer.extend_from_slice(result);
+                Ok(result.len() as u32)
+            }
+            Outcome::Elsewhere => Err(Refusal::KeyElsewhere),
+            Outcome::Refused(_) => Err(match outcome.refusal() {
+                Some(
+                    reason @ (Refusal::Unsupported
+                    | Refusal::InputLength
+                    | Refusal::Authentication
+                    | Refusal::TooLarge
+                    | Refusal::Internal),
+                ) => reason,
+                // It is about that machine and not about the request.
+                Some(_) => Refusal::KeyElsewhere,
+                None => return Err(("it refuses for a reason that is none".to_owned(), Fault::Hostile)),
+            }),
+        };
+        self.answer(open, outcome);
+        Ok(())
+    }
+
+    fn answer(&mut self, open: Open, outcome: Result<u32, Refusal>) {
+        let Open { end, ticket, request, sent_at, buffer, input, .. } = open;
+        let now = clock::now();
+        // Many are on their way at a time: what counts is how soon one follows the other.
+        let took = now.saturating_sub(sent_at.max(self.answered_at));
+        self.answered_at = now;
+        self.table.give_back(input);
+        let reply = Reply { ticket, outcome, took };
+        // There is room for an answer to each request that was taken.
+        let queued = self.ends[end].replies.push(Answered { reply, request, result: buffer }).is_ok();
+        debug_assert!(queued, "more answers than requests");
+        self.answered[end] = true;
+    }
+
+    /// Rings the sidecores that sleep and have answers.
+    fn announce(&mut self) {
+        for (end, answered) in self.ends.iter().zip(&mut self.answered) {
+            if std::mem::take(answered) && Doorbell(&end.armed).must_wake() {
+                wake::ring(&*end.sidecore);
+            }
+        }
+    }
+
+    fn count_news(&mut self) -> Result<(), Stop> {
+        let (count, since) = &mut self.news;
+        if self.heard_at.saturating_sub(*since) > SECOND {
+            (*count, *since) = (0, self.heard_at);
+        }
+        *count += 1;
+        if *count > MOST_NEWS {
+            return Err((format!("it says more than {MOST_NEWS} things in a second"), Fault::Hostile));
+        }
+        Ok(())
+    }
+
+    /// What the time brings.
+    fn check(&mut self, now: Nanos) -> Result<(), Stop> {
+        let timeout = self.options.timeout;
+        let ms = |time: Nanos| time / 1_000_000;
+        if now.saturating_sub(self.heard_at) > SILENCE {
+            return Err((format!("it says nothing for {} ms", ms(SILENCE)), Fault::Late));
+        }
+        if self.table.oldest().is_some_and(|sent| now.saturating_sub(sent) > timeout) {
+            return Err((format!("it leaves a request without an answer for {} ms", ms(timeout)), Fault::Late));
+        }
+        if now.saturating_sub(self.said_at) < BEAT {
+            return Ok(());
+        }
+        if self.stuck.is_empty() {
+            say(&self.options.socket, &Ask::Beat, &mut self.packet, &mut self.stuck)?;
+            self.said_at = now;
+        } else if now.saturating_sub(self.said_at) > SILENCE.max(timeout) {
+            return Err((format!("it reads nothing for {} ms", ms(SILENCE.max(timeout))), Fault::Late));
+        }
+        Ok(())
+    }
+
+    /// Sleeps until somebody says something, or the next beat.
+    fn sleep(&self, now: Nanos) {
+        let bell = Doorbell(&self.control.armed);
+        bell.arm();
+        let asked = self.stuck.is_empty() && self.table.has_room();
+        let found = asked && self.ends.iter().any(|end| !end.requests.is_empty());
+        if !found && !self.control.is_killed() {
+            let listening = Arc::strong_count(&self.token) <= UNHEARD;
+            let mut of_socket = if listening { PollFlags::IN } else { PollFlags::empty() };
+            of_socket.set(PollFlags::OUT, !self.stuck.is_empty());
+            let mut sources =
+                [PollFd::new(&self.options.socket, of_socket), PollFd::new(&self.control.wake, PollFlags::IN)];
+            // A gateway that is not listened to is looked at again soon.
+            let beat = if listening { BEAT.saturating_sub(now.saturating_sub(self.said_at)) } else { BEAT / 20 };
+            // An interrupted wait is a short wait.
+            if poll(&mut sources, Some(&timespec(beat.clamp(100_000, BEAT)))).is_ok()
+                && !sources[1].revents().is_empty()
+            {
+                let _ = rustix::io::read(&self.control.wake, &mut [0; 8]);
+            }
+        }
+        bell.disarm();
+    }
+}
+
+/// Sends a message, or keeps it where the socket has no room.
+fn say(socket: &OwnedFd, message: &Ask<'_>, buffer: &mut [u8; MAX_PACKET], stuck: &mut Vec<u8>) -> Result<(), Stop> {
+    let packet = encode(message, buffer).map_err(|error| (error.to_string(), Fault::Late))?;
+    match packet::send(socket, packet, &[]) {
+        Ok(()) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(Errno::AGAIN.raw_os_error()) => {
+            stuck.extend_from_slice(packet);
+            Ok(())
+        }
+        Err(error) => Err(gone(&error)),
+    }
+}
+
+fn gone(error: &io::Error) -> Stop {
+    (format!("the gateway is gone ({error})"), Fault::Gone)
+}

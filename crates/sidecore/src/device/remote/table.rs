@@ -1,0 +1,117 @@
+//! Requests that a gateway has: each under a ticket of its own, given out once, so that an answer names one or none.
+
+use super::super::Request;
+use sidecore_core::inflight::Ticket;
+use sidecore_core::session::Op;
+use sidecore_core::time::Nanos;
+use std::collections::VecDeque;
+
+/// One of them.
+pub(super) struct Open {
+    /// The sidecore's end that it came from.
+    pub(super) end: usize,
+    pub(super) ticket: Ticket,
+    pub(super) request: Request,
+    /// Most bytes of its result.
+    pub(super) room: usize,
+    pub(super) sent_at: Nanos,
+    /// For its result.
+    pub(super) buffer: Vec<u8>,
+    /// What was sent.
+    pub(super) input: Vec<u8>,
+}
+
+impl Open {
+    pub(super) fn op(&self) -> Op {
+        self.request.submission.op()
+    }
+}
+
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    open: Option<Open>,
+}
+
+/// All of them. Nothing is allocated after it was made.
+pub(super) struct Table {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    /// Tickets in the order in which they were given out, with those that are answered.
+    order: VecDeque<u64>,
+    /// Buffers of inputs, to be used again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Table {
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            places: (0..depth).map(|_| Place::default()).collect(),
+            free: (0..depth as u32).rev().collect(),
+            order: VecDeque::with_capacity(2 * depth),
+            spare: Vec::with_capacity(depth),
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// An empty buffer for an input.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
+        self.spare.push(buffer);
+    }
+
+    /// Enters a request; its ticket. There is room.
+    pub(super) fn enter(&mut self, open: Open) -> Option<u64> {
+        let index = self.free.pop()?;
+        let place = &mut self.places[index as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.open = Some(open);
+        let ticket = u64::from(index) | u64::from(place.generation) << 32;
+        if self.order.len() == self.order.capacity() {
+            self.tidy();
+        }
+        self.order.push_back(ticket);
+        Some(ticket)
+    }
+
+    /// Takes out the request of a ticket. `None`: it is not open.
+    pub(super) fn take(&mut self, ticket: u64) -> Option<Open> {
+        let place = self.places.get_mut(ticket as u32 as usize)?;
+        let open = place.open.take_if(|_| u64::from(place.generation) == ticket >> 32)?;
+        self.free.push(ticket as u32);
+        Some(open)
+    }
+
+    /// When the oldest of them was sent.
+    pub(super) fn oldest(&mut self) -> Option<Nanos> {
+        while let Some(ticket) = self.order.front().copied() {
+            if let Some(open) = self.get(ticket) {
+                return Some(open.sent_at);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// The request of a ticket.
+    pub(super) fn get(&self, ticket: u64) -> Option<&Open> {
+        let place = self.places.get(ticket as u32 as usize)?;
+        place.open.as_ref().filter(|_| u64::from(place.generation) == ticket >> 32)
+    }
+
+    /// Forgets the order of what is answered: at most as many remain as there are places.
+    fn tidy(&mut self) {
+        let mut order = std::mem::take(&mut self.order);
+        order.retain(|ticket| self.get(*ticket).is_some());
+        self.order = order;
+    }
+}

@@ -1,0 +1,202 @@
+//! Sessions on keys that other machines have: what these are sent, and whether what they answer can be true.
+//!
+//! Where the private part is not here, its public part stands in its place: it does what takes no private key, knows the
+//! lengths of everything else, and verifies signatures. What other machines are told of a message is its digest, if the
+//! algorithm signs digests.
+
+use sidecore_client::gateway::Operation;
+use sidecore_core::session::{Op, Refusal};
+use sidecore_core::work::Reach;
+
+use super::mechanism::{Mechanism, Opened, Written};
+use super::{Session, decryption, exchange, key, signature};
+use crate::ffi::hash;
+use crate::keys::{Kind, Site};
+use crate::shm::span::Span;
+use crate::spec::{KeyMaterial, Scheme, SessionSpec};
+
+/// The key as other machines know it, and what is done with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere {
+    pub(crate) key: String,
+    pub(crate) scheme: Scheme,
+    /// It is here, too.
+    pub(super) both: bool,
+}
+
+impl Elsewhere {
+    /// Where the key for an operation is; it is kept at this place.
+    pub(super) fn reach(&self, place: u16, op: Op) -> Reach {
+        match (Operation::of(op), self.both) {
+            (None, _) => Reach::HERE,
+            (Some(_), true) => Reach::both(place),
+            (Some(_), false) => Reach::elsewhere(place),
+        }
+    }
+}
+
+impl Session {
+    /// A session on a key whose private part is not here. Its public part is a `SubjectPublicKeyInfo` in DER.
+    ///
+    /// # Errors
+    /// A scheme that the key cannot do, in words.
+    pub(crate) fn open_public(scheme: &Scheme, spki: &[u8]) -> Result<Self, String> {
+        let of_public = || KeyMaterial::Public(spki.to_vec());
+        let opened = match scheme {
+            Scheme::RsaSignature { padding, hash } => signature::rsa(*padding, *hash, &of_public())?,
+            Scheme::Ecdsa { hash } => signature::ecdsa(Some(*hash), &of_public())?,
+            Scheme::EcdsaRaw => signature::ecdsa(None, &of_public())?,
+            Scheme::Ed25519 => signature::whole(&key::ED25519, &of_public())?,
+            Scheme::MlDsa65 => signature::whole(&key::ML_DSA, &of_public())?,
+            Scheme::RsaDecryption { padding } => decryption::public(padding, spki)?,
+            Scheme::X25519 => exchange::public(Kind::X25519, spki)?,
+            Scheme::MlKem768 => exchange::public(Kind::MlKem768, spki)?,
+            Scheme::Noop | Scheme::Cipher(_) | Scheme::Digest(_) | Scheme::Hmac(_) => {
+                return Self::open(&SessionSpec { scheme: scheme.clone(), key: of_public() });
+            }
+        };
+        let Opened { algorithm, ops, mechanism } = opened;
+        let ops = signature::private_ops(scheme).unwrap_or(ops);
+        Ok(Self::of(scheme, Opened { algorithm, ops, mechanism: Box::new(Public(mechanism)) }))
+    }
+
+    /// The same session, on a key that other machines have under this name.
+    pub(crate) fn with_site(self, key: &str, scheme: &Scheme, site: Site) -> Self {
+        if site == Site::Here {
+            return self;
+        }
+        let elsewhere = Elsewhere { key: key.to_owned(), scheme: scheme.clone(), both: site == Site::Both };
+        Self { elsewhere: Some(Box::new(elsewhere)), ..self }
+    }
+
+    /// The key as other machines know it, if they have it.
+    pub(crate) fn elsewhere(&self) -> Option<&Elsewhere> {
+        self.elsewhere.as_deref()
+    }
+
+    /// What another machine is asked for in the place of `op`; of a message whose digest is enough, only that is left in
+    /// `input`. `None`: it takes no private key.
+    pub(crate) fn abridge(&self, op: Op, input: &mut Vec<u8>) -> Option<Operation> {
+        let mut made = [0; hash::MAX_LEN];
+        let Some(len) = self.mechanism.digest(op, input, &mut made) else { return Operation::of(op) };
+        input.clear();
+        input.extend(&made[..len]);
+        Some(Operation::SignDigest)
+    }
+
+    /// Whether that can be the result of `op` on an abridged input. What only the private part could tell is not known:
+    /// a plaintext and a shared secret are whatever the other machine says.
+    pub(crate) fn fits(&self, op: Op, input: &[u8], result: &[u8]) -> bool {
+        self.mechanism.fits(op, input, result)
+    }
+}
+
+/// The public part in the place of the whole key.
+struct Public(Box<dyn Mechanism>);
+
+impl Mechanism for Public {
+    fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written {
+        self.0.output_len(op, head_len, input_len)
+    }
+
+    /// What takes the private part comes here only by mistake.
+    fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written {
+        match Operation::of(op) {
+            None => self.0.run(op, head_len, input, output),
+            Some(_) => Err(Refusal::KeyElsewhere),
+        }
+    }
+
+    fn digest(&self, op: Op, message: &[u8], made: &mut [u8; hash::MAX_LEN]) -> Option<usize> {
+        self.0.digest(op, message, made)
+    }
+
+    fn fits(&self, op: Op, input: &[u8], result: &[u8]) -> bool {
+        self.0.fits(op, input, result)
+    }
+
+    fn run_spans(&self, op: Op, head_len: usize, input: Span<'_>, output: Span<'_>) -> Option<Written> {
+        if Operation::of(op).is_some() {
+            return None;
+        }
+        self.0.run_spans(op, head_len, input, output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{DecryptionPadding, Hash, SaltLength, Secret, SignaturePadding};
+
+    const RSA: [&[u8]; 2] =
+        [include_bytes!("keys/test-rsa-2048.pkcs8.der"), include_bytes!("keys/test-rsa-2048.spki.der")];
+    const P256: [&[u8]; 2] = [include_bytes!("keys/test-p-256.pkcs8.der"), include_bytes!("keys/test-p-256.spki.der")];
+    const ED: [&[u8]; 2] =
+        [include_bytes!("keys/test-ed25519.pkcs8.der"), include_bytes!("keys/test-ed25519.spki.der")];
+
+    /// Does it with the private key.
+    fn there(scheme: &Scheme, pkcs8: &[u8], operation: Operation, input: &[u8]) -> Vec<u8> {
+        let key = KeyMaterial::Private(Secret::from(pkcs8));
+        let session = Session::open(&SessionSpec { scheme: scheme.clone(), key }).unwrap();
+        let mut result = vec![0; session.output_len(operation.op(), 0, input.len()).unwrap()];
+        let len = session.run(operation.op(), 0, input, &mut result).unwrap();
+        result.truncate(len);
+        result
+    }
+
+    #[test]
+    fn a_signature_made_elsewhere_fits_and_no_other_does() {
+        let pss = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest };
+        let rsa = |padding| Scheme::RsaSignature { padding, hash: Hash::Sha256 };
+        for (scheme, [private, public]) in [
+            (rsa(SignaturePadding::Pkcs1), RSA),
+            (rsa(pss), RSA),
+            (Scheme::Ecdsa { hash: Hash::Sha256 }, P256),
+            (Scheme::Ed25519, ED),
+        ] {
+            let session = Session::open_public(&scheme, public).unwrap();
+            assert!(session.class(Op::Sign).is_some() && session.class(Op::Verify).is_some(), "{scheme:?}");
+            let mut input = b"message".to_vec();
+            let operation = session.abridge(Op::Sign, &mut input).unwrap();
+            let signature = there(&scheme, private, operation, &input);
+            assert!(session.fits(Op::Sign, &input, &signature), "{scheme:?}");
+            assert!(!session.fits(Op::Sign, &input, &signature[1..]), "{scheme:?}");
+            assert!(!session.fits(Op::Sign, b"another", &signature), "{scheme:?}");
+            // Here the message is verified as with any key.
+            let signed = [&signature[..], b"message"].concat();
+            assert_eq!(session.run(Op::Verify, signature.len(), &signed, &mut []), Ok(0), "{scheme:?}");
+            let refused = session.run(Op::Sign, 0, b"message", &mut [0; 512]);
+            assert_eq!(refused, Err(Refusal::KeyElsewhere), "{scheme:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_known_without_the_private_part() {
+        let scheme = Scheme::RsaDecryption { padding: DecryptionPadding::Pkcs1 };
+        let session = Session::open_public(&scheme, RSA[1]).unwrap();
+        assert_eq!(session.output_len(Op::Decrypt, 0, 256), Ok(256));
+        assert_eq!(session.output_len(Op::Decrypt, 0, 255), Err(Refusal::InputLength));
+        assert!(session.class(Op::Verify).is_none());
+        let x25519 = include_bytes!("../../keys/test-files/x25519.spki.der");
+        let session = Session::open_public(&Scheme::X25519, x25519).unwrap();
+        assert_eq!(session.output_len(Op::Derive, 0, 32), Ok(32));
+        assert!(!session.fits(Op::Derive, &[9; 32], &[0; 32]) && session.fits(Op::Derive, &[9; 32], &[1; 32]));
+        let ml_kem = include_bytes!("../../keys/test-files/ml-kem-768.spki.der");
+        let session = Session::open_public(&Scheme::MlKem768, ml_kem).unwrap();
+        assert_eq!(session.run(Op::Encapsulate, 0, &[], &mut [0; 1120]), Ok(1120));
+        assert!(Session::open_public(&Scheme::X25519, RSA[1]).is_err());
+    }
+
+    #[test]
+    fn only_what_takes_the_private_key_goes_elsewhere() {
+        let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
+        let reach = |session: &Session, op| session.reach(op);
+        let only = session.with_site("www", &Scheme::Ed25519, Site::Elsewhere).of_key(7);
+        assert_eq!((reach(&only, Op::Sign), reach(&only, Op::Verify)), (Reach::elsewhere(7), Reach::HERE));
+        let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
+        let both = session.with_site("www", &Scheme::Ed25519, Site::Both).of_key(7);
+        assert_eq!((reach(&both, Op::Sign), reach(&both, Op::Verify)), (Reach::both(7), Reach::HERE));
+        let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
+        assert_eq!(reach(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7), Op::Sign), Reach::HERE);
+    }
+}

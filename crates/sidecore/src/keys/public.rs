@@ -1,0 +1,93 @@
+//! Public keys in the files that other programs write, and in certificates: PEM or DER, told by content.
+
+use crate::ffi::pkey::PKey;
+use der::asn1::AnyRef;
+use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
+
+/// Why there is no public key in a file.
+const NO_KEY: &str = "there is no public key in it that can be read: give a public key or a certificate, in PEM or DER";
+/// A file that should not be handed about.
+const PRIVATE: &str = "there is a private key in it, which is not to be here: give the public key or the certificate";
+
+/// The public key of a file, or of the first certificate in it, as a `SubjectPublicKeyInfo` in DER.
+///
+/// # Errors
+/// There is none, or a private key is in it: in words.
+pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let body = match first_block(file) {
+        Some(block) if block.contains("PRIVATE KEY") => return Err(PRIVATE),
+        Some(block) => der::pem::decode_vec(block.as_bytes()).map_err(|_| NO_KEY)?.1,
+        None => file.to_vec(),
+    };
+    let spki = if PKey::public(&body).is_some() { body } else { of_certificate(&body).ok_or(NO_KEY)? };
+    PKey::public(&spki).map(|_| spki).ok_or(NO_KEY)
+}
+
+/// The first PEM block of a text, whatever stands around it.
+fn first_block(file: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(file).ok()?;
+    let begin = text.find("-----BEGIN ")?;
+    let end = begin + text[begin..].find("-----END ")?;
+    let line = text[end..].find('\n').map_or(text.len(), |len| end + len + 1);
+    Some(&text[begin..line])
+}
+
+/// RFC 5280: what is signed begins with version, serial number, algorithm, issuer, validity and subject.
+fn of_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
+    let certificate = AnyRef::from_der(certificate).ok().filter(|certificate| certificate.tag() == Tag::Sequence)?;
+    let mut signed =
+        SliceReader::new(AnyRef::decode(&mut SliceReader::new(certificate.value()).ok()?).ok()?.value()).ok()?;
+    let version = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
+    if Header::peek(&signed).ok()?.tag() == version {
+        AnyRef::decode(&mut signed).ok()?;
+    }
+    for tag in [Tag::Integer, Tag::Sequence, Tag::Sequence, Tag::Sequence, Tag::Sequence] {
+        AnyRef::decode(&mut signed).ok().filter(|part| part.tag() == tag)?;
+    }
+    AnyRef::decode(&mut signed).ok().filter(|part| part.tag() == Tag::Sequence)?.to_der().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RSA: &[u8] = include_bytes!("../engine/crypto/keys/test-rsa-2048.spki.der");
+    const CERTIFICATE: &str = include_str!("test-files/p-256.certificate.pem");
+    const P256: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.spki.der");
+
+    fn pem(label: &str, body: &[u8]) -> String {
+        der::pem::encode_string(label, der::pem::LineEnding::LF, body).unwrap()
+    }
+
+    #[test]
+    fn public_keys_and_certificates_are_read() {
+        assert_eq!(read_public_key(RSA).as_deref(), Ok(RSA));
+        assert_eq!(read_public_key(pem("PUBLIC KEY", RSA).as_bytes()).as_deref(), Ok(RSA));
+        assert_eq!(read_public_key(CERTIFICATE.as_bytes()).as_deref(), Ok(P256));
+        let chain = format!("a text before\n{CERTIFICATE}{CERTIFICATE}");
+        assert_eq!(read_public_key(chain.as_bytes()).as_deref(), Ok(P256));
+        let (_, certificate) = der::pem::decode_vec(CERTIFICATE.as_bytes()).unwrap();
+        assert_eq!(read_public_key(&certificate).as_deref(), Ok(P256));
+    }
+
+    #[test]
+    fn a_private_key_is_refused_with_a_remedy() {
+        let private = include_bytes!("test-files/p-256.pkcs8.pem");
+        assert_eq!(read_public_key(private), Err(PRIVATE));
+        for wrong in [&b""[..], b"-----BEGIN PUBLIC KEY-----", &RSA[1..], b"text"] {
+            assert_eq!(read_public_key(wrong), Err(NO_KEY));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_key_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), at: prop::sample::Index) {
+            let _ = read_public_key(&bytes);
+            let (_, mut certificate) = der::pem::decode_vec(CERTIFICATE.as_bytes()).unwrap();
+            let at = at.index(certificate.len());
+            certificate[at] ^= 1 + bytes.first().copied().unwrap_or(0) % 255;
+            let _ = read_public_key(&certificate);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Gateways: processes of a named user that serve remote devices, and which keys the machines behind them have.
+//!
+//! A connection that became a gateway's is not read here any more: its link does that, and tells what becomes of it.
+
+use super::{Listener, Reply};
+use crate::config::{DeviceConfig, DeviceKind, Waiters};
+use crate::device::{Control, Fault, LinkOptions, Remote, Said};
+use crate::service::command::{Event, LaneKey};
+use crate::service::reactor::Reactor;
+use crate::sys::{cpu, wake};
+use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
+use sidecore_core::time::Nanos;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// A gateway that is connected.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    device: DeviceConfig,
+    control: Arc<Control>,
+    /// The keys that it offers, with their public parts.
+    offers: BTreeMap<String, Vec<u8>>,
+    /// It was said that it offers a key with another public part.
+    doubted: bool,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.control.kill();
+    }
+}
+
+impl Listener {
+    /// Makes a connection a gateway's. The answer is given here.
+    pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), String> {
+        let Hello { version, device: name } = hello;
+        ensure!(
+            *version == VERSION,
+            "the gateway speaks protocol {version}, the service {VERSION}: use one version of both"
+        );
+        let device = self.device_of_gateway(key, name)?;
+        if let Some(other) = self.gateways.iter().find(|(_, other)| other.device.name == *name).map(|(key, _)| key) {
+            let process = self.connections.get(other).map_or(0, |connection| connection.client.1);
+            return Err(format!(
+                "device {name:?} has a gateway already, process {process}: stop that one, or give this one a device of its own"
+            ));
+        }
+        let connection = self.connections.get(&key).ok_or("not connected")?;
+        let free = connection.attached.is_none() && connection.own.is_none();
+        ensure!(free, "this connection has a lane or a key already: connect again for a gateway");
+        let socket = connection.socket.try_clone().map_err(|error| error.to_string())?;
+        let (user, process) = connection.client;
+        let timeout_ms = self.setup.config.limits.device_timeout_ms;
+        let with: Vec<usize> = match device.sidecore {
+            Some(sidecore) => vec![sidecore],
+            None => (0..self.setup.sidecores.len()).collect(),
+        };
+        let farm = device.farm.clone().unwrap_or_default();
+        let welcome = Welcome { farm, depth: device.depth * with.len() as u32, timeout_ms };
+        self.reply(key, &Reply::Gateway(welcome)).map_err(|error| error.to_string())?;
+        let allowed = cpu::allowed();
+        let (tell, bell) = (self.setup.tell.clone(), self.setup.wake.clone());
+        let options = LinkOptions {
+            name: device.name.clone(),
+            free: Waiters::of(&self.setup.config, &allowed).free(&allowed),
+            depth: device.depth,
+            max_request: self.setup.config.limits.max_request_bytes,
+            timeout: Nanos::from(timeout_ms) * 1_000_000,
+            socket,
+            tell: Box::new(move |said| {
+                // Without a control thread the service is ending.
+                if tell.send(Event::Gateway(key, said)).is_ok() {
+                    wake::ring(&*bell);
+                }
+            }),
+        };
+        let bells: Vec<_> = with.iter().map(|sidecore| self.setup.sidecores[*sidecore].bell()).collect();
+        let (control, ports) = Remote::start(options, bells.into_iter()).map_err(|error| error.to_string())?;
+        for (sidecore, port) in with.into_iter().zip(ports) {
+            let device = device.clone();
+            // Where there is no room for one more device, the port is dropped and with it the link.
+            self.setup.sidecores[sidecore].send(move |reactor| drop(reactor.join(&device, key, port)));
+        }
+        // Nothing of it is read here from now on.
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.busy = true;
+        }
+        log(&format!("device {name:?} has a gateway: process {process} of user {user}"));
+        self.gateways.insert(key, Gateway { device, control, offers: BTreeMap::new(), doubted: false });
+        Ok(())
+    }
+
+    /// The remote device of this name, if whoever speaks may be its gateway.
+    fn device_of_gateway(&self, key: LaneKey, name: &str) -> Result<DeviceConfig, String> {
+        let name: String = name.chars().take(80).collect();
+        let mut remote = self.setup.config.devices.iter().filter(|device| device.kind == DeviceKind::Remote);
+        let device = remote.find(|device| device.name == name).ok_or_else(|| {
+            format!(
+                "there is no remote device {name:?}: add one to the configuration, with kind = \"remote\" and its farm"
+            )
+        })?;
+        let asker = self.asker(key)?;
+        let stranger =
+            asker.peers().find(|peer| !self.setup.store.is_master(peer.uid) && device.user != Some(peer.uid));
+        match stranger {
+            None => Ok(device.clone()),
+            Some(peer) => Err(format!(
+                "user {} may not be the gateway of device {name:?}: name that user in the device's configuration (user), or run \
+                 the gateway as the one that is named there",
+                peer.uid
+            )),
+        }
+    }
+
+    /// What a link says.
+    pub(super) fn gateway_said(&mut self, key: LaneKey, said: Said) {
+        match said {
+            // The last of each is dropped here, when the news is dealt with.
+            Said::Offered(name, public, _unheard) => self.offered(key, name, public),
+            Said::Withdrawn(name, _unheard) => {
+                let known = self.gateways.get_mut(&key).is_some_and(|gateway| gateway.offers.remove(&name).is_some());
+                if let Some(place) = self.setup.store.place(&name).filter(|_| known) {
+                    self.hold(key, place, false);
+                }
+            }
+            Said::Ended(why, fault) => {
+                if fault == Fault::Wrong {
+                    self.setup.sidecores[0].send(Reactor::count_wrong_answer);
+                }
+                if let Some(gateway) = self.gateways.remove(&key) {
+                    let what = if fault == Fault::Gone { "has lost its gateway" } else { "has given its gateway up" };
+                    log(&format!("device {:?} {what}: {why}", gateway.device.name));
+                }
+                self.disconnect(key);
+            }
+        }
+    }
+
+    fn offered(&mut self, key: LaneKey, name: String, public: Vec<u8>) {
+        let place = self.setup.store.offered(&name, &public);
+        let exists = self.setup.store.place(&name).is_some();
+        let Some(gateway) = self.gateways.get_mut(&key) else { return };
+        if place.is_none() && exists && !gateway.doubted {
+            gateway.doubted = true;
+            log(&format!(
+                "the gateway of device {:?} offers key {name:?}, which is another key here or is here only: it is not asked for \
+                 it; see `sidecore keys list`",
+                gateway.device.name
+            ));
+        }
+        if gateway.offers.len() >= MAX_OFFERS && !gateway.offers.contains_key(&name) {
+            return;
+        }
+        gateway.offers.insert(name, public);
+        if let Some(place) = place {
+            self.hold(key, place, true);
+        }
+    }
+
+    /// A key is there from now on, or is another one: what gateways said of it counts.
+    pub(super) fn offers_changed(&self, name: &str) {
+        let Some(place) = self.setup.store.place(name) else { return };
+        for (key, gateway) in &self.gateways {
+            let offer = gateway.offers.get(name);
+            let holds = offer.is_some_and(|public| self.setup.store.offered(name, public) == Some(place));
+            self.hold(*key, place, holds);
+        }
+    }
+
+    /// The key of this place is gone: the place may be another's next.
+    pub(super) fn forget_offers(&self, place: u16) {
+        self.gateways.keys().for_each(|key| self.hold(*key, place, false));
+    }
+
+    fn hold(&self, gateway: LaneKey, place: u16, holds: bool) {
+        for sidecore in &self.setup.sidecores {
+            sidecore.send(move |reactor| reactor.hold(gateway, place, holds));
+        }
+    }
+}
+
+fn log(line: &str) {
+    // Perhaps nobody reads it.
+    let _ = writeln!(io::stderr(), "sidecore: {line}");
+}

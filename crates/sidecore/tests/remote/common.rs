@@ -1,0 +1,181 @@
+//! A service with a remote device, a client on a key that is elsewhere, and what is waited for.
+
+use rustix::fs::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use sidecore::client::{Admin, Client, Error, Options, Session};
+use sidecore::config::{Config, DeviceConfig, LimitsConfig};
+use sidecore::core::session::{Op, Refusal};
+use sidecore::engine::crypto::{self, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
+use sidecore::keys::{Acl, KeyCommand, KeyEntry};
+use sidecore::service::Service;
+use std::fs::{self, Permissions};
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub(crate) const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
+pub(crate) const RSA_PUBLIC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
+/// How long anything may take before the test calls it a stall.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running service. Stops when dropped.
+pub(crate) struct Running {
+    service: Service,
+    directory: TempDir,
+}
+
+impl Deref for Running {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
+}
+
+pub(crate) fn start(config: Config) -> Running {
+    let directory = tempfile::tempdir().unwrap();
+    let service = Service::start(Config { socket: directory.path().join("socket"), ..config }).unwrap();
+    Running { service, directory }
+}
+
+/// The service itself, and a remote device that may leave a request without an answer for so long.
+pub(crate) fn config(timeout_ms: u32) -> Config {
+    let limits = LimitsConfig { device_timeout_ms: timeout_ms, ..LimitsConfig::default() };
+    let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", "keys")];
+    Config { devices, limits, socket_mode: 0o666, ..Config::default() }
+}
+
+/// One that is patient enough for a busy machine.
+pub(crate) fn remote() -> Running {
+    start(config(20_000))
+}
+
+pub(crate) fn options(service: &Service) -> Options {
+    Options { socket: service.socket().to_owned(), name: "test".to_owned(), ..Options::default() }
+}
+
+pub(crate) fn administer(service: &Service) -> Admin {
+    Admin::connect(&options(service)).unwrap()
+}
+
+pub(crate) fn connect(service: &Service) -> Client {
+    Client::connect(&options(service)).unwrap()
+}
+
+/// Stores the public part of a key that is elsewhere.
+pub(crate) fn import_public(service: &Service, name: &str, public: &[u8]) -> KeyEntry {
+    let command = KeyCommand::ImportPublic { name: name.to_owned(), public: public.to_vec(), acl: Acl::default() };
+    administer(service).keys(command).unwrap().remove(0)
+}
+
+/// Stores a key here.
+pub(crate) fn import(service: &Service, name: &str, pkcs8: &[u8]) -> KeyEntry {
+    let command = KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(pkcs8), acl: Acl::default() };
+    administer(service).keys(command).unwrap().remove(0)
+}
+
+pub(crate) fn share(service: &Service, name: &str, also: bool) {
+    administer(service).keys(KeyCommand::Share { name: name.to_owned(), also }).unwrap();
+}
+
+pub(crate) fn pkcs1() -> Scheme {
+    Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
+}
+
+pub(crate) fn stored(scheme: Scheme, name: &str) -> SessionSpec {
+    SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) }
+}
+
+/// A session on the private key.
+pub(crate) fn session_of(scheme: &Scheme, pkcs8: &[u8]) -> crypto::Session {
+    let key = KeyMaterial::Private(Secret::from(pkcs8));
+    crypto::Session::open(&SessionSpec { scheme: scheme.clone(), key }).unwrap()
+}
+
+pub(crate) fn run(session: &crypto::Session, op: Op, input: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut result = vec![0; session.output_len(op, 0, input.len())?];
+    let len = session.run(op, 0, input, &mut result)?;
+    result.truncate(len);
+    Ok(result)
+}
+
+/// Does it with the private key, as its owner would.
+pub(crate) fn owner(scheme: &Scheme, pkcs8: &[u8], op: Op, input: &[u8]) -> Result<Vec<u8>, Refusal> {
+    run(&session_of(scheme, pkcs8), op, input)
+}
+
+/// A client with a session that signs by PKCS#1 with the key of that name.
+pub(crate) struct Signer {
+    client: Client,
+    session: Session,
+}
+
+impl Signer {
+    pub(crate) fn new(service: &Service, name: &str) -> Self {
+        let mut client = connect(service);
+        let session = client.open_session(&stored(pkcs1(), name)).unwrap();
+        Self { client, session }
+    }
+
+    pub(crate) fn sign(&mut self) -> Result<Vec<u8>, Error> {
+        self.client.call(self.session, Op::Sign, 0, b"message", 256)
+    }
+
+    /// Signs until somebody does it.
+    pub(crate) fn sign_soon(&mut self) -> Vec<u8> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.sign() {
+                Ok(signature) => return signature,
+                Err(Error::Refused(Refusal::KeyElsewhere) | Error::DeviceFailed(_)) if Instant::now() < end => {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Signs until nobody does it any more, for that reason.
+    pub(crate) fn refused_soon(&mut self) {
+        until("nobody signs", || matches!(self.sign(), Err(Error::Refused(Refusal::KeyElsewhere))));
+    }
+}
+
+/// Signs a digest as the owner would.
+pub(crate) fn sign_digest(digest: &[u8]) -> Vec<u8> {
+    owner(&pkcs1(), RSA, Op::SignDigest, digest).unwrap()
+}
+
+/// Lets other users reach the socket.
+pub(crate) fn let_others_in(service: &Running) {
+    fs::set_permissions(service.directory.path(), Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Does it as another user, in a thread that is that user's for ever. For root only.
+pub(crate) fn as_user<T: Send>(user: u32, does: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+            set_thread_groups(&[]).unwrap();
+            set_thread_res_gid(gid, gid, gid).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            does()
+        });
+        other.join().unwrap()
+    })
+}
+
+pub(crate) fn expected() -> Vec<u8> {
+    owner(&pkcs1(), RSA, Op::Sign, b"message").unwrap()
+}
+
+/// Waits until it holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "it never came to this: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}

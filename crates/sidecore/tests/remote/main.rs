@@ -1,0 +1,10 @@
+//! Remote devices: keys that are on other machines, and gateways of every kind.
+
+mod common;
+mod far;
+mod hostile;
+mod losses;
+mod serves;
+
+#[path = "../service/skipped.rs"]
+mod skipped;
